@@ -1,10 +1,11 @@
-//! The contract of one attempt: what it is told (`spec.json`), what it says while it runs (JSON Lines on stdout), and
-//! what it leaves (`result.json`).
+//! The contract of one attempt: what it is told (`spec.json`, `cancel`), what it says while it runs (`heartbeat.json`,
+//! chunks of log and metrics), and what it leaves (`result.json` or `failure.json`).
 //!
-//! An executor carries nothing but the attempt's URL and these lines, so `trainyard attempt <url>` is the same command
-//! everywhere (`docs/design/0004`). A spec names where secrets come from and never holds their values.
+//! All of it lies in the attempt's folder of the store, so `trainyard attempt <url>` is the same command everywhere and
+//! needs nothing but its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, what it says goes through
+//! them as JSON Lines instead, which is faster. A spec names where secrets come from and never holds their values.
 
-use crate::artifact::{ArtifactKind, Manifest, Output};
+use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::ids::{AttemptNumber, RunId, StageKey};
@@ -90,6 +91,15 @@ pub struct AttemptSpec {
     /// changed since, the result would be published under a wrong name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, Digest>,
+    /// Files of the sources that travel as objects of the store, by the path that `sources` names; a source that is one
+    /// file has one entry with an empty path. Sources that are missing here lie where the attempt runs, under the same
+    /// path.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub uploaded: BTreeMap<String, Vec<FileEntry>>,
+    /// Milliseconds that the run may be without a living writer before the attempt ends itself (the site file's
+    /// `orphan_timeout`); none = [`ORPHAN_TIMEOUT`]. An attempt on the pipes of its engine ends with the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan_timeout_millis: Option<u64>,
     /// Flush every put to the disk before it returns (the site file's `durability: fsync`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fsync: bool,
@@ -100,6 +110,75 @@ pub struct AttemptSpec {
 
 /// How long runs and attempts wait for a store that is away, unless the site file says otherwise.
 pub const STORE_OUTAGE: Duration = Duration::from_secs(600);
+
+/// How long an attempt outlives the last sign of a writer of its run, unless the site file says otherwise.
+pub const ORPHAN_TIMEOUT: Duration = Duration::from_secs(3_600);
+
+/// Time between two heartbeats of an attempt.
+pub const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// A sign of life of an attempt that has no pipe to its engine: `heartbeat.json` in its folder, written over each time.
+/// Nothing is decided by its times, which are those of the attempt's clock: who watches an attempt looks whether `beat`
+/// grows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Version of this form: 1.
+    pub format: u32,
+    /// Number of this sign, from 1.
+    pub beat: u64,
+    /// Milliseconds since 1970-01-01 UTC.
+    pub at: i64,
+    /// Name of the machine.
+    pub host: String,
+    /// What the attempt does.
+    pub phase: Phase,
+    /// Its last message of progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<AttemptMessage>,
+    /// Steps done at its last stored resume point.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<u64>,
+}
+
+/// What an attempt does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It fetches its inputs.
+    Fetching,
+    /// Its stage runs.
+    Running,
+    /// It stores its outputs.
+    Storing,
+}
+
+/// What an attempt without success leaves, written once at its end: `failure.json`. A `result.json` beside it counts
+/// more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AttemptFailure {
+    /// Version of this form: 1.
+    pub format: u32,
+    /// Copied from the spec, as are the next two.
+    pub run: RunId,
+    /// The stage instance.
+    pub stage: StageKey,
+    /// The attempt's number.
+    pub attempt: AttemptNumber,
+    /// How it ended.
+    pub outcome: crate::event::AttemptOutcome,
+    /// Why.
+    pub error: Error,
+}
+
+/// The request that an attempt ends: `cancel` in its folder, written once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelRequest {
+    /// Version of this form: 1.
+    pub format: u32,
+    /// Whether the attempt's time is up; otherwise its run, or somebody, stops it.
+    #[serde(default)]
+    pub timed_out: bool,
+}
 
 /// What a successful attempt leaves, written once at its end: `result.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -247,7 +326,7 @@ pub struct CheckpointRecord {
     /// The attempt that stored it.
     pub attempt: AttemptNumber,
     /// Everything that the remaining steps need.
-    pub files: Vec<crate::artifact::FileEntry>,
+    pub files: Vec<FileEntry>,
 }
 
 impl AttemptSpec {

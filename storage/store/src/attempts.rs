@@ -1,6 +1,8 @@
-//! The files of an attempt: `spec.json`, `result.json`, and numbered chunks of log and metrics.
+//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, numbered chunks of log and metrics, and at its end
+//! `result.json` or `failure.json`.
 //!
-//! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it.
+//! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
+//! `heartbeat.json` is ever written over; it decides nothing.
 
 use crate::connection::Created;
 use crate::layout;
@@ -10,7 +12,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, future, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use trainyard_core::attempt::{AttemptResult, AttemptSpec};
+use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, CancelRequest, Heartbeat};
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
 /// Chunks behind the first that are read at the same time.
@@ -65,6 +67,38 @@ impl Store {
     /// The result of an attempt; none unless it succeeded.
     pub async fn result(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptResult>> {
         self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Puts `failure.json`: `Ours`, or the bytes that were there before.
+    pub async fn put_failure(&self, failure: &AttemptFailure) -> Result<Created> {
+        let path = format!("{}/failure.json", layout::attempt(&failure.run, &failure.stage, failure.attempt));
+        self.create(&path, encode(&path, failure)?).await
+    }
+    /// Why an attempt failed, in its own words; none unless it left any.
+    pub async fn failure(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+    ) -> Result<Option<AttemptFailure>> {
+        self.json(&format!("{}/failure.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Writes an attempt's sign of life over the one before.
+    pub async fn put_heartbeat(&self, spec: &AttemptSpec, heartbeat: &Heartbeat) -> Result<()> {
+        let path = format!("{}/heartbeat.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
+        self.overwrite(&path, encode(&path, heartbeat)?).await
+    }
+    /// The last sign of life of an attempt; none before the first.
+    pub async fn heartbeat(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<Heartbeat>> {
+        self.json(&format!("{}/heartbeat.json", layout::attempt(run, stage, attempt))).await
+    }
+    /// Asks an attempt to end. The first request counts.
+    pub async fn request_cancel(&self, spec: &AttemptSpec, request: CancelRequest) -> Result<()> {
+        let path = format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt));
+        self.create(&path, encode(&path, &request)?).await.map(|_| ())
+    }
+    /// The request that this attempt ends; none without one.
+    pub async fn cancel_request(&self, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
+        self.json(&format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt))).await
     }
     /// Puts one chunk of a stream; chunks are numbered from 0.
     pub async fn put_chunk(

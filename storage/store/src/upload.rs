@@ -59,6 +59,19 @@ impl Store {
         self.protect(place);
         Ok(())
     }
+    /// Writes an object over what is there. Only for objects that decide nothing.
+    pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
+        self.writable(path)?;
+        let name = parse(path)?;
+        let mut tries = self.connection().tries(TRIES);
+        while let Err(e) = self.put_once(&name, &bytes).await {
+            if !tries.again(self.url(), &e).await {
+                return Err(fault("write", self.url(), path, &e));
+            }
+        }
+        tries.answered(self.url());
+        Ok(())
+    }
     async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
         self.connection().present(name)?;
         self.connection().objects().put(name, PutPayload::from(bytes.clone())).await.map(|_| ())

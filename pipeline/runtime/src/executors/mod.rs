@@ -1,7 +1,9 @@
-//! Where attempts run: an executor carries one attempt from launch to its end.
+//! Where attempts run: an executor starts them on its machines, and says what it knows of them.
 //!
-//! All keep the same contract: `spec.json` is in the store before the launch, `result.json` is there after a success,
-//! and in between the attempt talks in lines of [`AttemptMessage`].
+//! An attempt needs nothing but its URL: `spec.json` is in the store before it is submitted, `result.json` or
+//! `failure.json` is there at its end, and in between it leaves heartbeats and chunks of log and metrics there
+//! ([`crate::follow`] reads them). So an executor only carries a command line to a machine. One that holds the attempt's
+//! pipes passes on what it says through [`Task::reports`] instead.
 
 mod lines;
 mod local;
@@ -10,20 +12,21 @@ mod registry;
 mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
-pub use local::{Launcher, Local};
+pub use local::{Launcher, Local, LocalOptions, Orphans};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
 pub use tree::kill_marked;
 
 // What implementations of the trait name.
 pub use futures::future::BoxFuture;
-pub use tokio::sync::watch;
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
-use trainyard_core::{Error, Result};
+use trainyard_core::units::format_duration;
+use trainyard_core::{Digest, Error, Result};
 use trainyard_engine::{Grant, Outside};
 use trainyard_store::Store;
 
@@ -40,10 +43,10 @@ pub fn kill_marked(_: &str) -> usize {
     0
 }
 
-/// One attempt to carry out.
+/// One attempt to start.
 #[derive(Clone)]
 pub struct Task {
-    /// What the attempt is told.
+    /// What the attempt is told; it is in the store.
     pub spec: Arc<AttemptSpec>,
     /// What it may use.
     pub grant: Grant,
@@ -51,8 +54,57 @@ pub struct Task {
     pub store: Store,
     /// Folder of the attempt in the store, without a trailing `/`.
     pub folder: String,
-    /// Limit from the moment the attempt starts; the wait for slots does not count.
+    /// Limit from the moment the attempt starts; the wait for a machine does not count.
     pub timeout: Option<Duration>,
+    /// Where an executor that relays ([`Capabilities::relays`]) passes on what the attempt says.
+    pub reports: Arc<dyn Reports>,
+}
+
+impl Task {
+    /// The attempt's URL: the one argument of `trainyard attempt`, and the mark of its processes.
+    pub fn url(&self) -> String {
+        format!("{}#{}", self.store.url(), self.folder)
+    }
+    /// The name under which an executor submits the attempt, so that a second submission is refused or found: the same
+    /// for the same attempt of the same store, at most 63 characters of `a-z 0-9 -`, a letter first.
+    pub fn key(&self) -> String {
+        format!("trainyard-{}", &Digest::of(self.url().as_bytes()).as_str()[..32])
+    }
+    /// What people see in the executor's lists: `<workflow>/<stage>`.
+    pub fn title(&self) -> String {
+        format!("{}/{}", self.spec.workflow, self.spec.stage)
+    }
+}
+
+/// An executor's own name of a submitted attempt, such as a job id. It is journaled, so that the next engine finds the
+/// attempt.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Handle(pub String);
+
+/// What an executor knows of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    /// It waits for a machine, and why, in the executor's words.
+    Pending {
+        /// The reason, if the executor gives one.
+        why: Option<String>,
+    },
+    /// It runs, or is about to.
+    Started,
+    /// It is over, and nothing of it runs any more. What the attempt left in the store counts more than this.
+    Ended(Ended),
+}
+
+/// What an executor can do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// It holds the attempts' pipes and passes on what they say; otherwise the engine follows them in the store.
+    pub relays: bool,
+    /// Its attempts go on when the engine dies, so their handles are journaled and a fenced engine leaves them alone.
+    pub outlives_engine: bool,
+    /// Its machines see the files of this one under the same paths, so sources are not uploaded.
+    pub shares_files: bool,
 }
 
 /// What the engine wants from a running attempt. It only ever goes up.
@@ -81,7 +133,7 @@ pub trait Reports: Send + Sync {
 pub struct Ended {
     /// The outcome for the journal.
     pub outcome: AttemptOutcome,
-    /// Its `result.json`, if it succeeded.
+    /// Its `result.json`, if it succeeded and the executor has read it.
     pub result: Option<Box<AttemptResult>>,
     /// Why it did not succeed.
     pub error: Option<Error>,
@@ -92,33 +144,65 @@ impl Ended {
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Box::new(result)), error: None }
     }
+    /// The process ended well, as far as the executor knows; the result is in the store.
+    pub fn well() -> Self {
+        Self { outcome: AttemptOutcome::Succeeded, result: None, error: None }
+    }
+    /// It was stopped on request.
+    pub fn cancelled() -> Self {
+        Self::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
+    }
+    /// It did not end within its time.
+    pub fn timed_out(limit: Option<Duration>) -> Self {
+        let limit = limit.map(|limit| format!(" of {}", format_duration(limit))).unwrap_or_default();
+        let error = Error::retryable(format!("the attempt did not end within its timeout{limit}"))
+            .help("raise `timeout`, or let the stage do less");
+        Self::with(AttemptOutcome::TimedOut, error)
+    }
     /// Any other outcome.
     pub fn with(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
 }
 
-/// A way to run attempts.
+/// A way to run attempts: one value for each pool that names it, built from the pool's options.
+///
+/// Errors of every function: retryable (it cannot be reached now; the caller asks again), invalid (it refuses, and
+/// would refuse again).
 pub trait Executor: Send + Sync {
-    /// Its name in the site file's pools.
-    fn name(&self) -> &'static str;
-    /// Runs the attempt to its end: launches it, relays its messages, enforces the timeout, and cancels or kills its
-    /// whole process tree on request. When the future completes, nothing of the attempt runs any more.
-    fn run(
-        &self,
-        task: Task,
-        control: watch::Receiver<Control>,
-        reports: Arc<dyn Reports>,
-    ) -> BoxFuture<'static, Ended>;
-    /// Finds an attempt that a dead engine left behind, and waits for its end; `None` if nothing of it is left.
-    fn reattach(
-        &self,
-        task: Task,
-        control: watch::Receiver<Control>,
-        reports: Arc<dyn Reports>,
-    ) -> BoxFuture<'static, Option<Ended>>;
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+    /// Starts attempts with one request where it can; one answer for each task, in order. A task whose
+    /// [`Task::key`] was submitted before, by anybody, is not started again: its handle is that of the first.
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>>;
+    /// The states of attempts with one request where it can, in order. One that the executor does not know any more
+    /// has ended with [`AttemptOutcome::Lost`].
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>>;
+    /// Ends an attempt and all that it started. It is over when its state says so. The attempt was asked to stop by
+    /// itself before ([`trainyard_core::attempt::CancelRequest`]) unless it is to be killed.
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>>;
+    /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled
+    /// one, by its key; `None` if there is no such attempt.
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>>;
+    /// What the executor itself kept of the attempt's output: mostly the words of a program that could not start.
+    fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
+        let _ = handle;
+        Box::pin(async { Ok(String::new()) })
+    }
+    /// Why an attempt is where it is, in the executor's words and in some detail; `None` if it has nothing to say.
+    fn explain<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<Option<String>>> {
+        let _ = handle;
+        Box::pin(async { Ok(None) })
+    }
+    /// Returns when [`Executor::poll`] may answer something new.
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(POLL))
+    }
     /// What other runs hold of this executor's machines now; `None` if it does not know. May block for a moment.
     fn outside(&self) -> Option<Result<Outside>> {
         None
     }
 }
+
+/// Time between two looks at the states of an executor that cannot tell when they change.
+pub const POLL: Duration = Duration::from_secs(2);

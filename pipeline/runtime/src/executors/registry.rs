@@ -1,21 +1,26 @@
-//! The executors of this crate, one line each, and those of a program by name.
+//! The executors of this crate, one line each, and those of a program by the pool that uses them.
 
-use super::{Executor, Launcher, Local};
+use super::{Executor, Launcher, Local, LocalOptions};
 use crate::slots::Slots;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// What executors are built with.
+/// What executors are built with, beside the options of their pool.
 #[derive(Clone)]
 pub struct Launching {
+    /// Name of the pool.
+    pub pool: String,
     /// How an attempt is started as a process.
     pub launcher: Launcher,
     /// This machine's slots, shared by every run of this user; with `None` other runs are ignored.
     pub slots: Option<Slots>,
 }
 
-type Build = Box<dyn Fn(&Launching) -> Arc<dyn Executor> + Send + Sync>;
+type Build = Box<dyn Fn(&Launching, &Value) -> Result<Arc<dyn Executor>> + Send + Sync>;
 
 /// A kind of executor, as pools name it.
 pub struct ExecutorKind {
@@ -25,57 +30,66 @@ pub struct ExecutorKind {
     pub summary: &'static str,
     /// Its attempts run on this machine: its pools count toward what the runs of this user may use of it together.
     pub on_this_machine: bool,
+    /// JSON Schema of the options that a pool gives under `with`.
+    pub schema: Value,
     build: Build,
 }
 
 impl ExecutorKind {
-    /// A kind whose attempts run on other machines; see [`ExecutorKind::on_this_machine`].
-    pub fn new(
+    /// A kind with options `O`, whose attempts run on other machines; see [`ExecutorKind::on_this_machine`]. The doc
+    /// comments of the options are what people read about them.
+    pub fn new<O: DeserializeOwned + JsonSchema>(
         name: &'static str,
         summary: &'static str,
-        build: impl Fn(&Launching) -> Arc<dyn Executor> + Send + Sync + 'static,
+        build: impl Fn(&Launching, O) -> Result<Arc<dyn Executor>> + Send + Sync + 'static,
     ) -> Self {
-        Self { name, summary, on_this_machine: false, build: Box::new(build) }
+        let schema = schemars::schema_for!(O).to_value();
+        let build: Build = Box::new(move |launching, options| {
+            let read = O::deserialize(options).map_err(|e| {
+                Error::invalid(format!("the pool `{}`: its options under `with` cannot be read: {e}", launching.pool))
+                    .help(format!("`trainyard stages executors/{name}` prints its options"))
+            })?;
+            build(launching, read)
+        });
+        Self { name, summary, on_this_machine: false, schema, build }
     }
     /// Its attempts run on this machine.
     #[must_use]
     pub fn on_this_machine(self) -> Self {
         Self { on_this_machine: true, ..self }
     }
+    /// The executor of one pool. Errors: invalid (the options).
+    pub fn build(&self, launching: &Launching, options: &Value) -> Result<Arc<dyn Executor>> {
+        (self.build)(launching, options)
+    }
 }
 
 /// All executors of this crate, sorted by name.
 pub fn kinds() -> Vec<ExecutorKind> {
     vec![
-        ExecutorKind::new(Local::NAME, "attempts as processes of this machine", |with| {
-            Arc::new(Local::new(with.launcher.clone(), with.slots.clone()))
+        ExecutorKind::new(Local::NAME, "attempts as processes of this machine", |with, options: LocalOptions| {
+            options.check()?;
+            Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
         })
         .on_this_machine(),
     ]
 }
 
-/// Executors by name, as pools ask for them.
+/// Executors by the name of the pool that uses them.
 #[derive(Clone, Default)]
-pub struct Executors(BTreeMap<&'static str, Arc<dyn Executor>>);
+pub struct Executors(BTreeMap<String, Arc<dyn Executor>>);
 
 impl Executors {
-    /// Registers executors under their names.
-    pub fn new(executors: Vec<Arc<dyn Executor>>) -> Self {
-        Self(executors.into_iter().map(|e| (e.name(), e)).collect())
+    /// Executors by pool.
+    pub fn new(executors: impl IntoIterator<Item = (String, Arc<dyn Executor>)>) -> Self {
+        Self(executors.into_iter().collect())
     }
-    /// One of each kind.
-    pub fn build(kinds: &[ExecutorKind], with: &Launching) -> Self {
-        Self(kinds.iter().map(|kind| (kind.name, (kind.build)(with))).collect())
+    /// The executor of this pool. Errors: invalid (no such pool).
+    pub fn get(&self, pool: &str) -> Result<Arc<dyn Executor>> {
+        self.0.get(pool).cloned().ok_or_else(|| Error::invalid(format!("there is no pool `{pool}`")))
     }
-    /// The executor of this name. Errors: invalid, listing the executors of this build.
-    pub fn get(&self, name: &str) -> Result<Arc<dyn Executor>> {
-        self.0.get(name).cloned().ok_or_else(|| {
-            Error::invalid(format!("no executor `{name}` in this build"))
-                .help(format!("pools may use {}", self.names().join(", ")))
-        })
-    }
-    /// Their names, sorted.
-    pub fn names(&self) -> Vec<&'static str> {
-        self.0.keys().copied().collect()
+    /// All of them, by pool.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Arc<dyn Executor>)> {
+        self.0.iter()
     }
 }
