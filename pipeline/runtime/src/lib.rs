@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod cancel;
+pub mod chunks;
 mod context;
 mod dispatch;
 pub mod executors;
