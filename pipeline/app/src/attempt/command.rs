@@ -13,6 +13,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::MARK;
+use trainyard_runtime::slots::host;
 use trainyard_store::credentials;
 
 /// Help for a malformed line of metrics.
@@ -104,8 +105,8 @@ fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
             Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
         })?;
         let value = std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("secret `{name}`: the variable {variable} is not set"))
-                .help("set it where the attempt runs")
+            Error::invalid(format!("secret `{name}`: the variable {variable} is not set on {}", host()))
+                .help("secrets are read where the attempt runs: set it there")
         })?;
         Ok((name.clone(), value))
     };

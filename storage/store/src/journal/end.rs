@@ -13,10 +13,8 @@ impl Store {
     /// it; 0 for a run without a journal. It is never less than `from`. A store that hides batches for a while makes it
     /// smaller than it should be, and so does a batch that is missing; the next call finds the rest.
     pub async fn journal_end(&self, run: &RunId, from: u64) -> Result<u64> {
-        gallop(from, |number| async move {
-            Ok(self.connection().size(&layout::journal(run, number)).await?.is_some())
-        })
-        .await
+        gallop(from, |number| async move { Ok(self.connection().size(&layout::journal(run, number)).await?.is_some()) })
+            .await
     }
     /// One batch of a run's journal, by itself: its place in the chain is not checked. None if it is not there. Errors:
     /// data (damaged).
