@@ -35,19 +35,9 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 /// Runs the attempt. The error, if any, was already reported: to the attempt's folder if there is one, and on stderr,
 /// which is the executor's own log.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    let outcome = attempt(url, catalogue);
-    if let Err(error) = &outcome {
-        let causes: Vec<&str> = error.causes().collect();
-        tracing::error!(?causes, "the attempt did not succeed: {error}");
-    }
-    outcome
-}
-
-fn attempt(url: &str, catalogue: &Catalogue) -> Result<()> {
-    let runtime = runtime()?;
-    let (store, spec) = runtime.block_on(open(url))?;
+    let runtime = runtime().inspect_err(say)?;
+    let (store, spec) = runtime.block_on(open_new(url)).inspect_err(say)?;
     let _span = span(&spec).entered();
-    runtime.block_on(refuse_ended(&store, &spec))?;
     let token = CancelToken::default();
     let (attempt, writing) = {
         let _inside = runtime.enter();
@@ -72,14 +62,21 @@ fn attempt(url: &str, catalogue: &Catalogue) -> Result<()> {
     outcome
 }
 
-/// A batch system may start a job again, and late. Errors: lost (the attempt has ended).
-async fn refuse_ended(store: &Store, spec: &AttemptSpec) -> Result<()> {
+/// Says on stderr that there is no result.
+fn say(error: &Error) {
+    let causes: Vec<&str> = error.causes().collect();
+    tracing::error!(?causes, "the attempt did not succeed: {error}");
+}
+
+/// The store and the spec of an attempt that has not ended: a batch system may start a job again, and late.
+async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
+    let (store, spec) = open(url).await?;
     let has_result = store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some();
     if has_result || store.failure(&spec.run, &spec.stage, spec.attempt).await?.is_some() {
         return Err(Error::lost(format!("attempt {} of {} has ended already", spec.attempt, spec.stage))
-            .help("nothing is to be done; if it was started again, its result counts as it is"));
+            .help("nothing is to be done: what it left counts"));
     }
-    Ok(())
+    Ok((store, spec))
 }
 
 struct Detached {
@@ -185,7 +182,7 @@ impl Detached {
                 kill_started(&self.url);
                 match put {
                     Ok(Created::Ours) => return Ok(()),
-                    Ok(Created::Theirs(_)) => return Err(stale(&self.spec)),
+                    Ok(Created::Theirs(_)) => return Err(stale(&self.spec)).inspect_err(say),
                     Err(error) => error,
                 }
             }
@@ -198,7 +195,7 @@ impl Detached {
     }
     /// Says why there is no result: in the log, and in `failure.json`. The first error counts.
     async fn fail(&self, error: Error) -> Error {
-        let said = self.failure.get_or_init(|| async {
+        let said = self.failure.get_or_init(|| async move {
             let (outcome, error) = match self.stopped().await {
                 None => (outcome_of(&error), error),
                 Some(stop) => {
@@ -206,6 +203,7 @@ impl Detached {
                     (outcome, if error.kind == ErrorKind::Cancelled { why } else { why.caused_by(&error) })
                 }
             };
+            say(&error);
             self.report(AttemptMessage::Error { error: error.clone() });
             self.log.flush().await;
             let spec = &self.spec;
