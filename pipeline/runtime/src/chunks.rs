@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
 use trainyard_core::{AttemptNumber, Clock, Result, RunId, StageKey};
-use trainyard_store::{Chunk, Created, Store};
+use trainyard_store::{Chunk, Created, Store, layout};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
@@ -121,6 +121,17 @@ impl ChunkWriter {
             full: Notify::new(),
             closed: Notify::new(),
         }
+    }
+    /// Puts a line of log behind what is stored already. Nothing of the attempt may run any more.
+    pub async fn append_behind(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
+        let writer = Self::new(store, spec, clock, |_| {});
+        let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
+        // A listing that misses some only costs requests: a chunk that is there is never written over.
+        let stored = writer.store.list(&format!("{folder}/log")).await?;
+        let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
+        writer.buffers().log.number = stored.iter().filter_map(number).max().map_or(0, |last| last + 1);
+        writer.log(LogLevel::Info, text);
+        patiently(&writer.store, &SHORT_WAITS, || writer.put()).await
     }
     /// Takes a message: log lines and errors become records of the log, points of learning curves lines of the metrics;
     /// any other is not stored.

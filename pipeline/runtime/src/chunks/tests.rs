@@ -156,3 +156,16 @@ async fn an_end_that_cannot_be_stored_is_told() {
     let told = told.lock().unwrap();
     assert!(matches!(&told[..], [only] if only.starts_with("the end of the log of a was not stored")), "{told:?}");
 }
+
+#[tokio::test]
+async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
+    let (_, store, writer) = writer().await;
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
+    for line in ["one", "two"] {
+        writer.raw(line);
+        writer.put().await.unwrap();
+    }
+    ChunkWriter::append_behind(&store, &spec(), clock.clone(), "words of the executor").await.unwrap();
+    ChunkWriter::append_behind(&store, &spec(), clock, "more").await.unwrap();
+    assert_eq!(texts(&store).await, ["one", "two", "words of the executor", "more"]);
+}
