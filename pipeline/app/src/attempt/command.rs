@@ -58,6 +58,10 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     for name in credentials(url) {
         command.env_remove(name);
     }
+    // Not every executor tells the attempt itself.
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+        command.env(name, context.cpus.to_string());
+    }
     command.envs(&context.env).envs(secrets(spec)?);
     for (name, value) in config.get("env").and_then(Value::as_object).into_iter().flatten() {
         command.env(name, word(value, context)?);
