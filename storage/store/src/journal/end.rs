@@ -52,6 +52,7 @@ async fn gallop<F: Future<Output = Result<bool>>>(from: u64, mut exists: impl Fn
 mod tests {
     use super::*;
     use crate::StoreOptions;
+    use futures::FutureExt as _;
     use proptest::prelude::*;
     use serde_json::json;
     use std::cell::Cell;
@@ -60,12 +61,12 @@ mod tests {
     /// The end that is found, and how many questions it took.
     fn search(from: u64, exists: impl Fn(u64) -> bool) -> (u64, u32) {
         let asked = Cell::new(0);
-        let found = futures::executor::block_on(gallop(from, |number| {
+        let found = gallop(from, |number| {
             asked.set(asked.get() + 1);
             let answer = exists(number);
             async move { Ok(answer) }
-        }));
-        (found.unwrap(), asked.get())
+        });
+        (found.now_or_never().unwrap().unwrap(), asked.get())
     }
 
     #[test]
@@ -118,9 +119,8 @@ mod tests {
         assert_eq!(store.journal_batch(&run, 9).await.unwrap_err().kind, ErrorKind::Data);
     }
 
-    #[test]
-    fn a_question_without_an_answer_is_no_end() {
-        let failing = futures::executor::block_on(gallop(3, |_| async { Err(Error::retryable("503")) }));
-        assert_eq!(failing, Err(Error::retryable("503")));
+    #[tokio::test]
+    async fn a_question_without_an_answer_is_no_end() {
+        assert_eq!(gallop(3, |_| async { Err(Error::retryable("503")) }).await, Err(Error::retryable("503")));
     }
 }
