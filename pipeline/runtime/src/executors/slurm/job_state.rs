@@ -7,6 +7,8 @@ pub(super) enum JobState {
     Pending,
     /// It was taken back into the queue after it had begun.
     Requeued,
+    /// It holds nodes on which it does not run now, and why.
+    Paused(&'static str),
     /// It holds nodes. What ends still holds them until nothing of it runs any more (COMPLETING). States of later
     /// versions count as this: they end in one of the others.
     Active,
@@ -40,6 +42,8 @@ impl JobState {
         }
         match word {
             "PENDING" | "RESV_DEL_HOLD" => Self::Pending,
+            "CONFIGURING" => Self::Paused("its nodes are being started"),
+            "SUSPENDED" | "STOPPED" => Self::Paused("Slurm has suspended it"),
             "COMPLETED" => Self::Completed,
             "FAILED" => Self::Failed,
             "TIMEOUT" | "DEADLINE" => Self::TimedOut,
@@ -52,7 +56,7 @@ impl JobState {
     }
     /// Whether nothing of the job runs any more, nor will.
     pub fn is_over(&self) -> bool {
-        !matches!(self, Self::Pending | Self::Requeued | Self::Active)
+        !matches!(self, Self::Pending | Self::Requeued | Self::Paused(_) | Self::Active)
     }
 }
 
@@ -62,10 +66,10 @@ mod tests {
 
     #[test]
     fn states_that_end_a_job_are_told_from_those_that_do_not() {
-        for text in ["RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "LATER_VERSION"] {
+        for text in ["RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "LATER_VERSION"] {
             assert_eq!(JobState::parse(text), JobState::Active, "{text}");
         }
-        for text in ["PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "RUNNING", "COMPLETING", ""] {
+        for text in ["PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "SUSPENDED", "RUNNING", "COMPLETING", ""] {
             assert!(!JobState::parse(text).is_over(), "{text}");
         }
         for text in ["COMPLETED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL"] {
