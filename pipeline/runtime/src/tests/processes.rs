@@ -4,6 +4,7 @@ use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, o
 use crate::executors::{Executors, Launcher, Launching, kinds};
 use crate::slots::{Holder, Slots};
 use crate::{RunContext, RunSummary, run};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -46,8 +47,7 @@ impl Bench {
     }
     fn context(&self, script: &str) -> RunContext {
         let launcher = self.launcher(script);
-        let executors = Executors::build(&kinds(), &Launching { launcher, slots: Some(self.slots()) });
-        context(&self.store, executors, &self.watcher)
+        context(&self.store, local(launcher, Some(self.slots())), &self.watcher)
     }
     /// Those that every run of this bench shares.
     fn slots(&self) -> Slots {
@@ -61,6 +61,12 @@ impl Bench {
         let (log, _) = self.store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
         String::from_utf8(log).unwrap().lines().map(|line| LogRecord::parse(line).text + "\n").collect()
     }
+}
+
+/// The executor `local` for the pool `local`.
+fn local(launcher: Launcher, slots: Option<Slots>) -> Executors {
+    let launching = Launching { pool: "local".into(), launcher, slots };
+    Executors::new([("local".to_string(), kinds()[0].build(&launching, &json!({})).unwrap())])
 }
 
 /// No outputs, so that a shell script can write the result.
@@ -118,8 +124,7 @@ async fn every_bad_end_has_its_kind() {
 async fn a_missing_program_is_lost_not_stuck() {
     let bench = Bench::new().await;
     let mut context = bench.context("");
-    context.executors =
-        Executors::build(&kinds(), &Launching { launcher: Launcher::new("/no/such/program"), slots: None });
+    context.executors = local(Launcher::new("/no/such/program"), None);
     let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), context).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");
@@ -131,7 +136,7 @@ async fn another_program_may_start_the_attempt() {
     let script = format!("echo \"$BEHIND $TEST_FOLDER\"\n{SUCCEED}");
     let launcher = bench.launcher(&script).behind("env", &["BEHIND=another"]);
     let mut context = bench.context("");
-    context.executors = Executors::build(&kinds(), &Launching { launcher, slots: None });
+    context.executors = local(launcher, None);
     let summary = run(options(), plan(vec![stage()]), context).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
     let log = bench.log(&summary).await;

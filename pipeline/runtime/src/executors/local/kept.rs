@@ -1,7 +1,7 @@
 //! Attempts that outlive their engine: processes without pipes, which say everything in the store.
 
-use super::ending::{failed, unexplained};
 use super::Launcher;
+use super::ending::{failed, unexplained};
 use super::processes::kill_tree;
 use crate::executors::{Control, Ended, Task};
 use crate::process::ProcessId;

@@ -1,0 +1,1 @@
+//! Attempts of this machine that outlive their engine.
