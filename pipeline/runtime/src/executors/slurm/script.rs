@@ -4,7 +4,7 @@
 //! What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
 
 use super::options::SlurmOptions;
-use crate::executors::{MARK, Launcher, SUPERVISED};
+use crate::executors::{Launcher, MARK, SUPERVISED};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 

@@ -106,9 +106,10 @@ fn answer_each(batch: &Batch<'_>, answer: &Result<u32>) -> Vec<(String, Result<H
 /// The job whose comment has this key. What Slurm refused at submission is listed for a while, too; it is no job.
 fn by_key(records: &[Record], key: &str) -> Option<JobId> {
     let refused = |r: &Record| r.state == JobState::Failed && r.reason == "BadConstraints";
-    records.iter().filter(|record| !refused(record)).find_map(|record| {
-        comment::member(record.jobs.job, &record.comment, key).filter(|id| record.jobs.names(*id))
-    })
+    records
+        .iter()
+        .filter(|record| !refused(record))
+        .find_map(|record| comment::member(record.jobs.job, &record.comment, key).filter(|id| record.jobs.names(*id)))
 }
 
 /// Whether a record may be that of the attempt with this key. Numbers of jobs are used again one day; comments are not

@@ -129,8 +129,7 @@ mod tests {
         call.input = b"script\n".to_vec();
         call.env = vec![("X".into(), "told".into())];
         let answer = Installed.call(call).await.unwrap();
-        let expected =
-            Answer { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
+        let expected = Answer { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
         assert_eq!(answer, expected);
     }
 

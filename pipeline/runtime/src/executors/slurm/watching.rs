@@ -79,7 +79,10 @@ impl Slurm {
         }
         let mut known = Known::default();
         text += &match verdict::judge(id, &record, &mut known, &self.log_of(id).display().to_string()).state {
-            State::Pending { why } => format!(" waits: {}", why.as_deref().unwrap_or("Slurm gives no reason yet")),
+            State::Pending { why: Some(why) } => {
+                format!(" waits: {}", why.strip_prefix(&format!("Slurm job {id}: ")).unwrap_or(&why))
+            }
+            State::Pending { why: None } => " waits; Slurm gives no reason yet".into(),
             State::Started => " runs".into(),
             State::Ended(ended) => match ended.error {
                 Some(error) => format!(" is over: {error}"),
