@@ -135,8 +135,7 @@ mod tests {
         assert_eq!(named("6_[1-7:3]", 0..9), [1, 4, 7]);
         assert_eq!(named("6_8", 0..20), [8]);
         assert_eq!(named("6_[0,2,...]", 0..5), [0, 2, 3, 4]);
-        assert_eq!(named("7_[0-8]", 0..9), []);
-        assert_eq!(named("6", 0..9), []);
+        assert!(named("7_[0-8]", 0..9).is_empty() && named("6", 0..9).is_empty());
         let one = JobId { job: 6, member: None };
         assert!(Jobs::parse("6").unwrap().names(one));
         assert!(!Jobs::parse("6_[0-3]").unwrap().names(one));

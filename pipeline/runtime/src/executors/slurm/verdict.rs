@@ -39,7 +39,7 @@ pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) ->
     let requeued = || remove(lost(id, "Slurm took it back into the queue (preempted, or its node failed)"));
     let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
     if known.asked && record.state.is_over() {
-        return keep(State::Ended(cancelled("the attempt was stopped")));
+        return keep(State::Ended(Ended::cancelled()));
     }
     let error = match &record.state {
         JobState::Pending if known.started && !known.asked => return requeued(),
@@ -71,7 +71,8 @@ pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) ->
             .help("ask for more with the stage's `resources: {memory: …}`, or let it use less"),
         JobState::Cancelled { by } => {
             let by = by.map_or(String::new(), |uid| format!(" by the user with number {uid}"));
-            return keep(State::Ended(cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"))));
+            let error = Error::cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"));
+            return keep(State::Ended(Ended::with(AttemptOutcome::Cancelled, error)));
         }
         JobState::Lost(word) => lost(id, &format!("{}{nodes}", in_words(word))),
     };
@@ -83,7 +84,7 @@ pub(super) fn absent(id: JobId, known: &mut Known, sure: bool) -> Verdict {
     known.missed += u32::from(sure);
     let state = if known.asked && sure {
         // A member of an array that is cancelled before it starts leaves no trace.
-        State::Ended(cancelled("the attempt was stopped"))
+        State::Ended(Ended::cancelled())
     } else if known.missed >= LOOKS {
         State::Ended(failed(lost(id, "Slurm does not know it any more")))
     } else if known.started {
@@ -131,10 +132,6 @@ fn in_words(word: &str) -> &'static str {
 
 fn lost(id: JobId, why: &str) -> Error {
     Error::lost(format!("Slurm job {id} is lost: {why}"))
-}
-
-fn cancelled(message: impl std::fmt::Display) -> Ended {
-    Ended::with(AttemptOutcome::Cancelled, Error::cancelled(message))
 }
 
 fn failed(error: Error) -> Ended {
