@@ -4,7 +4,7 @@ use super::carried::{Carried, Heard, reaches};
 use super::deadlines::SILENCE;
 use super::driver::{Order, States};
 use super::{conclusion, followed};
-use crate::executors::{Control, Handle, Reports as _};
+use crate::executors::{Control, Handle};
 use crate::patience::growing;
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};

@@ -2,7 +2,7 @@
 
 use super::Carrier;
 use super::waiting::Waiting;
-use crate::executors::{Control, Reports, State, Task};
+use crate::executors::{Control, State, Task};
 use crate::follow::Follow;
 use crate::news::News;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ impl Carried {
         }
     }
     /// How long an executor may be out of reach: as long as the store may be away.
-    fn outage(&self) -> Duration {
+    pub(super) fn outage(&self) -> Duration {
         self.news.context.store.options().outage
     }
     /// Waits; returns whether the attempt is to stop.
-    async fn rest(&mut self, time: Duration) -> bool {
+    pub(super) async fn rest(&mut self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => false,
             () = reaches(&mut self.control, Control::Cancel) => true,

@@ -5,6 +5,7 @@ mod cluster;
 mod fake;
 mod followed;
 mod healing;
+#[cfg(target_os = "linux")]
 mod kept;
 mod outages;
 mod processes;
@@ -26,8 +27,8 @@ use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, Atte
 use trainyard_core::event::{Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output,
-    Placement, Result, Settled, StageKey, StageKinds, SystemClock,
+    ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, ErrorKind, KindInfo, OptionProblem, Output, Placement,
+    Result, Settled, StageKey, StageKinds, SystemClock,
 };
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
