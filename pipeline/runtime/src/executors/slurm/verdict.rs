@@ -67,7 +67,7 @@ pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) ->
             return keep(State::Ended(Ended::with(AttemptOutcome::TimedOut, error)));
         }
         // On a machine of the same size it would happen again, so it is not retried.
-        JobState::OutOfMemory => Error::invalid(format!("out of memory: Slurm job {id} used more than it had{nodes}"))
+        JobState::OutOfMemory => Error::invalid(format!("Slurm job {id} ran out of memory{nodes}"))
             .help("ask for more with the stage's `resources: {memory: …}`, or let it use less"),
         JobState::Cancelled { by } => {
             let by = by.map_or(String::new(), |uid| format!(" by the user with number {uid}"));
@@ -167,7 +167,7 @@ mod tests {
             ("4", Failed, ErrorKind::Invalid, "could not open /logs/x.log on node1"),
             ("6_0", Cancelled, ErrorKind::Cancelled, "was cancelled by the user with number 0, not by this run"),
             ("6_1", Lost, ErrorKind::Lost, "its node failed"),
-            ("9", Failed, ErrorKind::Invalid, "out of memory"),
+            ("9", Failed, ErrorKind::Invalid, "ran out of memory on node1"),
             ("10", Lost, ErrorKind::Lost, "signal 9"),
             ("11", Failed, ErrorKind::Bug, "crashed (signal 11)"),
             ("17", Lost, ErrorKind::Lost, "preempted for a job of higher priority on node2"),
