@@ -59,8 +59,8 @@ pub fn outside(
     })
 }
 
-/// The executor of each pool, with the pool's own options and program.
-fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
+/// The executor of each pool, with the pool's own options and program. Errors: invalid (the options).
+pub fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
     let mut executors = Vec::new();
     for pool in &session.site.pools {
         let program = pool.program.as_ref().map_or_else(program, |path| Ok(PathBuf::from(path)))?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::attempt::{AttemptSpec, CancelRequest};
 use trainyard_core::error::Context;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
@@ -54,7 +54,12 @@ pub(crate) async fn recover(
     control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Option<Finished> {
-    let carrier = carriers.of(pool).ok()?;
+    let Ok(carrier) = carriers.of(pool) else {
+        // The pool is not in the site file any more. Should the attempt still run, it is not wanted.
+        let asked = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
+        tracing::info!(pool, ?asked, "an attempt of an earlier engine has no pool any more");
+        return None;
+    };
     let spec = if carrier.can.shares_files { spec } else { as_it_was_told(context, spec).await };
     let news = News::new(context, &spec, Some(engine));
     let log = Log::open(&carrier, &news);

@@ -1,7 +1,7 @@
 //! How an attempt ended, of all who have a say: what it left in the store counts most, then why it was stopped, then
 //! what its executor says.
 
-use super::deadlines::{SILENCE, Why};
+use super::deadlines::Why;
 use crate::executors::Ended;
 use crate::follow::Left;
 use std::time::Duration;
@@ -24,14 +24,17 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
             if failure.outcome == AttemptOutcome::Succeeded { AttemptOutcome::Failed } else { failure.outcome };
         return Finished::failed(outcome, failure.error);
     }
-    let own = ended.filter(|ended| ended.error.is_some() && ended.outcome != AttemptOutcome::Cancelled);
-    match (why, own) {
+    match (why, ended) {
         (Some(Why::Cancelled), _) => of(Ended::cancelled()),
         (Some(Why::TimedOut), _) => of(Ended::timed_out(limit)),
         // Out of memory, or an evicted machine, says more than the silence that it led to.
-        (_, Some(ended)) => of(ended),
-        (Some(Why::Silent), None) => Finished::failed(AttemptOutcome::Lost, silent()),
-        (None, None) => of(Ended::well()),
+        (Some(Why::Silent { .. }), Some(ended))
+            if ended.error.is_some() && ended.outcome != AttemptOutcome::Cancelled =>
+        {
+            of(ended)
+        }
+        (Some(Why::Silent { after }), _) => Finished::failed(AttemptOutcome::Lost, silent(after)),
+        (None, ended) => of(ended.unwrap_or_else(Ended::well)),
     }
 }
 
@@ -56,8 +59,8 @@ pub(super) fn of(ended: Ended) -> Finished {
     }
 }
 
-fn silent() -> Error {
-    Error::lost(format!("the attempt gave no sign of life for {}", format_duration(SILENCE)))
+fn silent(after: Duration) -> Error {
+    Error::lost(format!("the attempt gave no sign of life for {}", format_duration(after)))
         .help("its machine may be gone, or may not reach the store")
 }
 

@@ -29,8 +29,8 @@ pub(super) enum Why {
     Cancelled,
     /// Its time is up.
     TimedOut,
-    /// It gave no sign of life.
-    Silent,
+    /// It gave no sign of life for so long.
+    Silent { after: Duration },
 }
 
 /// What to do now.
@@ -110,8 +110,11 @@ impl Deadlines {
             self.started.get_or_insert(now);
         } else if self.waits || now.saturating_sub(asked) >= SLOW {
             self.sign = now;
-        } else if asked.saturating_sub(self.sign) >= if self.beat.is_some() { SILENCE } else { FIRST_BEAT } {
-            self.stop(Why::Silent, now, true);
+        } else {
+            let after = if self.beat.is_some() { SILENCE } else { FIRST_BEAT };
+            if asked.saturating_sub(self.sign) >= after {
+                self.stop(Why::Silent { after }, now, true);
+            }
         }
     }
     /// A look failed.
@@ -241,7 +244,7 @@ mod tests {
     fn silent(deadlines: &mut Deadlines, takes: u64, beat: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         (0..4_000).step_by(5).find(|second| {
             deadlines.beats(at(*second), at(second + takes), beat(*second));
-            deadlines.why() == Some(Why::Silent)
+            matches!(deadlines.why(), Some(Why::Silent { .. }))
         })
     }
 
@@ -271,7 +274,7 @@ mod tests {
         away.beats(at(1_000), at(1_000), Some(1));
         assert_eq!(away.why(), None, "failed looks");
         away.beats(at(1_180), at(1_180), Some(1));
-        assert_eq!(away.why(), Some(Why::Silent));
+        assert_eq!(away.why(), Some(Why::Silent { after: SILENCE }));
     }
 
     #[test]

@@ -73,10 +73,12 @@ async fn a_kept_attempt_outlives_its_engine_and_is_found_again() {
     };
     wait_for(found).await;
     assert!(!second.is_finished());
+    assert_eq!(bench.slots().others().unwrap().cpus, 1, "its slots are its own");
     std::fs::write(bench.folder.path().join("go"), "").unwrap();
     let summary = second.await.unwrap().unwrap();
     assert_eq!((summary.resumed, summary.ending), (true, SUCCEEDED));
     assert_eq!(summary.view.stage(&key("a")).unwrap().attempts.len(), 1);
+    assert_eq!(bench.slots().others().unwrap().cpus, 0, "they are free again");
     assert_eq!(std::fs::read_to_string(bench.folder.path().join("begun")).unwrap(), "begun\n", "it began once");
 }
 
