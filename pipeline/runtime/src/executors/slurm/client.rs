@@ -3,6 +3,7 @@
 use super::ids::JobId;
 use super::records::{self, Record, SACCT, SQUEUE, SQUEUE_WITHOUT_COMMENTS};
 use super::refusals::refusal;
+use super::shared::Shared;
 use super::tools::{Answer, Call, Tools};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ pub(super) struct Client {
     /// The number of this user. Asked for one user, the controller sends the jobs of that user alone; asked for a list
     /// of jobs it sends those of everybody, and fails if there is but one and it is gone.
     user: u32,
+    queue: Shared<Vec<Record>>,
+    queue_with_comments: Shared<Vec<Record>>,
 }
 
 /// What accounting knows.
@@ -33,7 +36,8 @@ pub(super) enum Accounted {
 
 impl Client {
     pub fn new(tools: Arc<dyn Tools>) -> Self {
-        Self { tools, user: rustix::process::getuid().as_raw() }
+        let user = rustix::process::getuid().as_raw();
+        Self { tools, user, queue: Shared::new(), queue_with_comments: Shared::new() }
     }
     async fn ask(&self, call: Call) -> Result<Answer> {
         let answer = self.tools.call(call.clone()).await?;
@@ -50,8 +54,14 @@ impl Client {
     }
 
     /// The jobs of this user, those included that ended within the last minutes (`MinJobAge`).
-    pub async fn queue(&self, with_comments: bool) -> Result<Vec<Record>> {
-        let format = if with_comments { SQUEUE } else { SQUEUE_WITHOUT_COMMENTS };
+    pub async fn queue(&self) -> Result<Arc<Vec<Record>>> {
+        self.queue.get(self.squeue(SQUEUE_WITHOUT_COMMENTS)).await
+    }
+    /// The same with the jobs' comments.
+    pub async fn queue_with_comments(&self) -> Result<Arc<Vec<Record>>> {
+        self.queue_with_comments.get(self.squeue(SQUEUE)).await
+    }
+    async fn squeue(&self, format: &str) -> Result<Vec<Record>> {
         let user = format!("--user={}", self.user);
         let call = Call::new("squeue", [user.as_str(), "--noheader", "--states=all", &format!("--format={format}")]);
         let answer = self.ask(call).await.map_err(asked_again)?;

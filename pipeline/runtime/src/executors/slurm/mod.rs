@@ -18,6 +18,7 @@ mod records;
 mod refusals;
 mod request;
 mod script;
+mod shared;
 mod submission;
 #[cfg(test)]
 mod tests;
@@ -59,7 +60,7 @@ impl Slurm {
 
     /// An executor of one pool. Errors: invalid (the options).
     pub fn new(launcher: Launcher, options: SlurmOptions) -> Result<Self> {
-        Self::with_tools(launcher, options, Arc::new(tools::Installed))
+        Self::with_tools(launcher, options, Arc::new(tools::Installed::new()))
     }
     fn with_tools(launcher: Launcher, options: SlurmOptions, tools: Arc<dyn tools::Tools>) -> Result<Self> {
         options.check()?;
@@ -123,7 +124,7 @@ impl Executor for Slurm {
             self.remember(id, |known| known.asked = true);
             // A signal does not reach what waits, and `scancel --state` takes all members of an array that wait.
             let runs = control == Control::Cancel
-                && find(&self.client.queue(false).await?, id).is_some_and(|r| r.state == JobState::Active);
+                && find(&self.client.queue().await?, id).is_some_and(|r| r.state == JobState::Active);
             if runs { self.client.ask_to_end(id).await } else { self.client.end(id).await }
         })
     }

@@ -129,12 +129,11 @@ impl SlurmOptions {
     }
     /// Time between two looks at the queue.
     pub(super) fn poll(&self) -> Result<Duration, String> {
-        let poll = parse_duration(&self.poll)?;
-        if poll.is_zero() { Err("it must be more than nothing".into()) } else { Ok(poll) }
+        some(&self.poll)
     }
     /// The time limit of every job.
     pub(super) fn limit(&self) -> Result<Option<Duration>, String> {
-        self.time_limit.as_deref().map(parse_duration).transpose()
+        self.time_limit.as_deref().map(some).transpose()
     }
     /// Where the output of jobs lies, on the nodes.
     pub(super) fn log_folder(&self) -> PathBuf {
@@ -148,6 +147,11 @@ impl SlurmOptions {
             }
         }
     }
+}
+
+fn some(text: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err("it must be more than nothing".into()) } else { Ok(duration) }
 }
 
 /// `sbatch` takes beginnings of long flags.
@@ -194,6 +198,7 @@ mod tests {
             (json!({"partitions": "a"}), "unknown field `partitions`"),
             (json!({"poll": "5"}), "`poll` of the executor `slurm`: `5` is not a duration"),
             (json!({"poll": "0s"}), "more than nothing"),
+            (json!({"time_limit": "0s"}), "more than nothing"),
             (json!({"time_limit": "12:00:00"}), "`time_limit`"),
             (json!({"extra": ["--comment=mine"]}), "`--comment=mine` is not yours to set"),
             (json!({"extra": ["--arr=1-3"]}), "uses `--array` itself"),

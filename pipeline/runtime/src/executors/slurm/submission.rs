@@ -8,24 +8,22 @@ use super::records::{Record, find};
 use super::request::{self, Batch};
 use super::{Slurm, handle, script};
 use crate::executors::{Handle, Task};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 
 impl Slurm {
     /// The handles of tasks by their keys, or why they were not submitted.
     pub(super) async fn submitted(&self, tasks: &[Task]) -> Result<BTreeMap<String, Result<Handle>>> {
-        let queue = self.client.queue(true).await?;
+        let queue = self.client.queue_with_comments().await?;
         let mut answers = BTreeMap::new();
-        let mut fresh: Vec<&Task> = Vec::new();
+        let (mut keys, mut fresh): (BTreeSet<String>, Vec<&Task>) = Default::default();
         for task in tasks {
             let key = task.key();
-            match by_key(&queue, &key) {
-                _ if answers.contains_key(&key) || fresh.iter().any(|other| other.key() == key) => {}
-                Some(id) => {
-                    tracing::debug!(job = %id, key, "was submitted before");
-                    answers.insert(key, Ok(handle(id)));
-                }
-                None => fresh.push(task),
+            if let Some(id) = by_key(&queue, &key) {
+                tracing::debug!(job = %id, key, "was submitted before");
+                answers.insert(key, Ok(handle(id)));
+            } else if keys.insert(key) {
+                fresh.push(task);
             }
         }
         if !fresh.is_empty() {
@@ -73,7 +71,7 @@ impl Slurm {
 
     pub(super) async fn find_again(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<JobId>> {
         let key = task.key();
-        let queue = self.client.queue(true).await?;
+        let queue = self.client.queue_with_comments().await?;
         let Some(id) = handle.and_then(|handle| JobId::parse(&handle.0)) else {
             if let Some(id) = by_key(&queue, &key) {
                 return Ok(Some(id));

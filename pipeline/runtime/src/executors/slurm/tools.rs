@@ -9,6 +9,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 use trainyard_core::{Error, Result};
 
 /// How long a tool may take. Slurm's own waits for a busy controller are shorter.
@@ -51,13 +52,24 @@ impl Call {
     }
 }
 
+/// Tools that run at the same time. A controller serves everybody.
+const AT_ONCE: usize = 4;
+
 /// The tools of this machine.
-pub(super) struct Installed;
+pub(super) struct Installed(Semaphore);
+
+impl Installed {
+    pub fn new() -> Self {
+        Self(Semaphore::new(AT_ONCE))
+    }
+}
 
 impl Tools for Installed {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(async move {
             let name = call.program;
+            // It is never closed.
+            let _turn = self.0.acquire().await;
             match tokio::time::timeout(LIMIT, run(call)).await {
                 Ok(answer) => answer,
                 Err(_) => Err(Error::retryable(format!("`{name}` did not answer within {} s", LIMIT.as_secs()))),
@@ -128,7 +140,7 @@ mod tests {
         let mut call = Call::new("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"]);
         call.input = b"script\n".to_vec();
         call.env = vec![("X".into(), "told".into())];
-        let answer = Installed.call(call).await.unwrap();
+        let answer = Installed::new().call(call).await.unwrap();
         let expected = Answer { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
         assert_eq!(answer, expected);
     }
@@ -137,8 +149,8 @@ mod tests {
     async fn a_tool_that_does_not_read_or_does_not_exist_says_so() {
         let mut call = Call::new("true", [""; 0]);
         call.input = vec![b'x'; 1 << 20];
-        assert!(Installed.call(call).await.unwrap().success);
-        let error = Installed.call(Call::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
+        assert!(Installed::new().call(call).await.unwrap().success);
+        let error = Installed::new().call(Call::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
         assert_eq!(error.kind, trainyard_core::ErrorKind::Invalid);
         assert!(error.to_string().contains("no `sbatch-of-nobody`"), "{error}");
     }

@@ -12,7 +12,7 @@ use trainyard_core::Result;
 
 impl Slurm {
     pub(super) async fn states(&self, ids: &[JobId]) -> Result<Vec<State>> {
-        let queue = self.client.queue(false).await?;
+        let queue = self.client.queue().await?;
         let open: BTreeSet<u32> = ids.iter().filter(|id| needs_accounting(&queue, **id)).map(|id| id.job).collect();
         let accounted = self.client.accounted(&open).await;
         let mut states = Vec::with_capacity(ids.len());
@@ -67,7 +67,7 @@ impl Slurm {
     }
 
     pub(super) async fn explanation(&self, id: JobId) -> Result<Option<String>> {
-        let queue = self.client.queue(false).await?;
+        let queue = self.client.queue().await?;
         let accounted = self.client.accounted(&[id.job].into()).await;
         let Some(record) = self.record(id, &queue, &accounted).await else { return Ok(None) };
         let mut text = format!("Slurm job {id}");
