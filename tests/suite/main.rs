@@ -26,4 +26,5 @@ mod run_stages;
 mod s3;
 mod shipped;
 mod shipped_recipes;
+mod slurm;
 mod terminal;

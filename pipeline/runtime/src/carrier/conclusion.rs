@@ -5,9 +5,10 @@ use super::deadlines::Why;
 use crate::executors::Ended;
 use crate::follow::Left;
 use std::time::Duration;
-use trainyard_core::Error;
+use trainyard_core::attempt::AttemptFailure;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::units::format_duration;
+use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Finished;
 
 /// The end of an attempt that was followed in the store; `limit` is its timeout.
@@ -16,6 +17,9 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
         return Finished::succeeded(result);
     }
     if let Some(failure) = left.failure {
+        if let (None, Some(ended)) = (why, ended.filter(|ended| knows_better(ended, &failure))) {
+            return of(ended);
+        }
         let outcome =
             if failure.outcome == AttemptOutcome::Succeeded { AttemptOutcome::Failed } else { failure.outcome };
         return Finished::failed(outcome, failure.error);
@@ -32,6 +36,13 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
         (Some(Why::Silent { after }), _) => Finished::failed(AttemptOutcome::Lost, silent(after)),
         (None, ended) => of(ended.unwrap_or_else(Ended::well)),
     }
+}
+
+/// Whether the executor knows why an attempt ended that saw but a signal: the memory that ran out, the machine that was
+/// wanted for something else, the limit of time, somebody's command.
+fn knows_better(ended: &Ended, failure: &AttemptFailure) -> bool {
+    let invalid = ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Invalid);
+    invalid || failure.outcome == AttemptOutcome::Lost && ended.error.is_some()
 }
 
 /// The end as an executor tells it. A success must come with its result.
@@ -51,4 +62,37 @@ pub(super) fn of(ended: Ended) -> Finished {
 fn silent(after: Duration) -> Error {
     Error::lost(format!("the attempt gave no sign of life for {}", format_duration(after)))
         .help("its machine may be gone, or may not reach the store")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_core::{RunId, StageKey};
+
+    fn left(outcome: AttemptOutcome, error: Error) -> Left {
+        let (run, stage) = (RunId("r".into()), StageKey("s".into()));
+        Left { result: None, failure: Some(AttemptFailure { format: 1, run, stage, attempt: 1, outcome, error }) }
+    }
+
+    #[test]
+    fn an_executor_that_knows_who_sent_the_signal_is_believed() {
+        use AttemptOutcome::{Cancelled, Failed, Lost, TimedOut};
+        let signal = || left(Lost, Error::lost("stopped by SIGTERM"));
+        let killed = || left(Failed, Error::data("the command ended with signal 9"));
+        for (left, outcome, error, believed) in [
+            (signal(), TimedOut, Error::retryable("time limit"), true),
+            (signal(), Lost, Error::lost("preempted"), true),
+            (signal(), Cancelled, Error::cancelled("by user 7"), true),
+            (killed(), Failed, Error::invalid("out of memory"), true),
+            (killed(), Failed, Error::bug("ended with exit code 1"), false),
+            (killed(), Lost, Error::lost("its node failed"), false),
+        ] {
+            let finished = conclude(left.clone(), None, Some(Ended::with(outcome, error.clone())), None);
+            assert_eq!(finished.error.as_ref() == Some(&error), believed, "{outcome:?}: {:?}", finished.error);
+            let asked = conclude(left.clone(), Some(Why::Cancelled), Some(Ended::with(outcome, error.clone())), None);
+            assert_eq!(asked.error, left.failure.map(|failure| failure.error), "the run itself ended it");
+        }
+        let unheard = conclude(signal(), None, Some(Ended::well()), None);
+        assert_eq!(unheard.error.map(|error| error.message).as_deref(), Some("stopped by SIGTERM"));
+    }
 }

@@ -8,12 +8,14 @@
 mod lines;
 mod local;
 mod registry;
+mod slurm;
 #[cfg(target_os = "linux")]
 mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local, LocalOptions, Orphans};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
+pub use slurm::{Slurm, SlurmOptions};
 #[cfg(target_os = "linux")]
 pub use tree::{kill_marked, kill_started};
 

@@ -1,0 +1,153 @@
+//! Names of jobs as Slurm prints them: `123`, `123_4` for a member of an array, `123_[4-7,9:2%3]` for several.
+
+use std::fmt;
+
+/// One job, or one member of an array of jobs. Its text is the attempt's handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct JobId {
+    /// Number of the job, or of the array.
+    pub job: u32,
+    /// Index in the array.
+    pub member: Option<u32>,
+}
+
+impl JobId {
+    /// Reads `123` and `123_4`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (job, member) = match text.split_once('_') {
+            Some((job, member)) => (job, Some(number(member)?)),
+            None => (text, None),
+        };
+        Some(Self { job: number(job)?, member })
+    }
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            Some(member) => write!(f, "{}_{member}", self.job),
+            None => write!(f, "{}", self.job),
+        }
+    }
+}
+
+/// The jobs that one line of a list speaks of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Jobs {
+    /// Number of the job, or of the array.
+    pub job: u32,
+    members: Members,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Members {
+    /// The job itself. Of an array: those of its members that have no line of their own.
+    Itself,
+    Among {
+        ranges: Vec<Range>,
+        /// The list was cut off, so any later member may be meant.
+        cut_off: bool,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    first: u32,
+    last: u32,
+    step: u32,
+}
+
+impl Jobs {
+    /// Reads a name; none for jobs of several parts (`12+0`), steps (`12.batch`), and anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let Some((job, rest)) = text.split_once("_[") else {
+            let id = JobId::parse(text)?;
+            let one = |at| Members::Among { ranges: vec![Range { first: at, last: at, step: 1 }], cut_off: false };
+            return Some(Self { job: id.job, members: id.member.map_or(Members::Itself, one) });
+        };
+        // After `%` stands how many may run at once.
+        let list = rest.strip_suffix(']').unwrap_or(rest);
+        let list = list.split('%').next().unwrap_or(list);
+        let cut_off = list.ends_with("...");
+        let list = list.trim_end_matches('.').trim_end_matches(',');
+        let ranges = list.split(',').map(range).collect::<Option<_>>()?;
+        Some(Self { job: number(job)?, members: Members::Among { ranges, cut_off } })
+    }
+    /// Whether the line names this job.
+    pub fn names(&self, id: JobId) -> bool {
+        if self.job != id.job {
+            return false;
+        }
+        match (&self.members, id.member) {
+            (Members::Itself, None) => true,
+            (Members::Among { ranges, cut_off }, Some(member)) => {
+                ranges.iter().any(|r| r.has(member)) || *cut_off && ranges.iter().all(|r| r.last < member)
+            }
+            _ => false,
+        }
+    }
+    /// Whether the line stands for what is left of the array of this member.
+    pub fn is_rest_of_its_array(&self, id: JobId) -> bool {
+        self.job == id.job && id.member.is_some() && self.members == Members::Itself
+    }
+}
+
+impl Range {
+    fn has(self, member: u32) -> bool {
+        (self.first..=self.last).contains(&member) && (member - self.first).is_multiple_of(self.step)
+    }
+}
+
+fn range(text: &str) -> Option<Range> {
+    let (ends, step) = text.split_once(':').unwrap_or((text, "1"));
+    let (first, last) = ends.split_once('-').unwrap_or((ends, ends));
+    Some(Range { first: number(first)?, last: number(last)?, step: number(step)?.max(1) })
+}
+
+/// Digits alone: `parse` would take a sign.
+fn number(text: &str) -> Option<u32> {
+    if text.bytes().all(|b| b.is_ascii_digit()) { text.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_come_back_as_they_were() {
+        for text in ["1", "123_0", "4294967295_1000"] {
+            assert_eq!(JobId::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "_", "1_", "_1", "+1", "-1", "1.batch", "12+0", "1_[2]", "1;here", "4294967296", " 1", "x"] {
+            assert_eq!(JobId::parse(text), None, "{text:?}");
+        }
+    }
+
+    fn named(text: &str, among: std::ops::Range<u32>) -> Vec<u32> {
+        let jobs = Jobs::parse(text).unwrap();
+        among.filter(|m| jobs.names(JobId { job: 6, member: Some(*m) })).collect()
+    }
+
+    #[test]
+    fn lists_of_members_are_read() {
+        assert_eq!(named("6_[2-5%2]", 0..9), [2, 3, 4, 5]);
+        assert_eq!(named("6_[0,3-4,7]", 0..9), [0, 3, 4, 7]);
+        assert_eq!(named("6_[1-7:3]", 0..9), [1, 4, 7]);
+        assert_eq!(named("6_8", 0..20), [8]);
+        assert_eq!(named("6_[0,2,...]", 0..5), [0, 2, 3, 4]);
+        assert!(named("7_[0-8]", 0..9).is_empty() && named("6", 0..9).is_empty());
+        let one = JobId { job: 6, member: None };
+        assert!(Jobs::parse("6").unwrap().names(one));
+        assert!(!Jobs::parse("6_[0-3]").unwrap().names(one));
+        assert!(Jobs::parse("6").unwrap().is_rest_of_its_array(JobId { job: 6, member: Some(3) }));
+        assert!(!Jobs::parse("6").unwrap().is_rest_of_its_array(one));
+    }
+
+    #[test]
+    fn what_is_no_job_of_ours_is_no_name() {
+        for text in ["", "6_[", "6_[]", "6_[a-b]", "6_[1-]", "6+1", "6.0", "JOBID", "6_[1-2"] {
+            let jobs = Jobs::parse(text);
+            assert!(jobs.is_none() || text == "6_[1-2", "{text:?}: {jobs:?}");
+        }
+    }
+}

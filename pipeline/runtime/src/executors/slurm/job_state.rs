@@ -1,0 +1,87 @@
+//! Slurm's states of jobs, as far as they make a difference here.
+
+/// A state as `squeue`, `sacct` and `scontrol` print it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum JobState {
+    /// It waits.
+    Pending,
+    /// It was taken back into the queue after it had begun.
+    Requeued,
+    /// It holds nodes on which it does not run now, and why.
+    Paused(&'static str),
+    /// It holds nodes. What ends still holds them until nothing of it runs any more (COMPLETING). States of later
+    /// versions count as this: they end in one of the others.
+    Active,
+    /// Exit code 0.
+    Completed,
+    /// Another exit code, or a signal.
+    Failed,
+    /// Its time limit, or its deadline.
+    TimedOut,
+    /// The kernel killed a process for the job's memory limit.
+    OutOfMemory,
+    /// Somebody cancelled it; `sacct` says who.
+    Cancelled {
+        /// Number of the user.
+        by: Option<u32>,
+    },
+    /// It lost its nodes, in Slurm's word.
+    Lost(&'static str),
+}
+
+/// States in which the machines, not the job, were at fault.
+const LOST: [&str; 4] = ["NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "REVOKED"];
+const REQUEUED: [&str; 4] = ["REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"];
+
+impl JobState {
+    pub fn parse(text: &str) -> Self {
+        let mut words = text.split_whitespace();
+        let word = words.next().unwrap_or_default();
+        if let Some(lost) = LOST.iter().find(|lost| **lost == word) {
+            return Self::Lost(lost);
+        }
+        match word {
+            "PENDING" | "RESV_DEL_HOLD" => Self::Pending,
+            "CONFIGURING" => Self::Paused("its nodes are being started"),
+            "SUSPENDED" | "STOPPED" => Self::Paused("Slurm has suspended it"),
+            "COMPLETED" => Self::Completed,
+            "FAILED" => Self::Failed,
+            "TIMEOUT" | "DEADLINE" => Self::TimedOut,
+            "OUT_OF_MEMORY" => Self::OutOfMemory,
+            // `CANCELLED by 1000`
+            "CANCELLED" => Self::Cancelled { by: words.nth(1).and_then(|uid| uid.parse().ok()) },
+            _ if REQUEUED.contains(&word) => Self::Requeued,
+            _ => Self::Active,
+        }
+    }
+    /// Whether nothing of the job runs any more, nor will.
+    pub fn is_over(&self) -> bool {
+        !matches!(self, Self::Pending | Self::Requeued | Self::Paused(_) | Self::Active)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_end_a_job_are_told_from_those_that_do_not() {
+        for text in ["RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "LATER_VERSION"] {
+            assert_eq!(JobState::parse(text), JobState::Active, "{text}");
+        }
+        for text in ["PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "SUSPENDED", "RUNNING", "COMPLETING", ""] {
+            assert!(!JobState::parse(text).is_over(), "{text}");
+        }
+        for text in ["COMPLETED", "FAILED", "TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "CANCELLED", "NODE_FAIL"] {
+            assert!(JobState::parse(text).is_over(), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_cancelled_is_read_where_it_is_told() {
+        assert_eq!(JobState::parse("CANCELLED by 1000"), JobState::Cancelled { by: Some(1000) });
+        for text in ["CANCELLED", "CANCELLED by", "CANCELLED by root"] {
+            assert_eq!(JobState::parse(text), JobState::Cancelled { by: None }, "{text}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Attempts as jobs of Slurm: `sbatch` submits them, `squeue` and `sacct` tell their states, `scancel` ends them.
+//!
+//! Attempts that ask for equal resources become one array. A job's comment holds the keys of its attempts, by which an
+//! engine finds what another one submitted before it could write down the job's number; the controller knows comments
+//! with and without accounting. The look and the submission are two steps: that only one engine drives a run is the
+//! journal's business.
+//!
+//! Jobs are never requeued (`--no-requeue`): the files of an attempt are written once. Where a site requeues all the
+//! same, the job is removed and the attempt is lost, so the run's own retries decide.
+
+mod client;
+mod comment;
+mod ids;
+mod job_state;
+mod options;
+mod reasons;
+mod records;
+mod refusals;
+mod request;
+mod script;
+mod shared;
+mod submission;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod verdict;
+mod watching;
+
+pub use options::SlurmOptions;
+
+use super::{BoxFuture, Capabilities, Control, Executor, Handle, Launcher, State, Task};
+use client::Client;
+use ids::JobId;
+use job_state::JobState;
+use records::find;
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+use verdict::Known;
+
+/// Bytes of a job's output that are shown: its end.
+const TAIL: u64 = 64 << 10;
+
+/// The executor `slurm`.
+pub struct Slurm {
+    options: SlurmOptions,
+    poll: Duration,
+    log_folder: PathBuf,
+    launcher: Launcher,
+    client: Client,
+    known: Mutex<BTreeMap<JobId, Known>>,
+}
+
+impl Slurm {
+    /// As pools name it.
+    pub const NAME: &str = "slurm";
+
+    /// An executor of one pool. Errors: invalid (the options).
+    pub fn new(launcher: Launcher, options: SlurmOptions) -> Result<Self> {
+        Self::with_tools(launcher, options, Arc::new(tools::Installed::new()))
+    }
+    fn with_tools(launcher: Launcher, options: SlurmOptions, tools: Arc<dyn tools::Tools>) -> Result<Self> {
+        options.check()?;
+        Ok(Self {
+            poll: options.poll().map_err(Error::invalid)?,
+            log_folder: options.log_folder(),
+            options,
+            launcher,
+            client: Client::new(tools),
+            known: Mutex::default(),
+        })
+    }
+
+    fn log_of(&self, id: JobId) -> PathBuf {
+        self.log_folder.join(format!("{id}.log"))
+    }
+    /// Works with what is remembered of an attempt.
+    fn remember<T>(&self, id: JobId, with: impl FnOnce(&mut Known) -> T) -> T {
+        with(self.known.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default())
+    }
+    fn forget(&self, id: JobId) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    }
+}
+
+fn handle(id: JobId) -> Handle {
+    Handle(id.to_string())
+}
+
+fn no_job(handle: &Handle) -> Error {
+    Error::bug(format!("`{}` is no job of Slurm", handle.0))
+}
+
+impl Executor for Slurm {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: false, outlives_engine: true, shares_files: self.options.shared_filesystem }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        Box::pin(async move {
+            let answers = self.submitted(tasks).await;
+            let answer = |task: &Task| match &answers {
+                Ok(answers) => answers.get(&task.key()).cloned().unwrap_or_else(|| Err(Error::bug("a task got lost"))),
+                Err(error) => Err(error.clone()),
+            };
+            tasks.iter().map(answer).collect()
+        })
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        Box::pin(async move {
+            let ids: Vec<JobId> =
+                handles.iter().map(|h| JobId::parse(&h.0).ok_or_else(|| no_job(h))).collect::<Result<_>>()?;
+            self.states(&ids).await
+        })
+    }
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let id = JobId::parse(&handle.0).ok_or_else(|| no_job(handle))?;
+            if control == Control::Run {
+                return Ok(());
+            }
+            self.remember(id, |known| known.asked = true);
+            // A signal does not reach what waits, and `scancel --state` takes all members of an array that wait.
+            let runs = control == Control::Cancel
+                && find(&self.client.queue().await?, id).is_some_and(|r| r.state == JobState::Active);
+            if runs { self.client.ask_to_end(id).await } else { self.client.end(id).await }
+        })
+    }
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        Box::pin(async move { Ok(self.find_again(task, handle).await?.map(self::handle)) })
+    }
+    fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
+        Box::pin(async move {
+            let id = JobId::parse(&handle.0).ok_or_else(|| no_job(handle))?;
+            Ok(tail(self.log_of(id)))
+        })
+    }
+    fn explain<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(async move {
+            let id = JobId::parse(&handle.0).ok_or_else(|| no_job(handle))?;
+            self.explanation(id).await
+        })
+    }
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(self.poll))
+    }
+}
+
+/// The end of a file; empty if it cannot be read, as where nodes share no files.
+fn tail(path: PathBuf) -> String {
+    let read = || {
+        let mut file = std::fs::File::open(&path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}

@@ -1,0 +1,123 @@
+//! Why jobs wait: Slurm's words in plain ones, and which of them never end.
+//!
+//! The words are those of `squeue`'s column REASON (`man squeue`, JOB REASON CODES, 22.05). The many limits of
+//! accounts and QOS are named by a pattern: `AssocGrpGRES`, `QOSMaxCpuPerUserLimit`.
+
+/// Why a job waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// It may start by itself some day. None: Slurm gives no reason yet.
+    For(Option<String>),
+    /// As it was asked for, it never starts.
+    Never(String),
+    /// Slurm took it back into the queue after it could not be started.
+    Requeued,
+}
+
+/// What a job waits for, by Slurm's reason.
+pub(super) fn explain(reason: &str) -> Wait {
+    if reason.is_empty() {
+        return Wait::For(None);
+    }
+    // `ReqNodeNotAvail, UnavailableNodes:n[1-2]`: the detail is in the reason itself.
+    let word = reason.split([',', ' ', '(']).next().unwrap_or(reason);
+    let told = |meaning: &str| Some(format!("{reason} ({meaning})"));
+    if let Some(meaning) = never(word) {
+        return Wait::Never(format!("{reason} ({meaning})"));
+    }
+    if matches!(word, "launch_failed_requeued_held" | "JobHoldMaxRequeue") || reason.starts_with("launch failed") {
+        return Wait::Requeued;
+    }
+    match passing(word) {
+        Some(meaning) => Wait::For(told(meaning)),
+        None => Wait::For(Some(reason.to_string())),
+    }
+}
+
+/// Limits on one job: waiting does not make it smaller.
+fn never(word: &str) -> Option<&'static str> {
+    let of_one_job = (word.starts_with("QOS") || word.starts_with("Assoc"))
+        && (word.contains("PerJob") || word.contains("WallDuration") || word.contains("PerNode"));
+    Some(match word {
+        "BadConstraints" => "no node can ever satisfy what it asks for",
+        "DependencyNeverSatisfied" => "a job that it depends on ended badly",
+        "InvalidAccount" | "AccountNotAllowed" => "its account is not allowed here",
+        "InvalidQOS" | "QOSNotAllowed" => "its QOS is not allowed here",
+        "PartitionNodeLimit" => "it asks for more nodes than one job of its partition may have",
+        "PartitionTimeLimit" => "it asks for more time than one job of its partition may have",
+        "DeadLine" => "its deadline cannot be met any more",
+        _ if of_one_job => "it asks for more than one job of its account or QOS may have",
+        _ => return None,
+    })
+}
+
+fn passing(word: &str) -> Option<&'static str> {
+    let limit = word.starts_with("QOS") || word.starts_with("Assoc") || word.starts_with("Max");
+    Some(match word {
+        "Resources" => "it is next, and waits until nodes are free",
+        "Priority" => "jobs of higher priority come first",
+        "JobArrayTaskLimit" => "as many of its array run as may at once",
+        "BeginTime" => "its time to begin has not come",
+        "Dependency" => "it waits for other jobs",
+        "Licenses" => "it waits for a license",
+        "Reservation" => "it waits for its reservation",
+        "ReservationDeleted" => "its reservation is gone: an administrator must release it",
+        "ReqNodeNotAvail" => "nodes that it needs are down, drained or reserved",
+        "NodeDown" => "a node that it needs is down",
+        "PartitionDown" | "PartitionInactive" => "its partition takes no jobs to run now",
+        "JobHeldAdmin" => "an administrator holds it",
+        "JobHeldUser" => "somebody holds it: `scontrol release` lets it go",
+        "Cleaning" => "its last run is still being cleaned up",
+        "Prolog" => "its nodes are being prepared",
+        "FrontEndDown" | "SchedDefer" => "the scheduler will look at it later",
+        "OutOfMemory" | "SystemFailure" => "Slurm itself had a fault",
+        "BurstBufferResources" | "BurstBufferStageIn" => "it waits for its burst buffer",
+        _ if word.contains("Minutes") => "the time that its account or QOS may use is used up",
+        _ if limit && word.contains("Grp") => "its account or QOS runs as much as it may",
+        _ if limit => "this user runs as much as the account or QOS allows",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_sentences_and_keep_their_detail() {
+        for (reason, says) in [
+            ("Resources", "Resources (it is next"),
+            ("Priority", "higher priority"),
+            ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "UnavailableNodes:n[1-2] (nodes that it needs are down"),
+            ("QOSMaxJobsPerUserLimit", "this user runs as much"),
+            ("AssocGrpGRES", "its account or QOS runs as much"),
+            ("AssocGrpCPUMinutesLimit", "is used up"),
+            ("QOSGrpNodeLimit", "its account or QOS runs as much"),
+        ] {
+            let Wait::For(Some(text)) = explain(reason) else { panic!("{reason}") };
+            assert!(text.contains(says) && text.starts_with(reason), "{reason}: {text}");
+        }
+        assert_eq!(explain(""), Wait::For(None));
+        assert_eq!(explain("NewInLaterVersions"), Wait::For(Some("NewInLaterVersions".into())));
+    }
+
+    #[test]
+    fn what_no_waiting_helps_is_told_apart() {
+        for reason in [
+            "BadConstraints",
+            "DependencyNeverSatisfied",
+            "PartitionTimeLimit",
+            "PartitionNodeLimit",
+            "InvalidQOS",
+            "QOSMaxCpuPerJobLimit",
+            "AssocMaxWallDurationPerJobLimit",
+            "QOSMaxGRESPerJob",
+        ] {
+            assert!(matches!(explain(reason), Wait::Never(_)), "{reason}");
+        }
+        for reason in ["QOSMaxCpuPerUserLimit", "AssocMaxJobsLimit", "MaxMemPerLimit", "JobHeldUser"] {
+            assert!(matches!(explain(reason), Wait::For(_)), "{reason}");
+        }
+        assert_eq!(explain("launch failed requeued held"), Wait::Requeued);
+    }
+}

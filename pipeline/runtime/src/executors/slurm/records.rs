@@ -1,0 +1,196 @@
+//! What `squeue`, `sacct` and `scontrol` say of jobs, read from their texts. Lines that are not understood are left
+//! out: a user has other jobs too, whose comments may hold anything.
+
+use super::ids::{JobId, Jobs};
+use super::job_state::JobState;
+
+/// Columns of [`from_squeue`]: jobs, state, reason, nodes, expected start, partition, comment. The comment comes last,
+/// since it may hold the separator.
+pub(super) const SQUEUE: &str = "%i|%T|%r|%N|%S|%P|%k";
+/// The same without comments, which are long and repeated for every member of an array.
+pub(super) const SQUEUE_WITHOUT_COMMENTS: &str = "%i|%T|%r|%N|%S|%P|";
+/// Columns of [`from_sacct`].
+pub(super) const SACCT: &str = "JobID,State,ExitCode,NodeList,Comment";
+
+/// What Slurm says of a job, or of some members of an array.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub jobs: Jobs,
+    pub state: JobState,
+    /// Exit code and signal, where the tool tells them.
+    pub exit: Option<Exit>,
+    /// Why it waits, or why it ended.
+    pub reason: String,
+    /// Names of its nodes, if it has any.
+    pub nodes: String,
+    /// When it is expected to start, or started; empty if that is unknown.
+    pub start: String,
+    pub partition: String,
+    pub comment: String,
+}
+
+/// How a job's script ended: the two numbers of `7:0`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Exit {
+    pub code: u32,
+    pub signal: u32,
+}
+
+impl Record {
+    fn of(jobs: Jobs, state: JobState) -> Self {
+        let none = String::new;
+        Self {
+            jobs,
+            state,
+            exit: None,
+            reason: none(),
+            nodes: none(),
+            start: none(),
+            partition: none(),
+            comment: none(),
+        }
+    }
+}
+
+/// The record of a job: its own, or that of what is left of its array. Members that were cancelled together before
+/// they started have no line any more.
+pub(super) fn find(records: &[Record], id: JobId) -> Option<&Record> {
+    let own = records.iter().find(|r| r.jobs.names(id));
+    own.or_else(|| records.iter().find(|r| r.jobs.is_rest_of_its_array(id) && r.state.is_over()))
+}
+
+/// Lines of `squeue --noheader --format=`[`SQUEUE`].
+pub(super) fn from_squeue(text: &str) -> Vec<Record> {
+    text.lines().filter_map(squeue_line).collect()
+}
+
+fn squeue_line(line: &str) -> Option<Record> {
+    let mut columns = line.splitn(7, '|');
+    let mut next = || columns.next().map(plain);
+    let record = Record::of(Jobs::parse(next()?)?, JobState::parse(next()?));
+    let (reason, nodes, start, partition, comment) = (next()?, next()?, next()?, next()?, next()?);
+    Some(Record {
+        reason: reason.into(),
+        nodes: nodes.into(),
+        start: start.into(),
+        partition: partition.into(),
+        comment: comment.into(),
+        ..record
+    })
+}
+
+/// Lines of `sacct --allocations --noheader --parsable2 --format=`[`SACCT`].
+pub(super) fn from_sacct(text: &str) -> Vec<Record> {
+    text.lines().filter_map(sacct_line).collect()
+}
+
+fn sacct_line(line: &str) -> Option<Record> {
+    let mut columns = line.splitn(5, '|');
+    let mut next = || columns.next().map(plain);
+    let record = Record::of(Jobs::parse(next()?)?, JobState::parse(next()?));
+    let (exit, nodes, comment) = (exit(next()?), next()?, next()?);
+    Some(Record { exit, nodes: nodes.into(), comment: comment.into(), ..record })
+}
+
+/// The one line of `scontrol --oneliner show job ID`. Only of our own jobs, whose names hold no spaces.
+pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<Record> {
+    let line = text.lines().next()?;
+    let value = |key: &str| line.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('=')).map(plain);
+    let record = Record::of(Jobs::parse(&id.to_string())?, JobState::parse(value("JobState")?));
+    let text = |key: &str| value(key).unwrap_or_default().to_string();
+    Some(Record { exit: value("ExitCode").and_then(exit), reason: text("Reason"), nodes: text("NodeList"), ..record })
+}
+
+/// Slurm has four words for nothing.
+fn plain(column: &str) -> &str {
+    let column = column.trim();
+    if matches!(column, "(null)" | "N/A" | "None" | "None assigned" | "Unknown") { "" } else { column }
+}
+
+fn exit(text: &str) -> Option<Exit> {
+    let (code, signal) = text.split_once(':')?;
+    Some(Exit { code: code.parse().ok()?, signal: signal.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> JobId {
+        JobId::parse(text).unwrap()
+    }
+    fn seen(records: &[Record], of: &str) -> (JobState, String) {
+        let record = find(records, id(of)).unwrap_or_else(|| panic!("{of}"));
+        (record.state.clone(), record.reason.clone())
+    }
+
+    #[test]
+    fn the_queue_as_it_was_recorded_is_read() {
+        let records = from_squeue(include_str!("recorded/squeue.txt"));
+        let lines = include_str!("recorded/squeue.txt").lines().count();
+        assert_eq!(records.len(), lines);
+        let waits = |reason: &str| (JobState::Pending, reason.to_string());
+        assert_eq!(seen(&records, "6_5"), waits("JobArrayTaskLimit"));
+        assert_eq!(seen(&records, "6_3").0, JobState::Active);
+        assert_eq!(seen(&records, "9"), (JobState::OutOfMemory, "OutOfMemory".into()));
+        assert_eq!(seen(&records, "12"), waits("PartitionTimeLimit"));
+        assert_eq!(seen(&records, "20"), waits("Resources"));
+        let waiting = find(&records, id("20")).unwrap();
+        assert_eq!((waiting.start.as_str(), waiting.nodes.as_str()), ("2026-11-22T13:15:35", ""));
+        assert_eq!(find(&records, id("2")).unwrap().comment, "a|b|c");
+        assert_eq!(find(&records, id("6_6")), None);
+        assert_eq!(find(&records, id("99")), None);
+    }
+
+    #[test]
+    fn accounting_as_it_was_recorded_is_read() {
+        let records = from_sacct(include_str!("recorded/sacct.txt"));
+        assert_eq!(records.len(), include_str!("recorded/sacct.txt").lines().count());
+        let exit = |of: &str| {
+            let record = find(&records, id(of)).unwrap();
+            (record.state.clone(), record.exit.map(|e| (e.code, e.signal)))
+        };
+        assert_eq!(exit("1"), (JobState::Failed, Some((7, 0))));
+        assert_eq!(exit("10"), (JobState::Failed, Some((0, 9))));
+        assert_eq!(exit("9"), (JobState::OutOfMemory, Some((0, 125))));
+        assert_eq!(exit("6_0"), (JobState::Cancelled { by: Some(0) }, Some((0, 0))));
+        assert_eq!(exit("6_1"), (JobState::Lost("NODE_FAIL"), Some((0, 0))));
+        assert_eq!(exit("6_3"), (JobState::Active, Some((0, 0))));
+        assert_eq!(exit("17"), (JobState::Lost("PREEMPTED"), Some((0, 0))));
+        assert_eq!(find(&records, id("20")).unwrap().nodes, "", "`None assigned` is none");
+        assert_eq!(find(&records, id("14")), None, "it waits, held: only the queue knows");
+    }
+
+    #[test]
+    fn what_the_controller_says_of_one_job_is_read() {
+        let record = from_scontrol(include_str!("recorded/scontrol.txt"), id("1")).unwrap();
+        assert_eq!(record.state, JobState::Failed);
+        assert_eq!(record.exit, Some(Exit { code: 7, signal: 0 }));
+        assert_eq!((record.reason.as_str(), record.nodes.as_str()), ("NonZeroExitCode", "node1"));
+        let member = from_scontrol(include_str!("recorded/scontrol_member.txt"), id("6_0")).unwrap();
+        assert_eq!((member.state, member.exit), (JobState::Cancelled { by: None }, Some(Exit { code: 0, signal: 15 })));
+        assert_eq!(from_scontrol("Job 6_4 not found\n", id("6_4")), None);
+        assert_eq!(from_scontrol("", id("6_4")), None);
+    }
+
+    #[test]
+    fn a_member_without_a_line_has_the_state_of_its_cancelled_array() {
+        let rest = from_squeue("6|CANCELLED|JobArrayTaskLimit|||low|c\n6_1|RUNNING|None|n1||low|c\n");
+        assert_eq!(seen(&rest, "6_5").0, JobState::Cancelled { by: None });
+        assert_eq!(seen(&rest, "6_1").0, JobState::Active);
+        let alive = from_squeue("6|PENDING|Resources|||low|c\n");
+        assert_eq!(find(&alive, id("6_5")), None);
+    }
+
+    #[test]
+    fn lines_of_other_jobs_spoil_nothing() {
+        let text = "\n\u{1b}[31m\nslurm_load_jobs error\n12+0|RUNNING|None|n|s|p|c\n7|RUNNING\n\
+            8|RUNNING|None|n1|N/A|low|a|b|c\n9|GOING_UP|None|n1||low|(null)\n9|||||\n";
+        let records = from_squeue(text);
+        assert_eq!(records.len(), 2, "{records:?}");
+        assert_eq!(records[0].comment, "a|b|c");
+        assert_eq!((&records[1].state, records[1].comment.as_str()), (&JobState::Active, ""));
+        assert!(from_sacct("1.batch|FAILED|7:0|n|\nheader\n1|FAILED\n").is_empty());
+        assert_eq!(from_sacct("1|FAILED|x|n|c\n")[0].exit, None);
+    }
+}

@@ -1,0 +1,116 @@
+//! What `sbatch` is asked for: attempts that ask for equal resources become one array of jobs.
+
+use super::comment::{MEMBERS, comment};
+use super::options::SlurmOptions;
+use crate::executors::Task;
+use std::path::Path;
+use std::time::Duration;
+
+/// Jobs live this much longer than the attempts in them, which end themselves at their timeout.
+const SLACK: Duration = Duration::from_secs(300);
+/// Bytes of a job's name.
+const NAME: usize = 80;
+
+/// What one job asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub nodes: usize,
+    pub cpus: u32,
+    memory: u64,
+    gpus: usize,
+    timeout: Option<Duration>,
+}
+
+impl Shape {
+    fn of(task: &Task) -> Self {
+        let share = task.grant.shares.first();
+        Self {
+            nodes: task.grant.shares.len().max(1),
+            cpus: share.map_or(1, |s| s.cpus.max(1)),
+            memory: share.map_or(0, |s| s.memory),
+            gpus: share.map_or(0, |s| s.gpus.len()),
+            timeout: task.timeout,
+        }
+    }
+}
+
+/// Tasks that are submitted as one job, or as one array.
+pub(super) struct Batch<'a> {
+    pub shape: Shape,
+    pub tasks: Vec<&'a Task>,
+}
+
+/// Groups tasks by what they ask for, in order.
+pub(super) fn batches<'a>(tasks: &[&'a Task]) -> Vec<Batch<'a>> {
+    let mut found: Vec<Batch<'a>> = Vec::new();
+    for task in tasks {
+        let shape = Shape::of(task);
+        match found.iter_mut().find(|b| b.shape == shape && b.tasks.len() < MEMBERS) {
+            Some(batch) => batch.tasks.push(task),
+            None => found.push(Batch { shape, tasks: vec![task] }),
+        }
+    }
+    found
+}
+
+impl<'a> Batch<'a> {
+    /// The same as jobs of their own.
+    pub fn singly(&self) -> Vec<Self> {
+        self.tasks.iter().map(|task| Self { shape: self.shape, tasks: vec![task] }).collect()
+    }
+    /// What people see in the queue: the stage, or the workflow if they are of several stages.
+    pub fn name(&self) -> String {
+        let title = |task: &Task| match self.tasks.len() {
+            1 => task.title(),
+            _ => format!("{}/{}", task.spec.workflow, task.spec.stage.stage_id()),
+        };
+        let first = self.tasks.first().map(|task| title(task)).unwrap_or_default();
+        let common = self.tasks.iter().all(|task| title(task) == first);
+        let name = if common { first } else { self.tasks.first().map(|t| t.spec.workflow.clone()).unwrap_or_default() };
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._/=+-[],".contains(c) { c } else { '_' };
+        name.chars().map(plain).take(NAME).collect()
+    }
+    /// The arguments of `sbatch`. Flags that come later count more.
+    pub fn arguments(&self, options: &SlurmOptions, log_folder: &Path) -> Vec<String> {
+        let Shape { nodes, cpus, memory, gpus, timeout } = self.shape;
+        let keys: Vec<String> = self.tasks.iter().map(|task| task.key()).collect();
+        let is_array = keys.len() > 1;
+        // In names of files, `%` begins a field.
+        let folder = log_folder.display().to_string().replace('%', "%%");
+        let mut arguments = vec![
+            "--parsable".to_string(),
+            format!("--job-name={}", self.name()),
+            format!("--comment={}", comment(&keys)),
+            format!("--output={folder}/{}", if is_array { "%A_%a.log" } else { "%j.log" }),
+            "--no-requeue".into(),
+            "--export=ALL".into(),
+            format!("--nodes={nodes}"),
+            "--ntasks-per-node=1".into(),
+            format!("--cpus-per-task={cpus}"),
+        ];
+        if is_array {
+            arguments.push(format!("--array=0-{}", keys.len() - 1));
+        }
+        if memory > 0 {
+            arguments.push(format!("--mem={}M", memory.div_ceil(1 << 20)));
+        }
+        if gpus > 0 {
+            arguments.push(format!("--gres={}:{gpus}", options.gres));
+        }
+        let limit = options.limit().ok().flatten().or(timeout.map(|t| t.saturating_add(SLACK)));
+        if let Some(limit) = limit {
+            arguments.push(format!("--time={}", limit.as_millis().div_ceil(60_000)));
+        }
+        let named = [
+            ("partition", &options.partition),
+            ("account", &options.account),
+            ("qos", &options.qos),
+            ("constraint", &options.constraint),
+            ("nodelist", &options.nodelist),
+            ("exclude", &options.exclude),
+        ];
+        arguments.extend(named.iter().filter_map(|(name, value)| Some(format!("--{name}={}", value.as_ref()?))));
+        arguments.extend(options.extra.iter().cloned());
+        arguments
+    }
+}

@@ -1,0 +1,131 @@
+//! The batch script: it picks the attempt's URL and becomes the attempt.
+//!
+//! It is bash, as `module` and what sites put into profiles are. Every value is quoted, so none is ever read by a shell.
+//! What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
+
+use super::options::SlurmOptions;
+use crate::executors::{Launcher, MARK, SUPERVISED};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// Exit code of a script that Slurm started a second time. The attempt's files in the store are written once, so
+/// another attempt has to take over.
+pub(super) const REQUEUED: u32 = 97;
+
+/// The script of a job whose attempts have these URLs: one, or one for each member of an array.
+pub(super) fn script(options: &SlurmOptions, launcher: &Launcher, cpus: u32, title: &str, urls: &[String]) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut line = |parts: &[&[u8]]| {
+        parts.iter().for_each(|part| text.extend_from_slice(part));
+        text.push(b'\n');
+    };
+    line(&[b"#!/bin/bash"]);
+    line(&[b"# Trainyard: ", title.as_bytes()]);
+    line(&[b"if [ \"${SLURM_RESTART_COUNT:-0}\" != 0 ]; then"]);
+    line(&[b"  echo 'Slurm started this job again; another attempt takes over' >&2"]);
+    line(&[b"  exit ", REQUEUED.to_string().as_bytes()]);
+    line(&[b"fi"]);
+    line(&[b"unset ", SUPERVISED.as_bytes()]);
+    let threads = cpus.to_string();
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+        line(&[b"export ", name.as_bytes(), b"=", threads.as_bytes()]);
+    }
+    for (name, value) in &options.environment {
+        line(&[b"export ", name.as_bytes(), b"=", &quoted(value)]);
+    }
+    if !options.setup.trim().is_empty() {
+        line(&[b"set -e"]);
+        line(&[options.setup.trim_end().as_bytes()]);
+        line(&[b"set +e"]);
+    }
+    match urls {
+        [one] => line(&[b"trainyard_url=", &quoted(one)]),
+        several => {
+            line(&[b"case \"$SLURM_ARRAY_TASK_ID\" in"]);
+            for (at, url) in several.iter().enumerate() {
+                line(&[at.to_string().as_bytes(), b") trainyard_url=", &quoted(url), b" ;;"]);
+            }
+            line(&[b"esac"]);
+        }
+    }
+    line(&[b"export ", MARK.as_bytes(), b"=\"$trainyard_url\""]);
+    let mut words: Vec<u8> = b"exec".to_vec();
+    for word in std::iter::once(launcher.program.as_os_str()).chain(launcher.arguments.iter().map(AsRef::as_ref)) {
+        words.push(b' ');
+        words.extend(quoted(word));
+    }
+    line(&[&words, b" \"$trainyard_url\""]);
+    text
+}
+
+/// A word of a shell.
+fn quoted(word: impl AsRef<OsStr>) -> Vec<u8> {
+    let mut text = vec![b'\''];
+    for byte in word.as_ref().as_bytes() {
+        match byte {
+            b'\'' => text.extend(b"'\\''"),
+            byte => text.push(*byte),
+        }
+    }
+    text.push(b'\'');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::process::{Command, Output, Stdio};
+
+    fn options(setup: &str) -> SlurmOptions {
+        let environment = [("NASTY".to_string(), "a'b \"$HOME\"\n`id`".to_string())].into();
+        SlurmOptions { setup: setup.into(), environment, ..SlurmOptions::default() }
+    }
+
+    /// What bash makes of a script whose program prints its last argument and its environment.
+    fn runs(setup: &str, urls: &[&str], env: &[(&str, &str)]) -> Output {
+        let show = "printf '%s|%s|%s|%s' \"$1\" \"$TRAINYARD_ATTEMPT\" \"$NASTY\" \"$OMP_NUM_THREADS\"";
+        let mut launcher = Launcher::new("sh");
+        launcher.arguments = vec!["-c".into(), show.into(), "it's".into()];
+        let urls: Vec<String> = urls.iter().map(|url| (*url).to_string()).collect();
+        let text = script(&options(setup), &launcher, 3, "a/b", &urls);
+        let mut bash = Command::new("bash");
+        bash.envs(env.iter().copied()).env(SUPERVISED, "x");
+        let mut child = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&text).unwrap();
+        child.wait_with_output().unwrap()
+    }
+    fn printed(output: &Output) -> String {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    #[test]
+    fn no_value_is_read_by_a_shell() {
+        let url = "file:///a b/$(touch x)'\"#runs/2026-11/r/attempts/s[x='1']/1";
+        let output = runs("", &[url], &[]);
+        assert_eq!(printed(&output), format!("{url}|{url}|a'b \"$HOME\"\n`id`|3"));
+    }
+
+    #[test]
+    fn a_member_of_an_array_takes_its_own_url() {
+        let output = runs("", &["u0", "u1", "u2"], &[("SLURM_ARRAY_TASK_ID", "1")]);
+        assert!(printed(&output).starts_with("u1|u1|"), "{output:?}");
+        let single = runs("", &["u0"], &[("SLURM_ARRAY_TASK_ID", "1")]);
+        assert!(printed(&single).starts_with("u0|u0|"), "{single:?}");
+    }
+
+    #[test]
+    fn setup_comes_first_and_its_failure_is_that_of_the_job() {
+        let output = runs("NASTY=fine\nexport OMP_NUM_THREADS=8", &["u"], &[]);
+        assert_eq!(printed(&output), "u|u|fine|8");
+        let output = runs("sh -c 'exit 9'\necho late", &["u"], &[]);
+        assert_eq!((output.status.code(), printed(&output).as_str()), (Some(9), ""));
+    }
+
+    #[test]
+    fn a_second_start_by_slurm_is_refused() {
+        let output = runs("", &["u"], &[("SLURM_RESTART_COUNT", "1")]);
+        assert_eq!((output.status.code(), printed(&output).as_str()), (Some(97), ""));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("another attempt takes over"));
+    }
+}

@@ -1,0 +1,157 @@
+//! The seam to Slurm: its command-line tools, run with a time limit. Tests put recorded answers here.
+//!
+//! The tools are more portable than the REST daemon, which many sites do not run, and their column formats (`-o`,
+//! `-P`) are older and steadier than their JSON, whose shape changed between 22.05 and 23.11.
+
+use futures::future::BoxFuture;
+use std::ffi::OsString;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+use trainyard_core::{Error, Result};
+
+/// How long a tool may take. Slurm's own waits for a busy controller are shorter.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// One call of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// Its name: `sbatch`.
+    pub program: &'static str,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What it reads on stdin.
+    pub input: Vec<u8>,
+    /// Added to the environment of this process.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// It ended with exit code 0.
+    pub success: bool,
+    /// What it printed.
+    pub stdout: String,
+    /// What it said beside.
+    pub stderr: String,
+}
+
+/// Runs Slurm's tools.
+pub(super) trait Tools: Send + Sync {
+    /// Errors: invalid (there is no such tool), retryable (it did not answer in time).
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>>;
+}
+
+impl Call {
+    /// A call with nothing on stdin.
+    pub fn new(program: &'static str, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { program, arguments: arguments.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+}
+
+/// Tools that run at the same time. A controller serves everybody.
+const AT_ONCE: usize = 4;
+
+/// The tools of this machine.
+pub(super) struct Installed(Semaphore);
+
+impl Installed {
+    pub fn new() -> Self {
+        Self(Semaphore::new(AT_ONCE))
+    }
+}
+
+impl Tools for Installed {
+    fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(async move {
+            let name = call.program;
+            // It is never closed.
+            let _turn = self.0.acquire().await;
+            match tokio::time::timeout(LIMIT, run(call)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(Error::retryable(format!("`{name}` did not answer within {} s", LIMIT.as_secs()))),
+            }
+        })
+    }
+}
+
+async fn run(call: Call) -> Result<Answer> {
+    let name = call.program;
+    let mut command = Command::new(name);
+    command.args(&call.arguments).envs(call.env);
+    for variable in std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_str().is_some_and(unwanted)) {
+        command.env_remove(variable);
+    }
+    // What `sbatch` has in its environment is the job's too.
+    if name != "sbatch" {
+        // Lists of the members of arrays are cut off after 64 bytes otherwise.
+        command.env("SLURM_BITSTR_LEN", "0").env("SLURM_TIME_FORMAT", "standard");
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::invalid(format!("there is no `{name}` on this machine")).help(
+            "run the engine on a machine from which jobs are submitted, with Slurm's tools in its PATH, \
+             or use another executor",
+        ),
+        _ => Error::retryable(format!("cannot start `{name}`: {e}")),
+    })?;
+    let stdin = child.stdin.take();
+    let write = async {
+        if let Some(mut stdin) = stdin {
+            // A tool that does not read says on stderr why.
+            let _ = stdin.write_all(&call.input).await;
+        }
+    };
+    let (output, ()) = tokio::join!(child.wait_with_output(), write);
+    let output = output.map_err(|e| Error::retryable(format!("cannot read what `{name}` says: {e}")))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let answer =
+        Answer { success: output.status.success(), stdout: text(&output.stdout), stderr: text(&output.stderr) };
+    tracing::debug!(program = name, arguments = ?call.arguments, status = ?output.status, stderr = answer.stderr);
+    Ok(answer)
+}
+
+/// Variables that would change what the tools list, and those of a job in which this engine itself may run: a job of
+/// its own must not inherit its sizes. What a user sets for `sbatch` (`SBATCH_ACCOUNT`) stays.
+fn unwanted(name: &str) -> bool {
+    let lists = ["SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"].iter().any(|prefix| name.starts_with(prefix));
+    lists || name.starts_with("SLURM_") && !matches!(name, "SLURM_CONF" | "SLURM_CONF_SERVER" | "SLURM_JWT")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_surrounding_job_and_of_lists_are_removed() {
+        for name in ["SLURM_JOB_ID", "SLURM_MEM_PER_NODE", "SQUEUE_FORMAT", "SACCT_FORMAT", "SLURM_RESTART_COUNT"] {
+            assert!(unwanted(name), "{name}");
+        }
+        for name in ["SLURM_CONF", "SBATCH_ACCOUNT", "PATH", "AWS_ACCESS_KEY_ID", "MY_SLURM_JOB"] {
+            assert!(!unwanted(name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_tool_gets_its_input_and_its_failure_is_an_answer() {
+        let mut call = Call::new("sh", ["-c", "cat; echo \"$X\"; echo no >&2; exit 3"]);
+        call.input = b"script\n".to_vec();
+        call.env = vec![("X".into(), "told".into())];
+        let answer = Installed::new().call(call).await.unwrap();
+        let expected = Answer { success: false, stdout: "script\ntold\n".into(), stderr: "no\n".into() };
+        assert_eq!(answer, expected);
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_does_not_read_or_does_not_exist_says_so() {
+        let mut call = Call::new("true", [""; 0]);
+        call.input = vec![b'x'; 1 << 20];
+        assert!(Installed::new().call(call).await.unwrap().success);
+        let error = Installed::new().call(Call::new("sbatch-of-nobody", [""; 0])).await.unwrap_err();
+        assert_eq!(error.kind, trainyard_core::ErrorKind::Invalid);
+        assert!(error.to_string().contains("no `sbatch-of-nobody`"), "{error}");
+    }
+}

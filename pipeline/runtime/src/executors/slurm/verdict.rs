@@ -1,0 +1,263 @@
+//! What Slurm's word on a job means for its attempt. Pure, but for what is remembered of the attempt.
+
+use super::ids::JobId;
+use super::job_state::JobState;
+use super::reasons::{Wait, explain};
+use super::records::{Exit, Record};
+use super::script::REQUEUED;
+use crate::executors::{Ended, State};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, ErrorKind};
+
+/// Looks in a row that find nothing of a job before it counts as lost: accounting is a moment behind the controller.
+const LOOKS: u32 = 3;
+
+/// What this process remembers of an attempt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The engine asked for its end.
+    pub asked: bool,
+    /// It was seen to run.
+    pub started: bool,
+    /// Looks in a row that found nothing of it.
+    pub missed: u32,
+}
+
+/// What a look at a job came to.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Verdict {
+    pub state: State,
+    /// It is still in the queue, where it has nothing to do any more.
+    pub remove: bool,
+}
+
+/// The verdict on a job that Slurm knows. `log` says where its output is.
+pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) -> Verdict {
+    known.missed = 0;
+    let keep = |state| Verdict { state, remove: false };
+    let remove = |error| Verdict { state: State::Ended(failed(error)), remove: true };
+    let requeued = || remove(lost(id, "Slurm took it back into the queue (preempted, or its node failed)"));
+    let nodes = if record.nodes.is_empty() { String::new() } else { format!(" on {}", record.nodes) };
+    if known.asked && record.state.is_over() {
+        return keep(State::Ended(Ended::cancelled()));
+    }
+    let error = match &record.state {
+        JobState::Pending if known.started && !known.asked => return requeued(),
+        JobState::Pending => {
+            return match explain(&record.reason) {
+                Wait::For(why) => keep(State::Pending { why: why.map(|why| format!("Slurm job {id}: {why}")) }),
+                Wait::Never(why) => remove(
+                    Error::invalid(format!("Slurm job {id} can never start: {why}"))
+                        .help("change the pool's options or the stage's `resources`; `sinfo` lists what there is"),
+                ),
+                Wait::Requeued => requeued(),
+            };
+        }
+        JobState::Requeued => return requeued(),
+        JobState::Paused(why) => return keep(State::Pending { why: Some(format!("Slurm job {id}: {why}")) }),
+        JobState::Active => {
+            known.started = true;
+            return keep(State::Started);
+        }
+        JobState::Completed => return keep(State::Ended(Ended::well())),
+        JobState::Failed => of_exit(id, record, &nodes, log),
+        JobState::TimedOut => {
+            let error = Error::retryable(format!("Slurm job {id} ran into its time limit{nodes}"))
+                .help("raise the stage's `timeout` or the pool's `time_limit`, or let the stage do less");
+            return keep(State::Ended(Ended::with(AttemptOutcome::TimedOut, error)));
+        }
+        // On a machine of the same size it would happen again, so it is not retried.
+        JobState::OutOfMemory => Error::invalid(format!("Slurm job {id} ran out of memory{nodes}"))
+            .help("ask for more with the stage's `resources: {memory: …}`, or let it use less"),
+        JobState::Cancelled { by } => {
+            let by = by.map_or(String::new(), |uid| format!(" by the user with number {uid}"));
+            let error = Error::cancelled(format!("Slurm job {id} was cancelled{by}, not by this run"));
+            return keep(State::Ended(Ended::with(AttemptOutcome::Cancelled, error)));
+        }
+        JobState::Lost(word) => lost(id, &format!("{}{nodes}", in_words(word))),
+    };
+    keep(State::Ended(failed(error)))
+}
+
+/// The verdict on a job that Slurm does not know. `sure`: everybody was asked who might.
+pub(super) fn absent(id: JobId, known: &mut Known, sure: bool) -> Verdict {
+    known.missed += u32::from(sure);
+    let state = if known.asked && sure {
+        // A member of an array that is cancelled before it starts leaves no trace.
+        State::Ended(Ended::cancelled())
+    } else if known.missed >= LOOKS {
+        State::Ended(failed(lost(id, "Slurm does not know it any more")))
+    } else if known.started {
+        State::Started
+    } else {
+        State::Pending { why: None }
+    };
+    Verdict { state, remove: false }
+}
+
+fn of_exit(id: JobId, record: &Record, nodes: &str, log: &str) -> Error {
+    let see = format!("its output is in {log}, its log in `trainyard logs`");
+    let job = format!("Slurm job {id}");
+    match record.exit.unwrap_or_default() {
+        // Slurm reports a failure of its own to set up the job's output as signal 53.
+        Exit { signal: 53, .. } => Error::invalid(format!("{job}: Slurm could not open {log}{nodes}"))
+            .help("the pool's `log_folder` must exist on the nodes, and this user must be allowed to write there"),
+        Exit { signal: signal @ (4 | 6 | 7 | 8 | 11 | 31), .. } => {
+            Error::bug(format!("{job} crashed (signal {signal}){nodes}")).help(see)
+        }
+        Exit { signal: signal @ 1.., .. } => {
+            Error::lost(format!("{job} was stopped from outside (signal {signal}){nodes}")).help(see)
+        }
+        Exit { code: REQUEUED, .. } => lost(id, &format!("Slurm started it a second time{nodes}")),
+        Exit { code: code @ (126 | 127), .. } => {
+            Error::invalid(format!("{job} could not start its program{nodes} (exit code {code})"))
+                .help(format!("the program must lie on the nodes under the same path; {see}"))
+        }
+        Exit { code: 0, .. } => {
+            let reason = if record.reason.is_empty() { "no reason given" } else { &record.reason };
+            lost(id, &format!("Slurm could not start it{nodes} ({reason})")).help(see)
+        }
+        Exit { code, .. } => Error::bug(format!("{job} ended with exit code {code} without an error{nodes}")).help(see),
+    }
+}
+
+fn in_words(word: &str) -> &'static str {
+    match word {
+        "PREEMPTED" => "it was preempted for a job of higher priority",
+        "NODE_FAIL" => "its node failed",
+        "BOOT_FAIL" => "its node did not boot",
+        _ => "its cluster gave it up",
+    }
+}
+
+fn lost(id: JobId, why: &str) -> Error {
+    Error::lost(format!("Slurm job {id} is lost: {why}"))
+}
+
+fn failed(error: Error) -> Ended {
+    let outcome = if error.kind == ErrorKind::Lost { AttemptOutcome::Lost } else { AttemptOutcome::Failed };
+    Ended::with(outcome, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::{find, from_sacct, from_squeue};
+    use super::*;
+
+    fn id(text: &str) -> JobId {
+        JobId::parse(text).unwrap()
+    }
+    fn of_line(line: &str, known: &mut Known) -> Verdict {
+        let record = &from_squeue(line)[0];
+        judge(id("1"), record, known, "/logs/1.log")
+    }
+    fn over(verdict: &Verdict) -> (AttemptOutcome, ErrorKind, String) {
+        let State::Ended(ended) = &verdict.state else { panic!("{verdict:?}") };
+        let error = ended.error.as_ref().unwrap_or_else(|| panic!("{ended:?}"));
+        (ended.outcome, error.kind, error.to_string())
+    }
+
+    #[test]
+    fn every_recorded_end_has_its_outcome() {
+        use AttemptOutcome::{Cancelled, Failed, Lost};
+        let records = from_sacct(include_str!("recorded/sacct.txt"));
+        for (job, outcome, kind, says) in [
+            ("1", Failed, ErrorKind::Bug, "ended with exit code 7 without an error on node1"),
+            ("3", Failed, ErrorKind::Invalid, "could not start its program"),
+            ("4", Failed, ErrorKind::Invalid, "could not open /logs/x.log on node1"),
+            ("6_0", Cancelled, ErrorKind::Cancelled, "was cancelled by the user with number 0, not by this run"),
+            ("6_1", Lost, ErrorKind::Lost, "its node failed"),
+            ("9", Failed, ErrorKind::Invalid, "ran out of memory on node1"),
+            ("10", Lost, ErrorKind::Lost, "signal 9"),
+            ("11", Failed, ErrorKind::Bug, "crashed (signal 11)"),
+            ("17", Lost, ErrorKind::Lost, "preempted for a job of higher priority on node2"),
+        ] {
+            let record = find(&records, id(job)).unwrap();
+            let verdict = judge(id(job), record, &mut Known::default(), "/logs/x.log");
+            let found = over(&verdict);
+            assert_eq!((found.0, found.1, verdict.remove), (outcome, kind, false), "{job}: {}", found.2);
+            assert!(found.2.contains(says) && found.2.contains(&format!("job {job}")), "{job}: {}", found.2);
+        }
+        let well = judge(id("2"), find(&records, id("2")).unwrap(), &mut Known::default(), "");
+        assert_eq!(well.state, State::Ended(Ended::well()));
+    }
+
+    #[test]
+    fn a_waiting_job_says_why_and_what_cannot_start_is_removed() {
+        let mut known = Known::default();
+        let waits = of_line("1|PENDING|Priority||N/A|low|", &mut known);
+        let State::Pending { why: Some(why) } = &waits.state else { panic!("{waits:?}") };
+        assert_eq!(why, "Slurm job 1: Priority (jobs of higher priority come first)");
+        assert_eq!(of_line("1|PENDING|None||N/A|low|", &mut known).state, State::Pending { why: None });
+        let never = of_line("1|PENDING|PartitionTimeLimit||N/A|low|", &mut known);
+        assert!(never.remove);
+        assert_eq!((over(&never).0, over(&never).1), (AttemptOutcome::Failed, ErrorKind::Invalid));
+    }
+
+    #[test]
+    fn a_job_that_goes_back_into_the_queue_is_lost_and_removed() {
+        for lines in [
+            ["1|RUNNING|None|n1||low|", "1|PENDING|BeginTime||N/A|low|"],
+            ["1|RUNNING|None|n1||low|", "1|REQUEUED|None||N/A|low|"],
+            ["1|PENDING|Resources|||low|", "1|REQUEUE_HOLD|None||N/A|low|"],
+            ["1|CONFIGURING|None|n1||low|", "1|PENDING|launch failed requeued held||N/A|low|"],
+        ] {
+            let mut known = Known::default();
+            assert!(!of_line(lines[0], &mut known).remove);
+            let verdict = of_line(lines[1], &mut known);
+            assert!(verdict.remove, "{lines:?}: {verdict:?}");
+            assert_eq!(over(&verdict).0, AttemptOutcome::Lost);
+        }
+    }
+
+    #[test]
+    fn a_job_whose_nodes_boot_or_that_is_suspended_waits() {
+        let mut known = Known::default();
+        for state in ["CONFIGURING", "RUNNING", "SUSPENDED", "RUNNING", "COMPLETING"] {
+            let verdict = of_line(&format!("1|{state}|None|n1||low|"), &mut known);
+            let waits = matches!(verdict.state, State::Pending { why: Some(_) });
+            assert_eq!(waits, state.ends_with("ING") && state.starts_with("CONF") || state == "SUSPENDED", "{state}");
+            assert!(waits || verdict.state == State::Started);
+        }
+    }
+
+    #[test]
+    fn an_end_that_was_asked_for_is_a_cancellation() {
+        for line in ["1|CANCELLED|None|||low|", "1|FAILED|NonZeroExitCode|n1||low|", "1|COMPLETED|None|n1||low|"] {
+            let mut known = Known { asked: true, started: true, ..Known::default() };
+            let verdict = of_line(line, &mut known);
+            assert_eq!(over(&verdict).0, AttemptOutcome::Cancelled, "{line}");
+        }
+        let mut known = Known { asked: true, ..Known::default() };
+        assert_eq!(over(&absent(id("6_4"), &mut known, true)).0, AttemptOutcome::Cancelled);
+    }
+
+    #[test]
+    fn a_job_that_nobody_knows_is_lost_after_three_looks() {
+        let mut known = Known { started: true, ..Known::default() };
+        for _ in 0..10 {
+            assert_eq!(absent(id("1"), &mut known, false).state, State::Started, "accounting is away");
+        }
+        assert_eq!(absent(id("1"), &mut known, true).state, State::Started);
+        assert_eq!(absent(id("1"), &mut known, true).state, State::Started);
+        of_line("1|RUNNING|None|n1||low|", &mut known);
+        let looks: Vec<bool> =
+            (0..3).map(|_| matches!(absent(id("1"), &mut known, true).state, State::Ended(_))).collect();
+        assert_eq!(looks, [false, false, true]);
+    }
+
+    #[test]
+    fn awkward_exits_are_told_apart() {
+        for (exit, outcome, says) in [
+            ("97:0", AttemptOutcome::Lost, "a second time"),
+            ("0:0", AttemptOutcome::Lost, "could not start it on n1 (no reason given)"),
+            ("0:15", AttemptOutcome::Lost, "signal 15"),
+            ("126:0", AttemptOutcome::Failed, "could not start its program"),
+            ("1:0", AttemptOutcome::Failed, "exit code 1"),
+        ] {
+            let record = &from_sacct(&format!("1|FAILED|{exit}|n1|c"))[0];
+            let found = over(&judge(id("1"), record, &mut Known::default(), "/l"));
+            assert!(found.0 == outcome && found.2.contains(says), "{exit}: {found:?}");
+        }
+    }
+}

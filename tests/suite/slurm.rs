@@ -1,0 +1,248 @@
+//! Stages as jobs of a real Slurm: what the queue does to them, and what is left when an engine dies.
+//!
+//! `.ci/slurm -- cargo test …` starts one (its partitions and nodes are named there) and sets `TRAINYARD_TEST_SLURM`;
+//! without the variable the tests report that they are skipped. They run with and without accounting.
+
+use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
+use std::collections::BTreeSet;
+use std::process::{Child, Command};
+
+/// A sandbox whose only pool is Slurm, with options of its own beside the usual ones.
+#[track_caller]
+fn cluster(options: &str) -> Option<Sandbox> {
+    if std::env::var_os("TRAINYARD_TEST_SLURM").is_none() {
+        skipped("TRAINYARD_TEST_SLURM does not say that there is a Slurm");
+        return None;
+    }
+    let s = Sandbox::new();
+    let site = format!(
+        "version: 1\npools:\n- {{name: cluster, executor: slurm, nodes: 3, cpus: 8, memory: 4000MiB, gpus: 2, \
+         with: {{poll: 500ms, log_folder: @logs, gres: \"gpu:h100\"{options}}}}}\n"
+    );
+    s.write_placed("trainyard.yaml", &site);
+    Some(s)
+}
+
+/// Writes a workflow of one stage, whose lines are given without their indentation.
+fn workflow(s: &Sandbox, stage: &str) {
+    let lines: String = stage.lines().map(|line| format!("    {line}\n")).collect();
+    s.write_placed("w.yaml", &format!("version: 1\nname: w\nstages:\n  one:\n{lines}"));
+}
+
+fn run(s: &Sandbox) -> Ran {
+    s.run(&["run", "w.yaml"])
+}
+
+fn slurm(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// The words in a file that stages write, one for each line.
+fn lines(s: &Sandbox, name: &str) -> Vec<String> {
+    std::fs::read_to_string(s.path(name)).unwrap_or_default().lines().map(str::to_string).collect()
+}
+
+fn processes(pattern: &str) -> String {
+    String::from_utf8_lossy(&Command::new("pgrep").args(["-fa", pattern]).output().unwrap().stdout).into_owned()
+}
+
+#[test]
+fn a_stage_runs_as_a_job_and_gets_the_gpus_that_slurm_gives() {
+    let Some(s) = cluster(", constraint: \"h100&nvlink\", environment: {TOLD: \"it's\"}, setup: export SET=up") else {
+        return;
+    };
+    workflow(
+        &s,
+        "run: echo \"$SLURM_JOB_ID $SLURM_JOB_NAME\" >> @log; \
+         echo \"$CUDA_VISIBLE_DEVICES $TOLD $SET\" > ${{ outputs.o }}/x\noutputs: {o: {kind: files}}\n\
+         resources: {gpus: 2, memory: 100MiB}",
+    );
+    run(&s).code(0);
+    s.run(&["artifacts", "export", "latest/one/o", "out"]).code(0);
+    assert_eq!(s.read("out/x"), "0,1 it's up\n");
+    let log = lines(&s, "log");
+    assert!(log.len() == 1 && log[0].ends_with(" w/one"), "{log:?}");
+    run(&s).code(0).says("hit");
+    assert_eq!(lines(&s, "log").len(), 1);
+}
+
+#[test]
+fn an_exit_code_is_that_of_the_stage_and_the_log_is_kept() {
+    let Some(s) = cluster("") else { return };
+    workflow(&s, "run: echo about to fail >&2; exit 7");
+    run(&s).code(1).says("exit code 7");
+    s.run(&["logs", "latest", "one"]).code(0).prints("about to fail");
+}
+
+#[test]
+fn a_program_that_is_not_on_the_nodes_is_named() {
+    let Some(s) = cluster(", setup: exec /nowhere/trainyard") else { return };
+    workflow(&s, "run: echo never");
+    run(&s).code(1).says("could not start its program").says("exit code 127");
+    s.run(&["logs", "latest", "one"]).code(0).prints("/nowhere/trainyard");
+}
+
+#[test]
+fn what_no_node_has_is_refused_in_slurms_words() {
+    let Some(s) = cluster(", constraint: b200") else { return };
+    workflow(&s, "run: echo never");
+    run(&s).code(1).says("Invalid feature specification").says("sinfo");
+    let Some(s) = cluster(", partition: nowhere") else { return };
+    workflow(&s, "run: echo never");
+    run(&s).code(1).says("nowhere");
+}
+
+#[test]
+fn what_can_never_start_is_taken_out_of_the_queue() {
+    let Some(s) = cluster(", time_limit: 10h") else { return };
+    workflow(&s, "run: echo never\ndescription: unstartable");
+    run(&s).code(1).says("PartitionTimeLimit").says("time_limit");
+}
+
+#[test]
+fn cancelling_a_run_ends_its_job_and_all_that_it_started() {
+    let Some(s) = cluster("") else { return };
+    workflow(&s, "run: echo $SLURM_JOB_ID > @log; setsid sleep 2718.2 & sleep 2718.2");
+    let child = s.spawn(&["run", "w.yaml"]);
+    wait_for("the job", 60, || !lines(&s, "log").is_empty());
+    s.run(&["runs", "cancel", "latest"]).code(0);
+    ran(child.wait_with_output().unwrap()).code(130);
+    wait_for("the end of the processes", 30, || processes("sleep 2718.2").is_empty());
+    let job = &lines(&s, "log")[0];
+    let left = slurm("squeue", &["--noheader", "--format=%i"]);
+    assert!(!left.lines().any(|line| line == job), "{left}");
+}
+
+#[test]
+fn a_job_that_still_waits_is_cancelled_without_a_start() {
+    let Some(s) = cluster(", extra: [--begin=now+3600]") else { return };
+    workflow(&s, "run: echo never >> @log");
+    let child = s.spawn(&["run", "w.yaml"]);
+    wait_for("its reason", 60, || s.run(&["explain", "latest", "one"]).stdout.contains("BeginTime"));
+    s.run(&["runs", "cancel", "latest"]).code(0);
+    ran(child.wait_with_output().unwrap()).code(130);
+    assert_eq!(lines(&s, "log"), [""; 0]);
+}
+
+#[test]
+fn a_timeout_ends_the_job() {
+    let Some(s) = cluster("") else { return };
+    workflow(&s, "run: setsid sleep 1414.2 & sleep 1414.2\ntimeout: 3s");
+    run(&s).code(1).says("timeout");
+    wait_for("the end of the processes", 30, || processes("sleep 1414.2").is_empty());
+}
+
+#[test]
+fn a_job_that_uses_more_memory_than_it_asked_for_says_so_and_is_not_tried_again() {
+    let Some(s) = cluster("") else { return };
+    if std::env::var_os("TRAINYARD_TEST_SLURM_MEMORY").is_none() {
+        return skipped("this Slurm does not limit memory");
+    }
+    workflow(
+        &s,
+        "run: echo try >> @log; head -c 400000000 /dev/zero | tail\nresources: {memory: 120MiB}\n\
+         retry: {attempts: 3, backoff: 1s..1s}",
+    );
+    run(&s).code(1).says("out of memory").says("resources");
+    assert_eq!(lines(&s, "log").len(), 1);
+}
+
+#[test]
+fn a_fan_out_is_one_array() {
+    let Some(s) = cluster("") else { return };
+    s.write_placed(
+        "w.yaml",
+        "version: 1\nname: w\nstages:\n  many:\n    matrix: {n: [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}\n    \
+         run: echo \"$SLURM_ARRAY_JOB_ID ${{ matrix.n }}\" >> @log; echo ${{ matrix.n }} > ${{ outputs.o }}/n\n    \
+         outputs: {o: {kind: files}}\n    resources: {memory: 50MiB}\n",
+    );
+    run(&s).code(0);
+    let log = lines(&s, "log");
+    let arrays: BTreeSet<&str> = log.iter().filter_map(|line| line.split(' ').next()).collect();
+    let members: BTreeSet<&str> = log.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!((log.len(), arrays.len(), members.len()), (20, 1, 20), "{log:?}");
+}
+
+/// Starts a run whose stage waits for the file `go`, and waits until it does.
+fn slow(s: &Sandbox) -> Child {
+    workflow(
+        s,
+        "run: echo $SLURM_JOB_ID >> @log; while [ ! -e @go ]; do sleep 0.2; done; echo 1 > ${{ outputs.o }}/x\n\
+         outputs: {o: {kind: files}}",
+    );
+    let child = s.spawn(&["run", "w.yaml"]);
+    wait_for("the stage", 60, || !lines(s, "log").is_empty());
+    child
+}
+
+fn status(s: &Sandbox) -> String {
+    let list = s.run(&["runs", "list", "--format", "json"]).code(0).json();
+    list[0]["status"].as_str().unwrap_or_default().to_string()
+}
+
+#[test]
+fn a_killed_engine_leaves_its_jobs_and_the_next_one_finds_them() {
+    let Some(s) = cluster("") else { return };
+    let mut child = slow(&s);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(status(&s), "unfinished");
+    let second = s.spawn(&["run", "w.yaml"]);
+    wait_for("the second engine", 60, || status(&s) == "running");
+    s.write("go", "");
+    ran(second.wait_with_output().unwrap()).code(0).says("resuming run");
+    assert_eq!(lines(&s, "log").len(), 1, "it was started once");
+}
+
+#[test]
+fn a_job_that_ended_while_nobody_watched_is_not_started_again() {
+    let Some(s) = cluster("") else { return };
+    let mut child = slow(&s);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    s.write("go", "");
+    let job = lines(&s, "log").remove(0);
+    wait_for("the end of the job", 60, || {
+        !slurm("squeue", &["--noheader", "--format=%i"]).lines().any(|line| line == job)
+    });
+    run(&s).code(0);
+    assert_eq!(lines(&s, "log").len(), 1);
+}
+
+#[test]
+fn a_job_that_somebody_cancels_fails_its_stage() {
+    let Some(s) = cluster("") else { return };
+    let child = slow(&s);
+    slurm("scancel", &[&lines(&s, "log")[0]]);
+    let ended = ran(child.wait_with_output().unwrap());
+    let ended = ended.code(1).says("was cancelled").says("not by this run");
+    assert_eq!(lines(&s, "log").len(), 1, "{}", ended.stderr);
+}
+
+/// The partition `low` gives way to `high`, and puts what it had to end back into its queue if it may.
+#[test]
+fn a_preempted_job_is_lost_and_tried_again() {
+    let Some(s) = cluster(", partition: low") else { return };
+    workflow(
+        &s,
+        "run: echo $SLURM_JOB_ID >> @log; while [ ! -e @go ]; do sleep 0.2; done\nresources: {cpus: 8}\n\
+         retry: {attempts: 3, backoff: 1s..1s}",
+    );
+    let child = s.spawn(&["run", "w.yaml"]);
+    wait_for("the stage", 60, || lines(&s, "log").len() == 1);
+    slurm("sbatch", &["--partition=high", "--ntasks=8", "--mem=50", "--output=/dev/null", "--wrap=sleep 3"]);
+    wait_for("the second attempt", 120, || lines(&s, "log").len() == 2);
+    s.write("go", "");
+    ran(child.wait_with_output().unwrap()).code(0);
+    let jobs: BTreeSet<String> = lines(&s, "log").into_iter().collect();
+    assert_eq!(jobs.len(), 2, "another job, not the same one again");
+}
+
+#[test]
+fn slurms_own_time_limit_is_told_as_one() {
+    let Some(s) = cluster(", time_limit: 1s") else { return };
+    workflow(&s, "run: trap '' TERM; while true; do sleep 1; done");
+    run(&s).code(1).says("ran into its time limit");
+}
