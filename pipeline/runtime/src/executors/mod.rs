@@ -7,12 +7,14 @@
 
 mod lines;
 mod local;
+mod ray;
 mod registry;
 #[cfg(target_os = "linux")]
 mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local};
+pub use ray::{Ray, RayOptions};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
 pub use tree::kill_marked;

@@ -169,9 +169,8 @@ impl Api {
         let (status, words) = (answer.status, quote(&answer.body));
         let error = |make: fn(String) -> Error| make(format!("Ray at {} answered {status}: {words}", self.address));
         match status {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                error(Error::invalid).help("`token: env:NAME` of the pool names the variable that holds the cluster's token")
-            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => error(Error::invalid)
+                .help("`token: env:NAME` of the pool names the variable that holds the cluster's token"),
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => error(Error::retryable),
             status if status.is_redirection() => {
                 error(Error::invalid).help("`address` of the pool must be the dashboard itself, not a page before it")

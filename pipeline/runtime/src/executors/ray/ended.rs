@@ -65,13 +65,19 @@ fn of_type(error_type: &str, words: &str) -> Error {
     match error_type {
         "RUNTIME_ENV_SETUP_FAILURE" => quoting("Ray could not set up the runtime environment", Error::invalid, words)
             .help("correct `runtime_env` of the pool"),
-        "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" => Error::retryable("Ray gave up waiting for a node with room for the attempt")
-            .help("on the head of the cluster, set RAY_JOB_START_TIMEOUT_SECONDS to the longest wait that you accept"),
-        "JOB_SUPERVISOR_ACTOR_START_FAILURE" if says(&WRONG) => quoting("Ray refused the job", Error::invalid, words)
-            .help("see `resources` and `runtime_env` of the pool"),
-        _ if says(&OUT_OF_MEMORY) => quoting("the attempt was killed because its node ran out of memory", Error::lost, words)
-            .help("ask for more `memory`, so that fewer jobs share the node, or for a larger node"),
-        _ => quoting("Ray lost the attempt", Error::lost, words).help("the cluster's dashboard shows what became of its nodes"),
+        "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" => Error::retryable(
+            "Ray gave up waiting for a node with room for the attempt",
+        )
+        .help("on the head of the cluster, set RAY_JOB_START_TIMEOUT_SECONDS to the longest wait that you accept"),
+        "JOB_SUPERVISOR_ACTOR_START_FAILURE" if says(&WRONG) => {
+            quoting("Ray refused the job", Error::invalid, words).help("see `resources` and `runtime_env` of the pool")
+        }
+        _ if says(&OUT_OF_MEMORY) => {
+            quoting("the attempt was killed because its node ran out of memory", Error::lost, words)
+                .help("ask for more `memory`, so that fewer jobs share the node, or for a larger node")
+        }
+        _ => quoting("Ray lost the attempt", Error::lost, words)
+            .help("the cluster's dashboard shows what became of its nodes"),
     }
 }
 

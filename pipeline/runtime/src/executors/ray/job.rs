@@ -177,7 +177,9 @@ impl Job {
             Status::Running => State::Started,
             Status::Stopped => State::Ended(ended::stopped(stop.is_some())),
             Status::Succeeded => State::Ended(Ended::well()),
-            Status::Failed => State::Ended(ended::failed(self.driver_exit_code, self.error_type.as_deref(), self.words())),
+            Status::Failed => {
+                State::Ended(ended::failed(self.driver_exit_code, self.error_type.as_deref(), self.words()))
+            }
         }
     }
 }

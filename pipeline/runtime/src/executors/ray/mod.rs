@@ -70,7 +70,10 @@ impl Ray {
     }
     async fn submit_one(&self, task: &Task, nodes: &[Node]) -> Result<Handle> {
         let [share] = task.grant.shares.as_slice() else {
-            let error = Error::invalid(format!("the executor `ray` cannot start an attempt on {} nodes", task.grant.shares.len()));
+            let error = Error::invalid(format!(
+                "the executor `ray` cannot start an attempt on {} nodes",
+                task.grant.shares.len()
+            ));
             return Err(error.help("set `nodes: 1`, or use a pool with another executor"));
         };
         let request = Amounts::of(share, &self.custom);
@@ -101,11 +104,8 @@ impl Ray {
     /// What Ray knows of these jobs, in order.
     async fn jobs(&self, handles: &[Handle]) -> Result<Vec<Option<Job>>> {
         let listed = if handles.len() > FEW { self.api.jobs().await? } else { None };
-        let mut known: BTreeMap<String, Job> = listed
-            .into_iter()
-            .flatten()
-            .filter_map(|job| Some((job.submission_id.clone()?, job)))
-            .collect();
+        let mut known: BTreeMap<String, Job> =
+            listed.into_iter().flatten().filter_map(|job| Some((job.submission_id.clone()?, job))).collect();
         // One that the list lacks is asked for by itself before it counts as lost.
         let found: Vec<_> = handles.iter().map(|handle| (handle, known.remove(&handle.0))).collect();
         let asked = found.into_iter().map(|(handle, job)| async move {

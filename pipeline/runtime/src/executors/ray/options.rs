@@ -92,7 +92,8 @@ impl RayOptions {
     }
     /// The variables of the runtime environment with those of the pool over them. Errors: invalid.
     pub(super) fn variables(&self) -> Result<BTreeMap<String, String>> {
-        let wrong = || Error::invalid("`runtime_env.env_vars` must map names to texts").help("put its values in quotes");
+        let wrong =
+            || Error::invalid("`runtime_env.env_vars` must map names to texts").help("put its values in quotes");
         let mut variables = BTreeMap::new();
         match self.runtime_env.get("env_vars") {
             None | Some(Value::Null) => {}
