@@ -23,8 +23,6 @@ const ONE: usize = 4 << 20;
 const ALL: usize = 64 << 20;
 /// Bytes that are kept of a job's output.
 const OUTPUT: usize = 64 << 10;
-/// Lines of a job's output that are asked for.
-const LINES: usize = 1_000;
 /// Characters of an answer that an error quotes.
 const QUOTE: usize = 400;
 
@@ -112,9 +110,20 @@ impl Api {
             _ => Err(self.refusal(&answer)),
         }
     }
-    /// The end of a job's output.
+    /// The end of a job's output; empty before it starts.
     pub(super) async fn output(&self, id: &str) -> Result<String> {
-        Ok(self.get::<Output>(&format!("/api/jobs/{id}/logs"), ALL).await?.map(|o| o.logs).unwrap_or_default())
+        let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
+        match (answer.status, answer.cut) {
+            (StatusCode::NOT_FOUND, _) => Ok(String::new()),
+            // Ray sends all of it at once.
+            (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
+            (status, false) if status.is_success() => Ok(tail(self.read::<Output>(&answer)?.logs)),
+            _ => Err(self.refusal(&answer)),
+        }
+    }
+    /// What is in use and what waits, as `ray status` prints it; none if this Ray does not tell.
+    pub(super) async fn usage(&self) -> Result<Option<String>> {
+        Ok(self.get(nodes::USAGE, ONE).await?.map(nodes::usage))
     }
     /// The nodes that are alive; none if this Ray does not tell.
     pub(super) async fn nodes(&self) -> Result<Option<Vec<Node>>> {
@@ -179,6 +188,16 @@ impl Api {
             _ => error(Error::retryable),
         }
     }
+}
+
+/// The last bytes of a text, from the beginning of a line.
+fn tail(text: String) -> String {
+    if text.len() <= OUTPUT {
+        return text;
+    }
+    let from = text.ceil_char_boundary(text.len() - OUTPUT);
+    let line = text[from..].find('\n').map_or(from, |at| from + at + 1);
+    text[line..].to_string()
 }
 
 /// Whether the agent to which Ray's head handed the request found it wrong.

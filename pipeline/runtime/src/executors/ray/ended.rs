@@ -12,6 +12,8 @@ const QUOTE: usize = 600;
 
 /// Phrases by which Ray says that it killed a process to save its node's memory.
 const OUT_OF_MEMORY: [&str; 3] = ["low on memory", "OutOfMemory", "out of memory"];
+/// Phrases of faults that pass: a download that was cut off.
+const PASSING: [&str; 4] = ["ConnectionError", "Timeout", "timed out", "Temporary failure"];
 /// Phrases by which Ray's Python says that what it was given is wrong.
 const WRONG: [&str; 2] = ["ValueError", "TypeError"];
 
@@ -47,15 +49,18 @@ pub(super) fn forgotten(id: &str) -> Ended {
 fn of_exit_code(code: i32, words: &str) -> Error {
     let signal = if code < 0 { -code } else { code - 128 };
     match (code, signal) {
-        (126 | 127, _) => quoting("the node could not start the program", Error::invalid, words)
+        (126 | 127, _) => with("the node could not start the program", Error::invalid, &output(words))
             .help("`program` of the pool must be the path of trainyard on the machines of the cluster"),
         (_, 9) => Error::lost("the attempt's process was killed (signal 9)")
             .help("if its node ran out of memory, ask for more `memory` or for a larger node"),
         (_, 4 | 6 | 7 | 8 | 11 | 31) => {
-            quoting(&format!("the attempt's process crashed (signal {signal})"), Error::bug, words)
+            with(&format!("the attempt's process crashed (signal {signal})"), Error::bug, &output(words))
         }
         (_, 1..) => Error::lost(format!("the attempt's process was stopped from outside (signal {signal})")),
-        _ => quoting(&format!("the attempt's process ended with code {code} without an error"), Error::bug, words),
+        _ => {
+            let what = format!("the attempt's process ended with code {code} without an error");
+            with(&what, Error::bug, &output(words))
+        }
     }
 }
 
@@ -63,27 +68,48 @@ fn of_exit_code(code: i32, words: &str) -> Error {
 fn of_type(error_type: &str, words: &str) -> Error {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     match error_type {
-        "RUNTIME_ENV_SETUP_FAILURE" => quoting("Ray could not set up the runtime environment", Error::invalid, words)
-            .help("correct `runtime_env` of the pool"),
+        "RUNTIME_ENV_SETUP_FAILURE" => {
+            let kind = if says(&PASSING) { Error::retryable } else { Error::invalid };
+            with("Ray could not set up the runtime environment", kind, &reason(words))
+                .help("see `runtime_env` of the pool")
+        }
         "JOB_SUPERVISOR_ACTOR_START_TIMEOUT" => Error::retryable(
             "Ray gave up waiting for a node with room for the attempt",
         )
         .help("on the head of the cluster, set RAY_JOB_START_TIMEOUT_SECONDS to the longest wait that you accept"),
         "JOB_SUPERVISOR_ACTOR_START_FAILURE" if says(&WRONG) => {
-            quoting("Ray refused the job", Error::invalid, words).help("see `resources` and `runtime_env` of the pool")
+            with("Ray refused the job", Error::invalid, &reason(words))
+                .help("see `resources` and `runtime_env` of the pool")
         }
         _ if says(&OUT_OF_MEMORY) => {
-            quoting("the attempt was killed because its node ran out of memory", Error::lost, words)
+            with("the attempt was killed because its node ran out of memory", Error::lost, &reason(words))
                 .help("ask for more `memory`, so that fewer jobs share the node, or for a larger node")
         }
-        _ => quoting("Ray lost the attempt", Error::lost, words)
-            .help("the cluster's dashboard shows what became of its nodes"),
+        _ => with("Ray lost the attempt", Error::lost, &reason(words))
+            .help("the dashboard of the cluster shows what became of its nodes"),
     }
 }
 
-/// An error that ends in Ray's words, the last of them if they are many.
-fn quoting(what: &str, kind: impl Fn(String) -> Error, words: &str) -> Error {
-    let words = words.trim();
-    let from = words.char_indices().rev().nth(QUOTE - 1).map_or(0, |(at, _)| at);
-    kind(format!("{what}: {}", words[from..].trim_start()))
+fn with(what: &str, kind: impl Fn(String) -> Error, words: &str) -> Error {
+    if words.is_empty() { kind(what.to_string()) } else { kind(format!("{what}: {words}")) }
+}
+
+/// The end of a command's output, which Ray quotes under a line of its own and among lines of its own.
+fn output(words: &str) -> String {
+    let of_ray = |line: &str| line.starts_with("Running entrypoint for job ") || line.contains(" job_manager.py:");
+    let lines: Vec<&str> = words.lines().skip(1).filter(|line| !of_ray(line)).collect();
+    let text = lines.join("\n");
+    let from = text.char_indices().rev().nth(QUOTE - 1).map_or(0, |(at, _)| at);
+    text[from..].trim().to_string()
+}
+
+/// What went wrong in one line: of a traceback its last line, of a dead supervisor why it is dead.
+fn reason(words: &str) -> String {
+    let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = if words.contains("Traceback") {
+        lines.len().saturating_sub(1)
+    } else {
+        lines.iter().rposition(|line| line.starts_with("The actor ")).unwrap_or(0)
+    };
+    lines[from..].join(" ").chars().take(QUOTE).collect()
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub(super) const PATH: &str = "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
 
 /// Where Ray tells what is in use.
-pub(super) const USAGE: &str = "/api/cluster_status";
+pub(super) const USAGE: &str = "/api/cluster_status?format=1";
 
 /// One machine of the cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,4 +68,23 @@ pub(super) fn misfit(nodes: &[Node], request: &Amounts) -> Option<String> {
     }
     let (has, lacking) = (&nearest.total, lacking.join(", "));
     Some(format!("no node has {request}; the nearest, {}, has too little {lacking}: it has {has}", nearest.name))
+}
+
+/// Ray's answer about what is in use, as far as it is read.
+#[derive(Deserialize)]
+pub(super) struct Used {
+    data: Text,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    #[serde(rename = "clusterStatus")]
+    status: String,
+}
+
+/// The part of the answer that is about resources, without its heading.
+pub(super) fn usage(used: Used) -> String {
+    let text = used.data.status;
+    let from = text.find("Total Usage:").unwrap_or(0);
+    text[from..].trim_end().to_string()
 }

@@ -82,10 +82,9 @@ impl RayOptions {
                 return Err(Error::invalid(format!("`resources` names {name}, which is no custom resource"))
                     .help("CPUs, GPUs and memory come from `resources` of the stage"));
             }
-            let whole = *amount <= 1.0 || amount.fract() == 0.0;
-            if !amount.is_finite() || *amount <= 0.0 || !whole {
+            if !amount.is_finite() || *amount <= 0.0 {
                 return Err(Error::invalid(format!("`resources` asks for {amount} of {name}"))
-                    .help("Ray takes amounts above 0; those above 1 are whole numbers"));
+                    .help("give an amount above 0, or leave it out"));
             }
         }
         Ok(Amounts(self.resources.clone()))

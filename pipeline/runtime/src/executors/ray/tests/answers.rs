@@ -7,7 +7,7 @@ use serde_json::json;
 use trainyard_core::{Error, ErrorKind};
 
 const EXISTS: &str = include_str!("fixtures/exists.txt");
-const REFUSED: &str = include_str!("fixtures/refused_by_agent.txt");
+const REFUSED: &str = include_str!("fixtures/refused.txt");
 
 /// What a submission becomes if all requests are answered so.
 async fn submitted(status: u16, body: &'static str) -> Error {
@@ -20,8 +20,7 @@ async fn submitted(status: u16, body: &'static str) -> Error {
 #[tokio::test]
 async fn what_ray_refuses_is_invalid_in_its_words() {
     for (status, body, says) in [
-        (500, REFUSED, "TypeError: runtime_env['env_vars'] must be of type Dict[str, str]"),
-        (400, "Traceback (most recent call last):\n  File \"x\"\nTypeError: wrong\n", "TypeError: wrong"),
+        (400, REFUSED, "missing 1 required positional argument: 'entrypoint'"),
         (401, "Unauthorized: Missing authentication token", "token: env:NAME"),
         (403, "Forbidden: Invalid authentication token", "Forbidden: Invalid authentication token"),
         (302, "", "a page before it"),

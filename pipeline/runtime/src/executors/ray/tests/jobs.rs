@@ -10,6 +10,7 @@ use trainyard_core::{Error, ErrorKind};
 
 const NODES: &str = include_str!("fixtures/nodes.json");
 const USAGE: &str = include_str!("fixtures/usage.json");
+const OUTPUT: &str = include_str!("fixtures/output.json");
 const PENDING: &str = include_str!("fixtures/pending.json");
 const RUNNING: &str = include_str!("fixtures/running.json");
 const SUCCEEDED: &str = include_str!("fixtures/succeeded.json");
@@ -68,7 +69,7 @@ async fn a_pending_job_that_no_node_can_hold_says_so() {
     job["metadata"]["trainyard.request"] = json!(r#"{"CPU":1.0,"b200":1.0}"#);
     let job: &'static str = job.to_string().leak();
     let State::Pending { why: Some(why) } = state(job).await else { panic!("it is pending") };
-    assert!(why.starts_with("no node has CPU: 1, b200: 1; the nearest, 127.0.0.1, has too little b200"), "{why}");
+    assert!(why.starts_with("no node has CPU: 1, b200: 1; the nearest, 127.0.0.2, has too little b200"), "{why}");
 }
 
 #[tokio::test]
@@ -79,12 +80,12 @@ async fn ends_have_the_right_kind() {
         (KILLED, Lost, ErrorKind::Lost, "was killed (signal 9)"),
         (CRASHED, Failed, ErrorKind::Bug, "crashed (signal 11)"),
         (NOT_FOUND, Failed, ErrorKind::Invalid, "`program` of the pool"),
-        (RUNTIME_ENV, Failed, ErrorKind::Invalid, "could not set up the runtime environment"),
-        (SUPERVISOR_DIED, Lost, ErrorKind::Lost, "Ray lost the attempt"),
-        (NODE_DIED, Lost, ErrorKind::Lost, "Ray lost the attempt"),
+        (RUNTIME_ENV, Failed, ErrorKind::Retryable, "Max retries exceeded with url: /code.zip"),
+        (SUPERVISOR_DIED, Lost, ErrorKind::Lost, "Ray lost the attempt: The actor is dead because its worker process"),
+        (NODE_DIED, Lost, ErrorKind::Lost, "Ray lost the attempt: The actor died because its node has died"),
         (LOW_ON_MEMORY, Lost, ErrorKind::Lost, "ran out of memory"),
         (START_TIMEOUT, Failed, ErrorKind::Retryable, "RAY_JOB_START_TIMEOUT_SECONDS"),
-        (WRONG_AMOUNT, Failed, ErrorKind::Invalid, "Ray refused the job"),
+        (WRONG_AMOUNT, Failed, ErrorKind::Invalid, "the job: ValueError: The quantity of resource num_cpus cannot be"),
         (STOPPED, Cancelled, ErrorKind::Cancelled, "somebody stopped"),
     ] {
         let (found, error) = end(job).await;
@@ -94,9 +95,18 @@ async fn ends_have_the_right_kind() {
 }
 
 #[tokio::test]
+async fn a_runtime_environment_that_is_wrong_stays_wrong() {
+    let mut job: Value = serde_json::from_str(RUNTIME_ENV).unwrap();
+    job["message"] = json!("runtime_env setup failed: Failed to set up runtime environment.\nNo such package");
+    let (outcome, error) = end(job.to_string().leak()).await;
+    assert_eq!((outcome, error.kind), (AttemptOutcome::Failed, ErrorKind::Invalid));
+    assert!(error.message.ends_with("Failed to set up runtime environment. No such package"), "{error}");
+}
+
+#[tokio::test]
 async fn an_error_quotes_the_end_of_the_output() {
     let (_, error) = end(EXIT_7).await;
-    assert!(error.message.trim_end().ends_with("bad"), "{error}");
+    assert_eq!(error.message, "the attempt's process ended with code 7 without an error: bad");
 }
 
 #[tokio::test]
@@ -191,6 +201,39 @@ async fn many_are_found_with_one_request_and_the_missing_are_asked_for_by_name()
 }
 
 #[tokio::test]
+async fn a_list_that_costs_more_than_the_jobs_in_it_is_not_read_again() {
+    let ids: Vec<String> = (0..20).map(|number| format!("trainyard-{number}")).collect();
+    let old: Vec<String> = (0..400).map(|number| format!("old-{number}")).collect();
+    let all = list(&ids.iter().chain(&old).map(String::as_str).collect::<Vec<_>>());
+    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+        "GET /api/jobs/" => (200, all.clone()),
+        _ => (200, RUNNING.to_string()),
+    })
+    .await;
+    let executor = ray(&server.address, json!({})).unwrap();
+    let handles: Vec<_> = ids.iter().map(|id| handle(id)).collect();
+    for _ in 0..3 {
+        assert_eq!(executor.poll(&handles).await.unwrap(), vec![State::Started; 20]);
+    }
+    assert_eq!(server.lines().iter().filter(|line| *line == "GET /api/jobs/").count(), 1);
+    assert_eq!(server.lines().len(), 1 + 2 * 20);
+}
+
+#[tokio::test]
+async fn the_end_of_the_output_is_shown() {
+    let logs: String = (0..20_000).map(|line| format!("line {line}\n")).collect();
+    let body = json!({"logs": logs}).to_string();
+    let server = Server::new(move |_: &Asked| (200, body.clone())).await;
+    let text = ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap();
+    assert!(text.len() <= 64 << 10 && text.starts_with("line ") && text.ends_with("line 19999\n"), "{}", text.len());
+    let server = Server::new(|_: &Asked| (200, OUTPUT.to_string())).await;
+    let text = ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap();
+    assert!(text.contains("\nhello\nGPUS=0\n"), "{text}");
+    let server = Server::new(|_: &Asked| (404, "Job trainyard-a does not exist".to_string())).await;
+    assert_eq!(ray(&server.address, json!({})).unwrap().logs(&handle("trainyard-a")).await.unwrap(), "");
+}
+
+#[tokio::test]
 async fn a_job_is_found_again_by_its_handle_or_its_key() {
     let server = cluster(RUNNING).await;
     let executor = ray(&server.address, json!({})).unwrap();
@@ -208,7 +251,9 @@ async fn an_explanation_has_ray_s_words_the_request_and_the_nodes() {
     let server = cluster(job.to_string().leak()).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let text = executor.explain(&handle("trainyard-a")).await.unwrap().unwrap();
-    for words in ["PENDING", "Job has not started yet", "it asks for CPU: 1, b200: 1", "no node has", "h100: 2"] {
+    for words in
+        ["PENDING", "Job has not started yet", "it asks for CPU: 1, b200: 1", "no node has", "h100: 2", "1.0/5.0 CPU"]
+    {
         assert!(text.contains(words), "`{words}` is missing in\n{text}");
     }
 }
