@@ -8,6 +8,7 @@ mod late;
 mod progress;
 mod publication;
 mod random;
+mod recovery;
 mod simulation;
 
 use crate::{MachinePool, Resumed, Setup};
@@ -164,6 +165,7 @@ pub fn setup() -> Setup {
         secrets: BTreeMap::new(),
         fsync: false,
         store_outage: Duration::from_secs(60),
+        orphan_timeout: Duration::from_secs(600),
         resumed: Resumed::default(),
     }
 }
