@@ -20,6 +20,7 @@ mod looking;
 mod metrics;
 mod notifications;
 mod prelude;
+mod ray;
 mod recipes;
 mod resume;
 mod run_stages;

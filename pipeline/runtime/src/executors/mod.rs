@@ -7,6 +7,7 @@
 
 mod lines;
 mod local;
+mod ray;
 mod registry;
 mod slurm;
 #[cfg(target_os = "linux")]
@@ -14,6 +15,7 @@ mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local, LocalOptions, Orphans};
+pub use ray::{Ray, RayOptions};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 pub use slurm::{Slurm, SlurmOptions};
 #[cfg(target_os = "linux")]

@@ -1,6 +1,6 @@
 //! The executors of this crate, one line each, and those of a program by the pool that uses them.
 
-use super::{Executor, Launcher, Local, LocalOptions, Slurm, SlurmOptions};
+use super::{Executor, Launcher, Local, LocalOptions, Ray, RayOptions, Slurm, SlurmOptions};
 use crate::slots::Slots;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -72,6 +72,9 @@ pub fn kinds() -> Vec<ExecutorKind> {
             Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
         })
         .on_this_machine(),
+        ExecutorKind::new(Ray::NAME, "attempts as jobs of a Ray cluster", |with, options: RayOptions| {
+            Ok(Arc::new(Ray::new(&with.launcher, &options)?))
+        }),
         ExecutorKind::new(Slurm::NAME, "attempts as jobs of Slurm", |with, options: SlurmOptions| {
             Ok(Arc::new(Slurm::new(with.launcher.clone(), options)?))
         }),

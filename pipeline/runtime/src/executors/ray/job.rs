@@ -1,0 +1,198 @@
+//! A job as Ray is told of it, and as Ray tells of it.
+
+use super::amounts::{Amounts, CPU, GPU, MEMORY};
+use super::ended;
+use super::nodes::{self, Node};
+use super::options::RayOptions;
+use crate::executors::{Ended, Launcher, MARK, State, Task};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use trainyard_core::{Error, Result};
+
+/// Where the metadata of a job keeps what it asked for, since Ray does not tell that.
+const REQUEST: &str = "trainyard.request";
+
+/// A job to submit.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Submission<'a> {
+    pub(super) submission_id: String,
+    /// For `sh -c`.
+    pub(super) entrypoint: String,
+    pub(super) entrypoint_num_cpus: f64,
+    pub(super) entrypoint_num_gpus: f64,
+    /// Bytes; Ray takes no fractions here.
+    pub(super) entrypoint_memory: u64,
+    pub(super) entrypoint_resources: BTreeMap<&'a str, f64>,
+    pub(super) metadata: BTreeMap<&'static str, String>,
+    pub(super) runtime_env: Map<String, Value>,
+}
+
+/// What is the same for all jobs of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Frame {
+    /// Program and arguments before the attempt's URL.
+    pub(super) command: Vec<String>,
+    /// Environment variables of every attempt.
+    pub(super) variables: BTreeMap<String, String>,
+    /// The runtime environment; its variables are in `variables`.
+    pub(super) runtime_env: Map<String, Value>,
+}
+
+impl Frame {
+    /// Errors: invalid (the options, or a program that Ray cannot be told of).
+    pub(super) fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
+        let program = match &options.program {
+            Some(program) => program.clone(),
+            None => text(launcher.program.as_os_str())?,
+        };
+        let arguments = launcher.arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>>>()?;
+        let mut variables = BTreeMap::new();
+        for (name, value) in &launcher.env {
+            variables.insert(text(name)?, text(value)?);
+        }
+        variables.extend(options.variables()?);
+        let command = std::iter::once(program).chain(arguments).collect();
+        Ok(Self { command, variables, runtime_env: options.runtime_env.clone() })
+    }
+}
+
+impl<'a> Submission<'a> {
+    /// The job of an attempt that asks for these amounts.
+    pub(super) fn new(frame: &Frame, task: &Task, request: &'a Amounts) -> Self {
+        let url = task.url();
+        let mut runtime_env = frame.runtime_env.clone();
+        runtime_env.insert("env_vars".into(), variables(frame, task, &url, request).into_iter().collect());
+        Self {
+            submission_id: task.key(),
+            entrypoint: entrypoint(&frame.command, &url),
+            entrypoint_num_cpus: request.get(CPU),
+            entrypoint_num_gpus: request.get(GPU),
+            entrypoint_memory: request.get(MEMORY) as u64,
+            entrypoint_resources: request.custom(),
+            metadata: metadata(task, request),
+            runtime_env,
+        }
+    }
+}
+
+fn variables(frame: &Frame, task: &Task, url: &str, request: &Amounts) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    // Numeric libraries read these when the process starts.
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+        variables.insert(name.to_string(), task.spec.resources.cpus.to_string());
+    }
+    variables.extend(frame.variables.clone());
+    variables.insert(MARK.into(), url.into());
+    if request.get(GPU) == 0.0 {
+        // Ray hides the GPUs only from jobs that ask for some.
+        variables.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
+    }
+    variables
+}
+
+fn metadata(task: &Task, request: &Amounts) -> BTreeMap<&'static str, String> {
+    let spec = &task.spec;
+    BTreeMap::from([
+        // The name in Ray's own lists.
+        ("job_name", task.title()),
+        ("trainyard.workflow", spec.workflow.clone()),
+        ("trainyard.run", spec.run.0.clone()),
+        ("trainyard.stage", spec.stage.0.clone()),
+        ("trainyard.attempt", spec.attempt.to_string()),
+        (REQUEST, serde_json::to_string(request).unwrap_or_default()),
+    ])
+}
+
+/// The command for `sh -c`. The shell makes way for the attempt, so that Ray sees its exit code or signal, and its
+/// signals reach it.
+fn entrypoint(command: &[String], url: &str) -> String {
+    let words = command.iter().map(String::as_str).chain([url]).map(quoted);
+    std::iter::once("exec".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// One word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A text that goes into a request. Errors: invalid (not UTF-8, which JSON cannot carry).
+fn text(value: &OsStr) -> Result<String> {
+    let text = value.to_str().map(str::to_string);
+    text.ok_or_else(|| Error::invalid(format!("{} is not UTF-8, so Ray cannot be told of it", value.display())))
+}
+
+/// A job as Ray tells of it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Job {
+    /// None of jobs that nobody submitted: Ray lists every driver that connected.
+    pub(super) submission_id: Option<String>,
+    pub(super) status: Status,
+    /// In words, up to 20,000 characters; of a failed command with the end of its output.
+    #[serde(default)]
+    pub(super) message: Option<String>,
+    /// Why it failed, as one word.
+    #[serde(default)]
+    pub(super) error_type: Option<String>,
+    /// Exit code of its command; negative: the signal that ended it.
+    #[serde(default)]
+    pub(super) driver_exit_code: Option<i32>,
+    #[serde(default)]
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+/// Where a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(super) enum Status {
+    Pending,
+    Running,
+    Stopped,
+    Succeeded,
+    Failed,
+}
+
+impl Job {
+    /// What it asked for; none of jobs that Trainyard did not submit.
+    pub(super) fn request(&self) -> Option<Amounts> {
+        serde_json::from_str(self.metadata.as_ref()?.get(REQUEST)?).ok()
+    }
+    /// Ray's words about it.
+    pub(super) fn words(&self) -> &str {
+        self.message.as_deref().unwrap_or("Ray says nothing about it")
+    }
+    /// Whether it waits or runs.
+    pub(super) fn goes_on(&self) -> bool {
+        matches!(self.status, Status::Pending | Status::Running)
+    }
+    /// What that means for its attempt. `stop` tells whether it was asked to stop, and whether Ray passed that on.
+    pub(super) fn state(&self, stop: Option<bool>, nodes: &[Node]) -> State {
+        match self.status {
+            Status::Pending if stop == Some(true) => State::Ended(ended::stopped(true)),
+            Status::Pending => {
+                let misfit = self.request().and_then(|request| nodes::misfit(nodes, &request));
+                State::Pending { why: Some(misfit.unwrap_or_else(|| self.words().to_string())) }
+            }
+            Status::Running => State::Started,
+            Status::Stopped => State::Ended(ended::stopped(stop.is_some())),
+            Status::Succeeded => State::Ended(Ended::well()),
+            Status::Failed => {
+                State::Ended(ended::failed(self.driver_exit_code, self.error_type.as_deref(), self.words()))
+            }
+        }
+    }
+}
+
+impl Status {
+    /// As Ray writes it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::Stopped => "STOPPED",
+            Self::Succeeded => "SUCCEEDED",
+            Self::Failed => "FAILED",
+        }
+    }
+}

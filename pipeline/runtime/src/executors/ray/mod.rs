@@ -1,0 +1,196 @@
+//! The executor `ray`: every attempt is a job of a Ray cluster, through the Ray Jobs API of its dashboard.
+//!
+//! A job's submission id is the attempt's key, so Ray itself refuses a second submission. Three things one would not
+//! guess. Ray keeps a job that no node can hold pending without a word about it, so the nodes are asked first. A request
+//! to stop waits beside a pending job until Ray starts it, and then ends it at once; so such an attempt counts as over,
+//! while a running one is over when its state says so, whatever Ray answered. And Ray fails what waits for a node longer
+//! than 15 minutes, unless its head is told otherwise.
+
+mod amounts;
+mod api;
+mod ended;
+mod job;
+mod nodes;
+mod options;
+#[cfg(test)]
+mod tests;
+
+pub use options::RayOptions;
+
+use super::{BoxFuture, Capabilities, Control, Executor, Handle, Launcher, State, Task};
+use amounts::Amounts;
+use api::{Api, Submitted};
+use futures::stream::{self, StreamExt as _};
+use job::{Frame, Job, Status, Submission};
+use nodes::Node;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Requests on their way at the same time.
+const AT_ONCE: usize = 16;
+/// Up to so many attempts are asked for one by one.
+const FEW: usize = 8;
+/// Ray's list has every job that was ever submitted. It costs Ray as much to tell of one job as to list so many (seen:
+/// 6 ms and 0.35 ms).
+const LISTED_FOR_ONE: usize = 16;
+
+/// The executor `ray`: jobs of one Ray cluster.
+pub struct Ray {
+    api: Api,
+    frame: Frame,
+    /// What every attempt takes beside its share.
+    custom: Amounts,
+    autoscaling: bool,
+    shares_files: bool,
+    interval: Duration,
+    /// Number of jobs in Ray's list when it was last read.
+    listed: AtomicUsize,
+    /// Jobs that were asked to stop, and whether Ray has passed the request on. A later engine does not know them.
+    stops: Mutex<BTreeMap<Handle, bool>>,
+}
+
+impl Ray {
+    /// As pools name it.
+    pub const NAME: &str = "ray";
+
+    /// The executor of the cluster that the options name; nothing is sent yet. Errors: invalid (the options).
+    pub fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
+        Ok(Self {
+            api: Api::new(options)?,
+            frame: Frame::new(launcher, options)?,
+            custom: options.custom_resources()?,
+            autoscaling: options.autoscaling,
+            shares_files: options.shared_filesystem,
+            interval: options.interval()?,
+            listed: AtomicUsize::new(0),
+            stops: Mutex::default(),
+        })
+    }
+    async fn submit_all(&self, tasks: &[Task]) -> Vec<Result<Handle>> {
+        // Without an answer nothing is refused; if Ray is away, the submissions will say so.
+        let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
+        let submissions = tasks.iter().map(|task| self.submit_one(task, &nodes));
+        stream::iter(submissions).buffered(AT_ONCE).collect().await
+    }
+    async fn submit_one(&self, task: &Task, nodes: &[Node]) -> Result<Handle> {
+        let [share] = task.grant.shares.as_slice() else {
+            let error = Error::invalid(format!(
+                "the executor `ray` cannot start an attempt on {} nodes",
+                task.grant.shares.len()
+            ));
+            return Err(error.help("set `nodes: 1`, or use a pool with another executor"));
+        };
+        let request = Amounts::of(share, &self.custom);
+        if let Some(misfit) = nodes::misfit(nodes, &request)
+            && !self.autoscaling
+        {
+            let error = Error::invalid(format!("the Ray cluster at {} cannot run this: {misfit}", self.api.address()));
+            return Err(error.help("ask for less, correct the pool, or set its `autoscaling: true` if nodes may join"));
+        }
+        let submission = Submission::new(&self.frame, task, &request);
+        let submitted = self.api.submit(&submission).await?;
+        tracing::debug!(job = submission.submission_id, before = submitted == Submitted::Before, "submitted to Ray");
+        Ok(Handle(submission.submission_id))
+    }
+    async fn states(&self, handles: &[Handle]) -> Result<Vec<State>> {
+        let jobs = self.jobs(handles).await?;
+        self.insist(handles, &jobs).await;
+        let pending = jobs.iter().flatten().any(|job| job.status == Status::Pending);
+        // The reason why a job waits is worth no failure.
+        let nodes = if pending { self.api.nodes().await.ok().flatten() } else { None }.unwrap_or_default();
+        let stops = self.stops();
+        let state = |(handle, job): (&Handle, &Option<Job>)| match job {
+            Some(job) => job.state(stops.get(handle).copied(), &nodes),
+            None => State::Ended(ended::forgotten(&handle.0)),
+        };
+        Ok(handles.iter().zip(&jobs).map(state).collect())
+    }
+    /// What Ray knows of these jobs, in order.
+    async fn jobs(&self, handles: &[Handle]) -> Result<Vec<Option<Job>>> {
+        let worth = handles.len() > FEW && self.listed.load(Ordering::Relaxed) <= handles.len() * LISTED_FOR_ONE;
+        let listed = if worth { self.list().await? } else { Vec::new() };
+        let named = listed.into_iter().filter_map(|job| Some((job.submission_id.clone()?, job)));
+        let mut known: BTreeMap<String, Job> = named.collect();
+        // One that the list lacks is asked for by itself before it counts as lost.
+        let found: Vec<_> = handles.iter().map(|handle| (handle, known.remove(&handle.0))).collect();
+        let asked = found.into_iter().map(|(handle, job)| async move {
+            match job {
+                Some(job) => Ok(Some(job)),
+                None => self.api.job(&handle.0).await,
+            }
+        });
+        stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+    }
+    /// All jobs; none if they are too many to read, so that they are asked for one by one from now on.
+    async fn list(&self) -> Result<Vec<Job>> {
+        let jobs = self.api.jobs().await?;
+        self.listed.store(jobs.as_ref().map_or(usize::MAX, Vec::len), Ordering::Relaxed);
+        Ok(jobs.unwrap_or_default())
+    }
+    /// Asks those again that were asked to stop and go on.
+    async fn insist(&self, handles: &[Handle], jobs: &[Option<Job>]) {
+        let told = self.stops().clone();
+        let goes_on = |job: &Option<Job>| job.as_ref().is_some_and(Job::goes_on);
+        let stubborn = handles.iter().zip(jobs).filter(|(handle, job)| told.contains_key(handle) && goes_on(job));
+        let requests: Vec<_> = stubborn.map(|(handle, _)| self.stop(handle)).collect();
+        // Those that fail are repeated at the next look.
+        stream::iter(requests).buffered(AT_ONCE).for_each(|_| async {}).await;
+    }
+    async fn stop(&self, handle: &Handle) -> Result<()> {
+        self.stops().entry(handle.clone()).or_insert(false);
+        let passed_on = self.api.stop(&handle.0).await?;
+        if passed_on {
+            self.stops().insert(handle.clone(), true);
+        }
+        Ok(())
+    }
+    fn stops(&self) -> MutexGuard<'_, BTreeMap<Handle, bool>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    async fn explanation(&self, handle: &Handle) -> Result<Option<String>> {
+        let Some(job) = self.api.job(&handle.0).await? else { return Ok(None) };
+        let mut lines = vec![format!("Ray job {}, {}: {}", handle.0, job.status.name(), job.words())];
+        let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
+        if let Some(request) = job.request() {
+            lines.push(format!("it asks for {request}"));
+            lines.extend(nodes::misfit(&nodes, &request));
+        }
+        lines.extend(nodes.iter().map(|node| format!("node {} has {}", node.name, node.total)));
+        lines.extend(self.api.usage().await.ok().flatten());
+        Ok(Some(lines.join("\n")))
+    }
+}
+
+impl Executor for Ray {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: false, outlives_engine: true, shares_files: self.shares_files }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        Box::pin(self.submit_all(tasks))
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        Box::pin(self.states(handles))
+    }
+    /// Ray sends SIGTERM and, RAY_JOB_STOP_WAIT_TIME_S later (3 s), SIGKILL; there is nothing harder to ask for.
+    fn cancel<'a>(&'a self, handle: &'a Handle, _: Control) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.stop(handle))
+    }
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        Box::pin(async move {
+            let handle = handle.cloned().unwrap_or_else(|| Handle(task.key()));
+            Ok(self.api.job(&handle.0).await?.map(|_| handle))
+        })
+    }
+    fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
+        Box::pin(self.api.output(&handle.0))
+    }
+    fn explain<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<Option<String>>> {
+        Box::pin(self.explanation(handle))
+    }
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(tokio::time::sleep(self.interval))
+    }
+}

@@ -1,0 +1,117 @@
+//! What a pool says about its Ray cluster.
+
+use super::amounts::{Amounts, CPU, GPU, MEMORY};
+use reqwest::Url;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{Error, Result};
+
+/// Options of a pool whose executor is `ray`.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RayOptions {
+    /// Address of the cluster's dashboard, which answers the Ray Jobs API: `http://127.0.0.1:8265`.
+    pub address: String,
+    /// Where the token of a cluster with authentication comes from: `env:NAME`. It is sent as a bearer token.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The program `trainyard` on the machines of the cluster. Default: the path that it has on this machine.
+    #[serde(default)]
+    pub program: Option<String>,
+    /// Custom resources that every attempt takes, and how much of each: `{h100: 1}`. CPUs, GPUs and memory come from the
+    /// stage.
+    #[serde(default)]
+    pub resources: BTreeMap<String, f64>,
+    /// Ray's runtime environment of the attempts, handed on as it is: `{working_dir: "s3://bucket/code.zip"}`.
+    #[serde(default)]
+    pub runtime_env: Map<String, Value>,
+    /// Environment variables of the attempts. Whoever sees the dashboard sees them, so no secrets.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Whether the machines of the cluster see the files of this machine under the same paths. If not, sources travel
+    /// through the store.
+    #[serde(default)]
+    pub shared_filesystem: bool,
+    /// Whether the cluster starts machines when it needs them. If not, an attempt that asks for more than any machine
+    /// has is refused; otherwise it waits.
+    #[serde(default)]
+    pub autoscaling: bool,
+    /// Time between two looks at the jobs.
+    #[serde(default = "default_poll")]
+    pub poll: String,
+}
+
+fn default_poll() -> String {
+    "2s".into()
+}
+
+impl RayOptions {
+    /// The address without a trailing `/`. Errors: invalid.
+    pub(super) fn address(&self) -> Result<String> {
+        let wrong = |why: String| {
+            Error::invalid(format!("`address: {}` {why}", self.address))
+                .help("give the address of the cluster's dashboard, as in `http://127.0.0.1:8265`")
+        };
+        let url = Url::parse(&self.address).map_err(|e| wrong(format!("is not an address: {e}")))?;
+        match url.scheme() {
+            "http" | "https" if url.query().is_none() && url.fragment().is_none() => {
+                Ok(self.address.trim_end_matches('/').to_string())
+            }
+            "http" | "https" => Err(wrong("must end with its path".into())),
+            other => Err(wrong(format!("has the scheme `{other}`; it must be http or https"))),
+        }
+    }
+    /// The variable that holds the token, if there is one. Errors: invalid (a token in the file).
+    pub(super) fn token_variable(&self) -> Result<Option<String>> {
+        match self.token.as_deref().map(|token| token.strip_prefix("env:")) {
+            None => Ok(None),
+            Some(Some(name)) if !name.is_empty() => Ok(Some(name.to_string())),
+            // Not quoted: it may be the token itself.
+            Some(_) => Err(Error::invalid("`token` does not say where the token comes from")
+                .help("put the token into an environment variable and write `token: env:NAME`")),
+        }
+    }
+    /// What every attempt takes beside its CPUs, GPUs and memory. Errors: invalid.
+    pub(super) fn custom_resources(&self) -> Result<Amounts> {
+        for (name, amount) in &self.resources {
+            if [CPU, GPU, MEMORY, "object_store_memory"].contains(&name.as_str()) {
+                return Err(Error::invalid(format!("`resources` names {name}, which is no custom resource"))
+                    .help("CPUs, GPUs and memory come from `resources` of the stage"));
+            }
+            if !amount.is_finite() || *amount <= 0.0 {
+                return Err(Error::invalid(format!("`resources` asks for {amount} of {name}"))
+                    .help("give an amount above 0, or leave it out"));
+            }
+        }
+        Ok(Amounts(self.resources.clone()))
+    }
+    /// The variables of the runtime environment with those of the pool over them. Errors: invalid.
+    pub(super) fn variables(&self) -> Result<BTreeMap<String, String>> {
+        let wrong =
+            || Error::invalid("`runtime_env.env_vars` must map names to texts").help("put its values in quotes");
+        let mut variables = BTreeMap::new();
+        match self.runtime_env.get("env_vars") {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(given)) => {
+                for (name, value) in given {
+                    variables.insert(name.clone(), value.as_str().ok_or_else(wrong)?.to_string());
+                }
+            }
+            Some(_) => return Err(wrong()),
+        }
+        variables.extend(self.environment.clone());
+        Ok(variables)
+    }
+    /// Time between two looks. Errors: invalid.
+    pub(super) fn interval(&self) -> Result<Duration> {
+        let interval = parse_duration(&self.poll).map_err(|e| Error::invalid(format!("`poll`: {e}")))?;
+        if interval < Duration::from_millis(100) {
+            return Err(Error::invalid(format!("`poll: {}` is too short", self.poll)).help("give at least 100ms"));
+        }
+        Ok(interval)
+    }
+}

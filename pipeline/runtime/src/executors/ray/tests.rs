@@ -1,0 +1,57 @@
+//! The executor against a small server that answers as a real Ray 2.60.0 was seen to answer (`fixtures/`).
+
+mod answers;
+mod jobs;
+mod options;
+mod server;
+mod submissions;
+
+use super::{Ray, RayOptions};
+use crate::executors::{Handle, Launcher, Reports, Task};
+use serde_json::json;
+use std::sync::Arc;
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
+use trainyard_engine::{Grant, Share};
+use trainyard_store::{Store, StoreOptions};
+
+struct Deaf;
+
+impl Reports for Deaf {
+    fn message(&self, _: AttemptMessage) {}
+    fn raw(&self, _: &str) {}
+    fn waits(&self, _: Option<&str>) {}
+}
+
+/// An executor of the cluster at this address, with further options.
+fn ray(address: &str, more: serde_json::Value) -> trainyard_core::Result<Ray> {
+    let mut options = json!({"address": address, "program": "/opt/trainyard/bin/trainyard"});
+    options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let options: RayOptions = serde_json::from_value(options).unwrap();
+    Ray::new(&Launcher::new("/here/trainyard"), &options)
+}
+
+/// The first attempt of this stage, with a share of one node.
+async fn task(stage: &str, share: Share) -> Task {
+    let spec: AttemptSpec = serde_json::from_value(json!({
+        "format": 1, "workflow": "agent", "run": "20261122-120000-abcdef", "stage": stage, "attempt": 1,
+        "stage_digest": "0".repeat(64), "kind": "sft", "kind_version": 1, "config": {}, "inputs": {}, "outputs": {},
+        "resources": {"cpus": share.cpus}
+    }))
+    .unwrap();
+    Task {
+        folder: format!("runs/2026-11/{}/attempts/{stage}/1", spec.run.0),
+        spec: Arc::new(spec),
+        grant: Grant { pool: "ray".into(), executor: "ray".into(), shares: vec![share] },
+        store: Store::open("memory://", StoreOptions::default()).await.unwrap(),
+        timeout: None,
+        reports: Arc::new(Deaf),
+    }
+}
+
+fn share(cpus: u32) -> Share {
+    Share { machine: "ray".into(), cpus, memory: 0, gpus: Vec::new() }
+}
+
+fn handle(id: &str) -> Handle {
+    Handle(id.into())
+}

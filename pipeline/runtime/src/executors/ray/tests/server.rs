@@ -1,0 +1,87 @@
+//! A server in this process that keeps what it is asked and answers as the test says.
+
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// One request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// `GET /api/jobs/`.
+    pub line: String,
+    /// All header lines, in lower case.
+    pub headers: String,
+    pub body: String,
+}
+
+type Answers = dyn Fn(&Asked) -> (u16, String) + Send + Sync;
+
+pub struct Server {
+    pub address: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Answers every request with a status and a body.
+    pub async fn new(answers: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let (asked, answers): (Arc<Mutex<Vec<Asked>>>, Arc<Answers>) = (Arc::default(), Arc::new(answers));
+        let kept = asked.clone();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, answers.clone(), kept.clone()));
+            }
+        });
+        Self { address, asked, task }
+    }
+    /// The requests so far.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+    /// Method and path of the requests so far.
+    pub fn lines(&self) -> Vec<String> {
+        self.asked().into_iter().map(|asked| asked.line).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// One request and its answer; then the connection is closed.
+async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec<Asked>>>) {
+    let Some(asked) = read(&mut stream).await else { return };
+    let (status, body) = answers(&asked);
+    kept.lock().unwrap().push(asked);
+    let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+    let (line, headers) = text.split_once("\r\n").unwrap_or((&text, ""));
+    let headers = headers.to_lowercase();
+    let length = headers.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    while bytes.len() < head + 4 + length.unwrap_or(0) {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let body = String::from_utf8_lossy(&bytes[head + 4..]).into_owned();
+    Some(Asked { line: line.trim_end_matches(" HTTP/1.1").to_string(), headers, body })
+}

@@ -1,0 +1,143 @@
+//! What is submitted, and what becomes of it.
+
+use super::server::{Asked, Server};
+use super::{ray, share, task};
+use crate::executors::{Executor, MARK};
+use serde_json::{Value, json};
+use trainyard_core::ErrorKind;
+use trainyard_engine::Share;
+
+const SUBMITTED: &str = include_str!("fixtures/submitted.json");
+const EXISTS: &str = include_str!("fixtures/exists.txt");
+const NODES: &str = include_str!("fixtures/nodes.json");
+
+/// A cluster that answers submissions so.
+async fn cluster(status: u16, body: &'static str) -> Server {
+    Server::new(move |asked: &Asked| match asked.line.as_str() {
+        "POST /api/jobs/" => (status, body.to_string()),
+        line if line.starts_with("GET /api/v0/nodes?") => (200, NODES.to_string()),
+        line => panic!("nobody should ask {line}"),
+    })
+    .await
+}
+
+fn submitted(server: &Server) -> Vec<Value> {
+    let asked = server.asked().into_iter().filter(|asked| asked.line.starts_with("POST"));
+    asked.map(|asked| serde_json::from_str(&asked.body).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_job_has_the_name_the_amounts_and_the_command_of_its_attempt() {
+    let server = cluster(200, SUBMITTED).await;
+    let executor = ray(
+        &server.address,
+        json!({"resources": {"h100": 1}, "environment": {"A": "b"}, "runtime_env": {"config": {"eager_install": false}}}),
+    );
+    let task = task("sft", Share { memory: 1 << 30, gpus: vec![3, 4], ..share(2) }).await;
+    let handles = executor.unwrap().submit(std::slice::from_ref(&task)).await;
+    assert_eq!(handles[0].as_ref().unwrap().0, task.key());
+    let mut job = submitted(&server).remove(0);
+    let variables = job["runtime_env"]["env_vars"].take();
+    assert_eq!(
+        job,
+        json!({
+            "submission_id": task.key(),
+            "entrypoint": format!("exec '/opt/trainyard/bin/trainyard' 'attempt' '{}'", task.url()),
+            "entrypoint_num_cpus": 2.0, "entrypoint_num_gpus": 2.0, "entrypoint_memory": 1 << 30,
+            "entrypoint_resources": {"h100": 1.0},
+            "metadata": {
+                "job_name": "agent/sft", "trainyard.workflow": "agent", "trainyard.run": "20261122-120000-abcdef",
+                "trainyard.stage": "sft", "trainyard.attempt": "1",
+                "trainyard.request": r#"{"CPU":2.0,"GPU":2.0,"h100":1.0,"memory":1073741824.0}"#
+            },
+            "runtime_env": {"config": {"eager_install": false}, "env_vars": null}
+        })
+    );
+    assert_eq!(variables, json!({"A": "b", "OMP_NUM_THREADS": "2", "RAYON_NUM_THREADS": "2", MARK: task.url()}));
+}
+
+#[tokio::test]
+async fn an_attempt_without_gpus_sees_none() {
+    let server = cluster(200, SUBMITTED).await;
+    ray(&server.address, json!({})).unwrap().submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
+    assert_eq!(submitted(&server)[0]["runtime_env"]["env_vars"]["CUDA_VISIBLE_DEVICES"], "");
+}
+
+#[tokio::test]
+async fn quotes_in_a_name_stay_inside_their_word() {
+    let server = cluster(200, SUBMITTED).await;
+    let executor = ray(&server.address, json!({"program": "/opt/it's here/trainyard"})).unwrap();
+    executor.submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
+    let entrypoint = submitted(&server)[0]["entrypoint"].as_str().unwrap().to_string();
+    assert!(entrypoint.starts_with(r"exec '/opt/it'\''s here/trainyard' 'attempt' "), "{entrypoint}");
+}
+
+#[tokio::test]
+async fn a_second_submission_is_the_first() {
+    let task = task("a", share(1)).await;
+    let exists = EXISTS.replace("trainyard-ok", &task.key());
+    let server = Server::new(move |asked: &Asked| match asked.line.as_str() {
+        "POST /api/jobs/" => (500, exists.clone()),
+        _ => (200, NODES.to_string()),
+    })
+    .await;
+    let handles = ray(&server.address, json!({})).unwrap().submit(std::slice::from_ref(&task)).await;
+    assert_eq!(handles[0].as_ref().unwrap().0, task.key());
+}
+
+#[tokio::test]
+async fn many_are_answered_in_order() {
+    let server = cluster(200, SUBMITTED).await;
+    let mut tasks = Vec::new();
+    for number in 0..40 {
+        tasks.push(task(&format!("a{number}"), share(1)).await);
+    }
+    let handles = ray(&server.address, json!({})).unwrap().submit(&tasks).await;
+    let keys: Vec<_> = tasks.iter().map(crate::executors::Task::key).collect();
+    assert_eq!(handles.into_iter().map(|handle| handle.unwrap().0).collect::<Vec<_>>(), keys);
+    assert_eq!(server.lines().iter().filter(|line| line.starts_with("GET")).count(), 1, "nodes are asked for once");
+}
+
+#[tokio::test]
+async fn what_no_node_can_hold_is_refused_with_the_nearest_and_never_submitted() {
+    let server = cluster(200, SUBMITTED).await;
+    let executor = ray(&server.address, json!({"resources": {"b200": 1}})).unwrap();
+    let answers = executor.submit(&[task("a", share(1)).await]).await;
+    let error = answers[0].as_ref().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    let text = error.to_string();
+    assert!(text.contains("no node has CPU: 1, b200: 1") && text.contains("has too little b200"), "{text}");
+    assert!(text.contains("h100: 2") && text.contains("autoscaling: true"), "{text}");
+    assert_eq!(submitted(&server), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn what_no_node_can_hold_is_submitted_where_nodes_may_join() {
+    let server = cluster(200, SUBMITTED).await;
+    let executor = ray(&server.address, json!({"resources": {"b200": 1}, "autoscaling": true})).unwrap();
+    executor.submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
+    assert_eq!(submitted(&server).len(), 1);
+}
+
+#[tokio::test]
+async fn a_cluster_that_tells_no_nodes_refuses_nothing() {
+    let server = Server::new(|asked: &Asked| match asked.line.as_str() {
+        "POST /api/jobs/" => (200, SUBMITTED.to_string()),
+        _ => (404, "404: Not Found".to_string()),
+    })
+    .await;
+    let executor = ray(&server.address, json!({"resources": {"b200": 1}})).unwrap();
+    executor.submit(&[task("a", share(1)).await]).await[0].as_ref().unwrap();
+}
+
+#[tokio::test]
+async fn stages_on_several_nodes_are_refused() {
+    let server = cluster(200, SUBMITTED).await;
+    let mut task = task("a", share(1)).await;
+    task.grant.shares.push(share(1));
+    let answers = ray(&server.address, json!({})).unwrap().submit(&[task]).await;
+    let error = answers[0].as_ref().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.to_string().contains("on 2 nodes"), "{error}");
+    assert_eq!(submitted(&server), Vec::<Value>::new());
+}
