@@ -88,12 +88,7 @@ impl Store {
         self.overwrite(&path, encode(&path, heartbeat)?).await
     }
     /// The last sign of life of an attempt; none before the first.
-    pub async fn heartbeat(
-        &self,
-        run: &RunId,
-        stage: &StageKey,
-        attempt: AttemptNumber,
-    ) -> Result<Option<Heartbeat>> {
+    pub async fn heartbeat(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<Heartbeat>> {
         self.json(&format!("{}/heartbeat.json", layout::attempt(run, stage, attempt))).await
     }
     /// Asks an attempt to end. The first request counts.
