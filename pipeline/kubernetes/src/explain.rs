@@ -23,6 +23,9 @@ pub(crate) fn report(job: Option<&Job>, pods: &[Pod], workloads: &[Value], event
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
+/// Fields of the events that say why Jobs have no Pods.
+pub(crate) const NO_POD: &str = "reason=FailedCreate,involvedObject.kind=Job";
+
 /// Why a Job has no Pod, if an event says so: a quota, or a policy of the namespace.
 pub(crate) fn no_pod<'a>(job: &str, events: &'a [Event]) -> Option<&'a str> {
     let about = |event: &&Event| event.involved_object.name.as_deref() == Some(job);

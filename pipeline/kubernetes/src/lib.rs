@@ -19,6 +19,7 @@ mod memory;
 mod names;
 mod options;
 mod pods;
+mod requests;
 mod settings;
 mod state;
 mod waiting;
