@@ -128,7 +128,7 @@ fn pod(settings: &Settings, submission: &Submission) -> core::PodSpec {
     let deadline = submission.timeout.map(|timeout| timeout.saturating_add(SLACK).as_secs());
     let secret = |name: &String| core::LocalObjectReference { name: name.clone() };
     core::PodSpec {
-        active_deadline_seconds: deadline.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        active_deadline_seconds: deadline.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX).into()),
         // An attempt never speaks to Kubernetes; a named account is there for what it opens, and says itself.
         automount_service_account_token: options.service_account.is_none().then_some(false),
         containers: vec![container(settings, submission)],
