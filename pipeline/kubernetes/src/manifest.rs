@@ -252,3 +252,7 @@ fn size(text: &str) -> Quantity {
 fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@
 
 mod http;
 mod kubelet;
+pub use kubelet::OUT_OF_MEMORY;
 mod objects;
 mod validate;
 
@@ -304,8 +305,10 @@ fn create(objects: &mut Objects, job: Value) -> Response {
     if causes.is_empty() {
         return Response::Json(201, objects.create(&name, NAMESPACE, job));
     }
-    let texts: Vec<String> =
-        causes.iter().map(|c| format!("{}: {}", c["field"].as_str().unwrap(), c["message"].as_str().unwrap())).collect();
+    let texts: Vec<String> = causes
+        .iter()
+        .map(|c| format!("{}: {}", c["field"].as_str().unwrap(), c["message"].as_str().unwrap()))
+        .collect();
     let message = format!("Job.batch \"{name}\" is invalid: {}", texts.join(", "));
     failure(422, "Invalid", &message, json!({"name": name, "group": "batch", "kind": "Job", "causes": causes}))
 }

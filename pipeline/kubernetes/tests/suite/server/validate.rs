@@ -16,7 +16,7 @@ pub fn causes(job: &Value) -> Vec<Value> {
     }
     for place in [&job["metadata"]["labels"], &spec["template"]["metadata"]["labels"]] {
         for (label, value) in place.as_object().into_iter().flatten() {
-            if !is_label_value(value.as_str().unwrap_or("?")) {
+            if !is_label_value(value.as_str().unwrap_or("?")) || label.matches('/').count() > 1 {
                 wrong("metadata.labels", format!("Invalid value: {value}: a valid label must … ({label})"));
             }
         }
@@ -39,7 +39,10 @@ pub fn causes(job: &Value) -> Vec<Value> {
         for (resource, limit) in container["resources"]["limits"].as_object().into_iter().flatten() {
             let whole = limit.as_str().is_some_and(|text| text.parse::<u64>().is_ok());
             if resource.contains('/') && !whole {
-                wrong(&format!("{path}.resources.limits[{resource}]"), format!("Invalid value: {limit}: must be an integer"));
+                wrong(
+                    &format!("{path}.resources.limits[{resource}]"),
+                    format!("Invalid value: {limit}: must be an integer"),
+                );
             }
         }
         for mount in container["volumeMounts"].as_array().into_iter().flatten() {
