@@ -5,17 +5,18 @@ use crate::server::{OUT_OF_MEMORY, Server};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+use tempfile::TempDir;
 use trainyard_core::ErrorKind;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_runtime::executors::{Control, Ended, Executor, Handle, State};
 
 /// Attempts are this script of `sh`; `$1` is `attempt`, `$2` the URL.
-async fn place(script: &str) -> Place {
+async fn place(script: &str) -> (Place, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.keep().join("program");
+    let path = folder.path().join("program");
     std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Place::on(Server::running().await, json!({"program": path})).await
+    (Place::on(Server::running().await, json!({"program": path})).await, folder)
 }
 
 async fn until_started(place: &Place, handle: &Handle) {
@@ -35,7 +36,7 @@ async fn until_ended(place: &Place, handle: &Handle) -> Ended {
 
 #[tokio::test]
 async fn a_process_gets_its_url_and_its_log_is_kept() {
-    let place = place(r#"echo "$1 $2"; echo "mark $TRAINYARD_ATTEMPT" >&2"#).await;
+    let (place, _program) = place(r#"echo "$1 $2"; echo "mark $TRAINYARD_ATTEMPT" >&2"#).await;
     let task = place.task("sft");
     let handle = place.submit(&task).await;
     assert_eq!(until_ended(&place, &handle).await, Ended::well());
@@ -46,7 +47,7 @@ async fn a_process_gets_its_url_and_its_log_is_kept() {
 
 #[tokio::test]
 async fn a_process_that_fails_is_quoted() {
-    let place = place("echo 'the disk is full'; exit 3").await;
+    let (place, _program) = place("echo 'the disk is full'; exit 3").await;
     let handle = place.submit(&place.task("sft")).await;
     let ended = until_ended(&place, &handle).await;
     let error = ended.error.unwrap();
@@ -65,7 +66,7 @@ async fn a_program_that_is_not_there_is_invalid() {
 
 #[tokio::test]
 async fn a_process_that_uses_up_its_memory_is_told_apart() {
-    let place = place(&format!("echo '{OUT_OF_MEMORY}'; kill -9 $$")).await;
+    let (place, _program) = place(&format!("echo '{OUT_OF_MEMORY}'; kill -9 $$")).await;
     let handle = place.submit(&place.task("sft")).await;
     let error = until_ended(&place, &handle).await.error.unwrap();
     assert!(error.message.contains("ran out of memory"), "{error}");
@@ -73,7 +74,7 @@ async fn a_process_that_uses_up_its_memory_is_told_apart() {
 
 #[tokio::test]
 async fn cancelling_ends_the_whole_tree() {
-    let place = place("trap '' TERM; sleep 1000 & echo $! > \"$0.child\"; wait; wait").await;
+    let (place, _program) = place("trap '' TERM; sleep 1000 & echo $! > \"$0.child\"; wait; wait").await;
     let handle = place.submit(&place.task("sft")).await;
     until_started(&place, &handle).await;
     let program = place.server.jobs()[0]["spec"]["template"]["spec"]["containers"][0]["command"][0].clone();
