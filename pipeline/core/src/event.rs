@@ -114,13 +114,23 @@ pub enum Event {
         /// The resources.
         grant: GrantSummary,
     },
-    /// The attempt has its grant, but other runs hold this machine. Work begins with [`Event::AttemptWorking`].
+    /// The attempt's executor has taken it. It outlives this engine, and the next one finds it by this handle. For an
+    /// attempt of an earlier engine it says that the attempt was found and goes on.
+    AttemptSubmitted {
+        /// The stage instance.
+        stage: StageKey,
+        /// The attempt's number.
+        attempt: AttemptNumber,
+        /// The executor's own name of it, such as a job id.
+        handle: String,
+    },
+    /// The attempt has its grant, but no machine yet. Work begins with [`Event::AttemptWorking`].
     AttemptWaiting {
         /// The stage instance.
         stage: StageKey,
         /// The attempt's number.
         attempt: AttemptNumber,
-        /// Who holds the machine.
+        /// Who holds the machine, or why there is none, in the executor's words.
         why: String,
     },
     /// An attempt that had to wait begins its work.
@@ -236,6 +246,7 @@ impl Event {
             | Self::CacheHit { stage, .. }
             | Self::Queued { stage, .. }
             | Self::AttemptStarted { stage, .. }
+            | Self::AttemptSubmitted { stage, .. }
             | Self::AttemptWaiting { stage, .. }
             | Self::AttemptWorking { stage, .. }
             | Self::AttemptEnded { stage, .. }

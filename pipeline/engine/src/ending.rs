@@ -10,9 +10,16 @@ use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
 use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
-    /// Notes that a running attempt waits for its machine, or no longer does.
+    /// Notes the handle of an attempt that outlives this engine.
+    pub(crate) fn attempt_submitted(&mut self, node: NodeId, attempt: AttemptNumber, handle: String) {
+        if self.is_under_way(node, attempt) {
+            self.emit(Event::AttemptSubmitted { stage: self.key(node).clone(), attempt, handle });
+        }
+    }
+
+    /// Notes that an attempt waits for its machine, or no longer does.
     pub(crate) fn attempt_waits(&mut self, node: NodeId, attempt: AttemptNumber, why: Option<String>) {
-        if self.state(node).phase == (Phase::Running { attempt }) {
+        if self.is_under_way(node, attempt) {
             let stage = self.key(node).clone();
             self.emit(match why {
                 Some(why) => Event::AttemptWaiting { stage, attempt, why },
@@ -24,11 +31,18 @@ impl Engine {
     /// Counts the tries anew from an attempt that came further than all before it: a long stage may meet many passing
     /// faults, and only one that stands still should give up.
     pub(crate) fn resume_point_saved(&mut self, node: NodeId, attempt: AttemptNumber, step: u64) {
+        let under_way = self.is_under_way(node, attempt);
         let state = self.state_mut(node);
-        if state.phase == (Phase::Running { attempt }) && state.saved.is_none_or(|before| step > before) {
+        if under_way && state.saved.is_none_or(|before| step > before) {
             state.saved = Some(step);
             state.tried = 1;
         }
+    }
+
+    /// Whether this attempt was launched, or is one of an earlier engine that is followed.
+    fn is_under_way(&self, node: NodeId, attempt: AttemptNumber) -> bool {
+        let phase = self.state(node).phase;
+        phase == (Phase::Running { attempt }) || phase == (Phase::Recovering { attempt })
     }
 
     pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
@@ -43,7 +57,14 @@ impl Engine {
             return;
         }
         match finished {
-            Some(finished) => self.conclude(node, attempt, finished),
+            Some(finished) => {
+                if finished.outcome != AttemptOutcome::Succeeded {
+                    // It was a try like any other, only begun by an earlier engine.
+                    let state = self.state_mut(node);
+                    state.tried = state.tried.max(1);
+                }
+                self.conclude(node, attempt, finished);
+            }
             None => {
                 let error = Some(Error::lost("the engine that ran it is gone"));
                 self.emit(Event::AttemptEnded {

@@ -162,6 +162,7 @@ impl Engine {
             Input::Begin => self.begin(),
             Input::Looked { node, answer } => self.looked(node, answer),
             Input::Rows { node, rows } => self.expand(node, rows),
+            Input::Submitted { node, attempt, handle } => self.attempt_submitted(node, attempt, handle),
             Input::Waits { node, attempt, why } => self.attempt_waits(node, attempt, why),
             Input::Saved { node, attempt, step } => self.resume_point_saved(node, attempt, step),
             Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),

@@ -116,7 +116,8 @@ impl RunView {
             let outcome =
                 attempt.outcome.map_or_else(|| "runs".to_string(), |outcome| format!("{outcome:?}").to_lowercase());
             let why = attempt.error.as_ref().map(|error| format!(": {error} ({})", error.kind)).unwrap_or_default();
-            lines.push(format!("attempt {} on {}: {outcome}{why}", attempt.number, attempt.pool));
+            let handle = attempt.handle.as_ref().map(|handle| format!(" as {handle}")).unwrap_or_default();
+            lines.push(format!("attempt {} on {}{handle}: {outcome}{why}", attempt.number, attempt.pool));
             lines.extend(causes(attempt.error.as_ref()));
         }
         // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.

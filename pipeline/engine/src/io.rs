@@ -22,9 +22,11 @@ pub enum Input {
     Looked { node: NodeId, answer: Result<Looked> },
     /// The rows asked for by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
-    /// A launched attempt waits for the machine, and why; without a reason it has what it waited for.
+    /// An executor whose attempts outlive this engine took an attempt, or found it, under this name.
+    Submitted { node: NodeId, attempt: AttemptNumber, handle: String },
+    /// An attempt waits for a machine, and why; without a reason it has what it waited for.
     Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
-    /// A launched attempt stored the resume point of this step.
+    /// An attempt stored the resume point of this step.
     Saved { node: NodeId, attempt: AttemptNumber, step: u64 },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
@@ -97,8 +99,9 @@ pub enum Command {
     ReadRows { node: NodeId, output: Box<Output>, limit: u64 },
     /// Run an attempt with the resources of its grant.
     Launch { node: NodeId, spec: Arc<AttemptSpec>, grant: Grant },
-    /// Find an attempt that an earlier writer of this run left in a pool.
-    Recover { node: NodeId, spec: Arc<AttemptSpec>, pool: String },
+    /// Find an attempt that an earlier writer of this run left in a pool, by its handle if there is one in the journal,
+    /// and follow it to its end.
+    Recover { node: NodeId, spec: Arc<AttemptSpec>, pool: String, handle: Option<String> },
     /// Ask a running attempt to stop, or kill it. Its end is still reported.
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.

@@ -35,4 +35,4 @@ pub use engine::Engine;
 pub use forecast::{Decision, Forecast, forecast};
 pub use io::{Command, Finished, Input, Looked, NodeId, Publication, Step};
 pub use pool::{Gpu, Grant, Machine, MachinePool, Outside, Share};
-pub use setup::{LastAttempt, Resumed, Setup};
+pub use setup::{LastAttempt, OpenAttempt, Resumed, Setup};

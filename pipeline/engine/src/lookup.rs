@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::io::{Command, Looked, NodeId};
 use crate::node::{Ending, Phase};
 use crate::selection::Mode;
+use crate::setup::OpenAttempt;
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::artifact::GenerationReason;
@@ -104,12 +105,13 @@ impl Engine {
         self.emit(Event::StageDigested { stage, digest: digest.clone(), why });
         let state = self.state_mut(node);
         let leftover =
-            state.open.take().filter(|(_, open, _)| *open == digest && state.plan.placement == Placement::Process);
+            state.open.take().filter(|open| open.digest == digest && state.plan.placement == Placement::Process);
         match (leftover, &state.spec) {
-            (Some((attempt, _, pool)), Some(spec)) => {
+            (Some(OpenAttempt { pool, handle, .. }), Some(spec)) => {
+                let attempt = state.attempt;
                 let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
                 state.phase = Phase::Recovering { attempt };
-                self.command(Command::Recover { node, spec, pool });
+                self.command(Command::Recover { node, spec, pool, handle });
             }
             _ => self.enqueue(node),
         }

@@ -3,6 +3,7 @@
 use crate::ledger::Ask;
 use crate::pool::Grant;
 use crate::selection::{Mode, names};
+use crate::setup::OpenAttempt;
 use crate::{NodeId, Setup};
 use serde_json::Value;
 use std::sync::Arc;
@@ -101,8 +102,8 @@ pub(crate) struct State {
     pub tried: u32,
     /// The last step whose resume point an attempt of this engine stored.
     pub saved: Option<u64>,
-    /// An attempt that an earlier writer left open: number, digest and pool.
-    pub open: Option<(AttemptNumber, Digest, String)>,
+    /// The last attempt of an earlier writer, if it was left open.
+    pub open: Option<OpenAttempt>,
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
     /// What it published. Once published it is without config and inputs, which no later stage reads.
@@ -123,7 +124,7 @@ impl State {
         };
         let asks = Arc::new(plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect());
         let (attempt, open) = match setup.resumed.attempts.get(&key) {
-            Some(last) => (last.number, last.open.clone().map(|(digest, pool)| (last.number, digest, pool))),
+            Some(last) => (last.number, last.open.clone()),
             None => (0, None),
         };
         Self {

@@ -93,6 +93,8 @@ impl Engine {
             env,
             secrets: self.secrets_of(state)?,
             sources: local_sources(plan),
+            uploaded: BTreeMap::new(),
+            orphan_timeout_millis: Some(millis(self.setup.orphan_timeout)),
             fsync: self.setup.fsync,
             store_outage_millis: Some(millis(self.setup.store_outage)),
         })

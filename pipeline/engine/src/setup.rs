@@ -27,6 +27,8 @@ pub struct Setup {
     pub fsync: bool,
     /// How long attempts wait for a store that is away.
     pub store_outage: Duration,
+    /// How long attempts outlive the last sign of a writer of the run.
+    pub orphan_timeout: Duration,
     /// What earlier writers of the run left.
     pub resumed: Resumed,
 }
@@ -43,8 +45,19 @@ pub struct Resumed {
 pub struct LastAttempt {
     /// Its number.
     pub number: AttemptNumber,
-    /// Stage digest and pool, if its end was never journaled, or it succeeded and was never published.
-    pub open: Option<(Digest, String)>,
+    /// Set if its end was never journaled, or it succeeded and was never published.
+    pub open: Option<OpenAttempt>,
+}
+
+/// An attempt of an earlier writer that may still run, or have left its result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenAttempt {
+    /// Digest of the stage when it was launched.
+    pub digest: Digest,
+    /// Name of its pool.
+    pub pool: String,
+    /// Its executor's name of it, if that was journaled.
+    pub handle: Option<String>,
 }
 
 impl Resumed {
@@ -56,8 +69,11 @@ impl Resumed {
                 attempt.outcome,
                 Some(AttemptOutcome::Failed | AttemptOutcome::TimedOut | AttemptOutcome::Cancelled)
             );
-            let open =
-                (!ended_here && stage.generation.is_none()).then(|| (attempt.digest.clone(), attempt.pool.clone()));
+            let open = (!ended_here && stage.generation.is_none()).then(|| OpenAttempt {
+                digest: attempt.digest.clone(),
+                pool: attempt.pool.clone(),
+                handle: attempt.handle.clone(),
+            });
             Some((stage.key().clone(), LastAttempt { number: attempt.number, open }))
         };
         Self { attempts: view.stages.iter().filter_map(last).collect() }

@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::Record;
 use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, StageKey, StageKinds};
@@ -18,7 +19,7 @@ pub struct RunContext {
     pub store: Store,
     /// The machines that there are.
     pub pools: Vec<MachinePool>,
-    /// One for each executor name that the pools use; see [`Executors::build`].
+    /// One for each pool.
     pub executors: Executors,
     /// All stage kinds.
     pub catalogue: Arc<dyn StageKinds>,
@@ -28,7 +29,9 @@ pub struct RunContext {
     pub rows: Arc<dyn RowReader>,
     /// Secret name → where its value comes from (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
-    /// Dates events and log records.
+    /// How long an attempt outlives the last sign of a writer of its run, where it can.
+    pub orphan_timeout: Duration,
+    /// Dates events and log records, and measures silence.
     pub clock: Arc<dyn Clock>,
     /// Used only for run ids and writer names.
     pub chance: Chance,

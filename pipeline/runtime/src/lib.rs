@@ -6,16 +6,20 @@
 #![warn(missing_docs)]
 
 pub mod cancel;
+mod carrier;
 mod context;
 mod dispatch;
 pub mod executors;
+mod follow;
 pub mod forecast;
 mod journal;
 mod launch;
 mod logs;
 mod lookup;
+mod news;
 mod options;
 mod patience;
+mod process;
 mod publish;
 pub mod resume;
 mod run;

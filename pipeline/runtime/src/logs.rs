@@ -4,20 +4,18 @@
 //! loses little. A chunk that the store does not take is put again under its number, and what follows collects behind
 //! it up to a bound. If the store stays away, the end of the log is lost, but not the attempt.
 
-use crate::context::RunContext;
 use crate::executors::Reports;
+use crate::news::News;
 use crate::patience::{SHORT_WAITS, patiently};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 use trainyard_core::Result;
-use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
-use trainyard_engine::{Input, NodeId};
-use trainyard_store::{Chunk, Created, Store};
+use trainyard_core::attempt::{AttemptMessage, LogLevel, LogRecord};
+use trainyard_store::{Chunk, Created, Store, layout};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
@@ -28,15 +26,12 @@ const LIMIT: usize = 8 << 20;
 
 /// Receives the messages of an attempt.
 pub(crate) struct Sink {
-    context: RunContext,
+    news: Arc<News>,
     /// Waits for nobody: what cannot be stored now collects here, and must not hold up the attempt's end.
     store: Store,
-    spec: Arc<AttemptSpec>,
     buffers: Mutex<Buffers>,
     full: Notify,
     closed: Notify,
-    /// Where the engine hears of waiting and of resume points.
-    engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
 /// One stream of an attempt on its way to the store.
@@ -89,25 +84,31 @@ impl Buffers {
 
 impl Sink {
     /// A sink, and the task that empties it until [`Sink::close`].
-    pub fn open(
-        context: &RunContext,
-        spec: &Arc<AttemptSpec>,
-        engine: Option<(UnboundedSender<Input>, NodeId)>,
-    ) -> (Arc<Self>, JoinHandle<()>) {
-        let sink = Arc::new(Self { engine, ..Self::new(context, spec) });
+    pub fn open(news: &Arc<News>) -> (Arc<Self>, JoinHandle<()>) {
+        let sink = Arc::new(Self::new(news));
         let task = tokio::spawn(sink.clone().empty_until_closed().in_current_span());
         (sink, task)
     }
-    fn new(context: &RunContext, spec: &Arc<AttemptSpec>) -> Self {
+    fn new(news: &Arc<News>) -> Self {
         Self {
-            context: context.clone(),
-            store: context.store.with_outage(Duration::ZERO),
-            spec: spec.clone(),
+            news: news.clone(),
+            store: news.context.store.with_outage(Duration::ZERO),
             buffers: Mutex::default(),
             full: Notify::new(),
             closed: Notify::new(),
-            engine: None,
         }
+    }
+    /// Puts text behind what an attempt has stored itself. Nothing of the attempt may run any more.
+    pub async fn append_behind(news: &Arc<News>, text: &str) -> Result<()> {
+        let sink = Self::new(news);
+        let spec = &news.spec;
+        let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
+        // A listing that misses some only costs requests: a chunk that is there is never written over.
+        let stored = sink.store.list(&format!("{folder}/log")).await?;
+        let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
+        sink.buffers().log.number = stored.iter().filter_map(number).max().map_or(0, |last| last + 1);
+        sink.raw(text);
+        patiently(&sink.store, &SHORT_WAITS, || sink.put()).await
     }
     /// Puts what is left and ends the task.
     pub fn close(&self) {
@@ -127,26 +128,17 @@ impl Sink {
                 Ok(()) => failing = false,
                 Err(error) => {
                     if !failing {
-                        self.note(&format!("the log of {} cannot be stored for now: {error}", self.spec.stage));
+                        let stage = &self.news.spec.stage;
+                        self.news.note(&format!("the log of {stage} cannot be stored for now: {error}"));
                     }
                     failing = true;
                 }
             }
         }
         if let Err(error) = patiently(&self.store, &SHORT_WAITS, || self.put()).await {
-            self.note(&format!("the end of the log of {} was not stored: {error}", self.spec.stage));
+            let stage = &self.news.spec.stage;
+            self.news.note(&format!("the end of the log of {stage} was not stored: {error}"));
         }
-    }
-
-    fn tell(&self, input: impl FnOnce(NodeId) -> Input) {
-        if let Some((happened, node)) = &self.engine {
-            // Nobody listens any more only when the run is over.
-            let _ = happened.send(input(*node));
-        }
-    }
-
-    fn note(&self, text: &str) {
-        self.context.observer.note(text);
     }
 
     /// Puts everything that waits. Errors: those of the store; what it did not take waits for the next time.
@@ -166,7 +158,7 @@ impl Sink {
     }
 
     async fn put_chunk(&self, which: Chunk) -> Result<()> {
-        let spec = &self.spec;
+        let spec = &self.news.spec;
         loop {
             let next = self.buffers().cut(which, self.now());
             let Some((number, chunk)) = next else { return Ok(()) };
@@ -184,7 +176,7 @@ impl Sink {
     }
 
     fn now(&self) -> i64 {
-        self.context.clock.unix_millis()
+        self.news.context.clock.unix_millis()
     }
 
     fn log(&self, level: LogLevel, text: &str) {
@@ -227,18 +219,15 @@ impl Reports for Sink {
                     });
                 }
             }
-            AttemptMessage::Checkpoint { step } => {
-                self.tell(|node| Input::Saved { node, attempt: self.spec.attempt, step: *step });
-            }
-            AttemptMessage::Progress { .. } | AttemptMessage::Result {} => {}
+            AttemptMessage::Checkpoint { .. } | AttemptMessage::Progress { .. } | AttemptMessage::Result {} => {}
         }
-        self.context.observer.message(&self.spec.stage, self.spec.attempt, &message);
+        self.news.pass_on(&message);
     }
     fn raw(&self, line: &str) {
         self.message(AttemptMessage::Log { level: LogLevel::Info, text: line.to_string() });
     }
     fn waits(&self, why: Option<&str>) {
-        self.tell(|node| Input::Waits { node, attempt: self.spec.attempt, why: why.map(str::to_string) });
+        self.news.waits(why);
     }
 }
 
@@ -255,6 +244,7 @@ mod tests {
     use super::*;
     use crate::tests::{Act, Watcher, context, fake};
     use serde_json::json;
+    use trainyard_core::attempt::AttemptSpec;
     use trainyard_core::clock::ManualClock;
     use trainyard_core::{Digest, Error};
     use trainyard_store::StoreOptions;
@@ -272,14 +262,14 @@ mod tests {
         let spec: Arc<AttemptSpec> = Arc::new(serde_json::from_value(spec).unwrap());
         let mut context = context(&store, fake(|_| Act::Succeed), &Arc::new(Watcher::default()));
         context.clock = Arc::new(ManualClock::at_millis(NOW));
-        (faulty, store, Sink::new(&context, &spec))
+        (faulty, store, Sink::new(&News::new(&context, &spec, None)))
     }
 
     const NOW: i64 = 1_795_234_530_042;
 
     /// What the store has of the log.
     async fn stored(store: &Store, sink: &Sink) -> Vec<LogRecord> {
-        let (text, _) = store.read_chunks(&sink.spec.run, &sink.spec.stage, 1, Chunk::Log, 0).await.unwrap();
+        let (text, _) = store.read_chunks(&sink.news.spec.run, &sink.news.spec.stage, 1, Chunk::Log, 0).await.unwrap();
         String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()
     }
 
@@ -321,7 +311,7 @@ mod tests {
     #[tokio::test]
     async fn chunks_of_an_earlier_engine_stay_in_front() {
         let (_, store, sink) = sink().await;
-        let spec = sink.spec.clone();
+        let spec = sink.news.spec.clone();
         let before =
             store.put_chunk(&spec.run, &spec.stage, 1, Chunk::Log, 0, Bytes::from_static(b"before\n")).await.unwrap();
         assert_eq!(before, Created::Ours);

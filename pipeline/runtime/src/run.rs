@@ -22,7 +22,7 @@ pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result
     // Before anything is written: mistakes that need no store.
     Engine::new(&plan, setup(&options, &context, RunId(String::new()), Resumed::default()))?;
     for pool in &context.pools {
-        context.executors.get(&pool.executor)?;
+        context.executors.get(&pool.name)?;
     }
     let Opened { run, writer, mut view, resumed } = tokio::select! {
         biased;
@@ -64,6 +64,7 @@ pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resu
         secrets: context.secrets.clone(),
         fsync: context.store.options().durability_fsync,
         store_outage: context.store.options().outage,
+        orphan_timeout: context.orphan_timeout,
         resumed,
     }
 }

@@ -47,13 +47,26 @@ impl Files for DiskFiles {
     }
 }
 
-/// A file: SHA-256 of its bytes. A folder: SHA-256 of the JSON list of (relative path with `/`, digest), sorted by
-/// path; names that start with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage
-/// imports.
+/// The content digest of a file or folder; see [`digest_listed`].
 pub fn digest_path(path: &Path) -> Result<Digest> {
+    let listed: Vec<(String, Digest)> = files_below(path)?
+        .into_iter()
+        .map(|file| {
+            let digest = digest_file(&path_below(path, &file))?;
+            Ok((file, digest))
+        })
+        .collect::<Result<_>>()?;
+    digest_listed(&listed)
+}
+
+/// The files of a source, as relative paths with `/`, sorted; of a single file that is one empty path. Names that start
+/// with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage imports.
+///
+/// Errors: invalid (nothing there, neither a file nor a folder, a name that is not UTF-8), those of the disk.
+pub fn files_below(path: &Path) -> Result<Vec<String>> {
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     if meta.is_file() {
-        return digest_file(path);
+        return Ok(vec![String::new()]);
     }
     if !meta.is_dir() {
         return Err(Error::invalid(format!("{}: neither a file nor a folder", path.display())));
@@ -61,9 +74,21 @@ pub fn digest_path(path: &Path) -> Result<Digest> {
     let mut files = Vec::new();
     collect(path, "", &mut files, 0)?;
     files.sort();
-    let listed: Vec<(String, Digest)> =
-        files.into_iter().map(|f| Ok((f.clone(), digest_file(&path.join(&f))?))).collect::<Result<_>>()?;
-    Digest::of_json(&listed)
+    Ok(files)
+}
+
+/// Where a file that [`files_below`] found lies.
+pub fn path_below(path: &Path, file: &str) -> PathBuf {
+    if file.is_empty() { path.to_path_buf() } else { path.join(file) }
+}
+
+/// The content digest of a source, from its files in the order of [`files_below`]. A file: SHA-256 of its bytes. A
+/// folder: SHA-256 of the JSON list of (relative path, digest).
+pub fn digest_listed(files: &[(String, Digest)]) -> Result<Digest> {
+    match files {
+        [(path, digest)] if path.is_empty() => Ok(digest.clone()),
+        files => Digest::of_json(&files),
+    }
 }
 
 fn digest_file(path: &Path) -> Result<Digest> {

@@ -1,4 +1,4 @@
-//! The options of a stage kind, read by the types that its JSON Schema declares.
+//! The options of a stage kind or an executor, read by the types that its JSON Schema declares.
 //!
 //! There are two steps. The schema, generated from the stage's own structs, finds *everything* that is wrong, with
 //! names and hints; serde (through the catalogue) runs last and must then succeed. Values that are not known yet are
@@ -53,10 +53,16 @@ pub struct ReadOptions {
 }
 
 impl KindOptions {
-    /// A schema that does not compile is the stage author's mistake; its tests find it, and serde still judges.
+    /// The options of a stage kind.
     pub fn new(info: &KindInfo) -> Self {
-        let names = SchemaView::root(&info.options).names();
-        Self { schema: info.options.clone(), validator: jsonschema::validator_for(&info.options).ok(), names }
+        Self::of(&info.options)
+    }
+
+    /// The options that a schema describes. One that does not compile is its author's mistake; tests find it, and serde
+    /// still judges.
+    pub fn of(schema: &Value) -> Self {
+        let names = SchemaView::root(schema).names();
+        Self { schema: schema.clone(), validator: jsonschema::validator_for(schema).ok(), names }
     }
 
     /// What the schema says about the config as a whole.

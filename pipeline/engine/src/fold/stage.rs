@@ -19,7 +19,7 @@ pub enum StageStatus {
     Queued,
     /// An attempt runs.
     Running,
-    /// Its attempt has a grant, but other runs hold the machine.
+    /// Its attempt has a grant, but no machine yet.
     Waiting,
     /// Waits before its next attempt.
     Retrying,
@@ -131,6 +131,9 @@ pub struct AttemptView {
     pub digest: Digest,
     /// Name of its pool.
     pub pool: String,
+    /// Its executor's name of it, if it outlives the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handle: Option<String>,
     /// What it was given.
     pub grant: GrantSummary,
     /// Its start, in Unix milliseconds.
@@ -177,6 +180,7 @@ impl StageView {
             Event::AttemptStarted { attempt, digest, pool, grant, .. } => {
                 self.attempt_started(at, *attempt, digest, pool, grant)
             }
+            Event::AttemptSubmitted { attempt, handle, .. } => self.attempt_submitted(*attempt, handle),
             Event::AttemptWaiting { why, .. } => {
                 self.status = StageStatus::Waiting;
                 self.why = Some(why.clone());
@@ -254,12 +258,27 @@ impl StageView {
             number,
             digest,
             pool,
+            handle: None,
             grant,
             started: at,
             ended: None,
             outcome: None,
             error: None,
         });
+    }
+
+    /// One that a new writer took for lost is found again by this.
+    fn attempt_submitted(&mut self, number: AttemptNumber, handle: &str) {
+        if self.status == StageStatus::Pending {
+            self.status = StageStatus::Running;
+            self.why = None;
+        }
+        if let Some(attempt) = self.attempts.iter_mut().rev().find(|a| a.number == number) {
+            attempt.handle = Some(handle.to_string());
+            attempt.outcome = None;
+            attempt.ended = None;
+            attempt.error = None;
+        }
     }
 
     fn attempt_ended(&mut self, at: i64, number: AttemptNumber, outcome: AttemptOutcome, error: Option<&Error>) {

@@ -164,6 +164,7 @@ pub fn setup() -> Setup {
         secrets: BTreeMap::new(),
         fsync: false,
         store_outage: Duration::from_secs(60),
+        orphan_timeout: Duration::from_secs(600),
         resumed: Resumed::default(),
     }
 }

@@ -12,20 +12,20 @@ mod registry;
 mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
-pub use local::{Launcher, Local};
+pub use local::{Launcher, Local, LocalOptions, Orphans};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
 pub use tree::kill_marked;
 
 // What implementations of the trait name.
 pub use futures::future::BoxFuture;
-pub use tokio::sync::watch;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::AttemptOutcome;
+use trainyard_core::units::format_duration;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_engine::{Grant, Outside};
 use trainyard_store::Store;
@@ -147,6 +147,17 @@ impl Ended {
     /// The process ended well, as far as the executor knows; the result is in the store.
     pub fn well() -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: None, error: None }
+    }
+    /// It was stopped on request.
+    pub fn cancelled() -> Self {
+        Self::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
+    }
+    /// It did not end within its time.
+    pub fn timed_out(limit: Option<Duration>) -> Self {
+        let limit = limit.map(|limit| format!(" of {}", format_duration(limit))).unwrap_or_default();
+        let error = Error::retryable(format!("the attempt did not end within its timeout{limit}"))
+            .help("raise `timeout`, or let the stage do less");
+        Self::with(AttemptOutcome::TimedOut, error)
     }
     /// Any other outcome.
     pub fn with(outcome: AttemptOutcome, error: Error) -> Self {

@@ -47,7 +47,7 @@ impl ExecutorKind {
         let build: Build = Box::new(move |launching, options| {
             let read = O::deserialize(options).map_err(|e| {
                 Error::invalid(format!("the pool `{}`: its options under `with` cannot be read: {e}", launching.pool))
-                    .help("`trainyard stages --executors` lists the options of each executor")
+                    .help(format!("`trainyard stages executors/{name}` prints its options"))
             })?;
             build(launching, read)
         });
@@ -68,6 +68,7 @@ impl ExecutorKind {
 pub fn kinds() -> Vec<ExecutorKind> {
     vec![
         ExecutorKind::new(Local::NAME, "attempts as processes of this machine", |with, options: LocalOptions| {
+            options.check()?;
             Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
         })
         .on_this_machine(),

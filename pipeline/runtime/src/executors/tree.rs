@@ -4,6 +4,7 @@
 //! attempt's mark in its environment, which children inherit. A process that avoids all three on purpose is not found.
 
 use super::MARK;
+use crate::process::ProcessId;
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,6 +41,14 @@ pub fn kill_marked(mark: &str) -> usize {
         std::thread::sleep(PAUSE);
     }
     seen.len()
+}
+
+/// The process of the attempt with this mark, which is the oldest that has it among its arguments, too. What it started
+/// inherits only the mark.
+pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
+    let candidates = processes().into_iter().filter(|p| !p.zombie && p.pid != std::process::id());
+    let roots = candidates.filter(|p| is_marked(p.pid, mark) && has_argument(p.pid, mark)).map(|p| ProcessId::of(p.pid));
+    roots.filter(|root| root.start > 0).min_by_key(|root| root.start)
 }
 
 /// Kills everything that is alive now, and returns it.
@@ -98,10 +107,18 @@ fn parse_stat(stat: &str) -> Option<Process> {
 }
 
 fn is_marked(pid: u32, mark: &str) -> bool {
-    // If unreadable, it belongs to another user, so no attempt of ours started it.
-    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    let wanted = format!("{MARK}={mark}");
-    environment.split(|b| *b == 0).any(|entry| entry == wanted.as_bytes())
+    lists(pid, "environ", &format!("{MARK}={mark}"))
+}
+
+fn has_argument(pid: u32, argument: &str) -> bool {
+    lists(pid, "cmdline", argument)
+}
+
+/// Whether a file of a process that lists texts has this one. If it is unreadable, the process belongs to another user,
+/// so no attempt of ours started it.
+fn lists(pid: u32, file: &str, text: &str) -> bool {
+    let Ok(bytes) = std::fs::read(format!("/proc/{pid}/{file}")) else { return false };
+    bytes.split(|b| *b == 0).any(|entry| entry == text.as_bytes())
 }
 
 #[cfg(test)]

@@ -6,10 +6,9 @@
 //! caller's `take_over`. Opening the journal fences the old writer.
 
 pub(crate) mod claims;
-mod process;
 mod silence;
 
-pub use process::ProcessId;
+pub use crate::process::ProcessId;
 pub use silence::SILENCE;
 pub(crate) use silence::is_silent;
 

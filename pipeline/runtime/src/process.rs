@@ -57,7 +57,8 @@ impl FromStr for ProcessId {
     }
 }
 
-fn host() -> String {
+/// The name of this host with a mark of its boot and process namespace.
+pub fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().replace(':', "-");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace =

@@ -1,0 +1,78 @@
+//! Attempts that outlive their engine: processes without pipes, which say everything in the store.
+
+use super::ending::{failed, unexplained};
+use super::Launcher;
+use super::processes::kill_tree;
+use crate::executors::{Control, Ended, Task};
+use crate::process::ProcessId;
+use crate::slots::Held;
+use std::process::ExitStatus;
+use std::time::Duration;
+use tokio::sync::watch;
+use trainyard_core::Error;
+use trainyard_core::event::AttemptOutcome;
+
+/// Time between two looks at a process that is no child of this one.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Starts an attempt and waits for its end. If this is dropped, the attempt goes on.
+pub(super) async fn attempt(
+    launcher: &Launcher,
+    task: &Task,
+    held: Option<&Held>,
+    mut control: watch::Receiver<Control>,
+) -> Ended {
+    let mut child = match launcher.spawn(task, held, false) {
+        Ok(child) => child,
+        Err(ended) => return ended,
+    };
+    let (root, url) = (child.id(), task.url());
+    tracing::debug!(pid = root, url, "process started");
+    let status = tokio::select! {
+        status = child.wait() => Some(status),
+        () = stops(&mut control) => None,
+    };
+    kill_tree(root, &url).await;
+    match status {
+        Some(status) => end_of(&status),
+        None => {
+            // Nothing is left of it; this only takes the child's status.
+            let _ = child.wait().await;
+            Ended::cancelled()
+        }
+    }
+}
+
+/// Waits for the end of an attempt that an earlier engine started.
+pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Receiver<Control>) -> Ended {
+    let gone = async {
+        while root.is_alive() != Some(false) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let stopped = tokio::select! {
+        () = gone => false,
+        () = stops(&mut control) => true,
+    };
+    kill_tree(Some(root.pid), &url).await;
+    if stopped {
+        return Ended::cancelled();
+    }
+    let error = Error::lost("the attempt's process ended, and nobody saw how").help("see its log");
+    Ended::with(AttemptOutcome::Lost, error)
+}
+
+/// Returns when the attempt is to stop; never if nobody can ask for it any more. It was asked in the store before, so
+/// there is no softer way left.
+async fn stops(control: &mut watch::Receiver<Control>) {
+    if control.wait_for(|wanted| *wanted > Control::Run).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn end_of(status: &std::io::Result<ExitStatus>) -> Ended {
+    match status {
+        Ok(status) if status.success() => Ended::well(),
+        status => failed(unexplained(status)),
+    }
+}

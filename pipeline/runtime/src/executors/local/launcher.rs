@@ -1,0 +1,69 @@
+//! The program that carries out attempts, and how it is started.
+
+use super::super::{Ended, MARK, SUPERVISED, Task};
+use crate::slots::{self, Held};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use tokio::process::{Child, Command};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::Error;
+
+/// The program that carries out attempts.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// Path of the program.
+    pub program: PathBuf,
+    /// Arguments before the attempt's URL; usually `attempt`.
+    pub arguments: Vec<OsString>,
+    /// Added to the environment.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl Launcher {
+    /// Starts attempts with `<program> attempt <url>`.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), arguments: vec!["attempt".into()], env: Vec::new() }
+    }
+    /// The same, started by another program that takes `arguments` and then the command: `nice -n 10 <program>
+    /// attempt`.
+    #[must_use]
+    pub fn behind(self, program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
+        let before = arguments.iter().map(OsString::from).chain([self.program.into()]);
+        Self { program: program.into(), arguments: before.chain(self.arguments).collect(), env: self.env }
+    }
+
+    /// Starts the attempt's process, which inherits its slots. On pipes its stdin, stdout and stderr are ours;
+    /// otherwise it has none.
+    pub(super) fn spawn(&self, task: &Task, held: Option<&Held>, on_pipes: bool) -> Result<Child, Ended> {
+        let url = task.url();
+        let mut command = self.command(task, &url);
+        let stdio = || if on_pipes { Stdio::piped() } else { Stdio::null() };
+        command.stdin(stdio()).stdout(stdio()).stderr(stdio()).process_group(0).kill_on_drop(on_pipes);
+        if on_pipes {
+            command.env(SUPERVISED, &url);
+        } else {
+            command.env_remove(SUPERVISED);
+        }
+        let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
+        lent.and_then(|()| command.spawn()).map_err(|e| {
+            let error = Error::lost(format!("cannot start {}: {e}", self.program.display()))
+                .help("check that the program exists and is executable");
+            Ended::with(AttemptOutcome::Lost, error)
+        })
+    }
+
+    fn command(&self, task: &Task, url: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        let threads = task.spec.resources.cpus.to_string();
+        let gpus: Vec<String> = task.spec.resources.gpus.iter().map(u32::to_string).collect();
+        command.args(&self.arguments).arg(url);
+        // Numeric libraries read these when the process starts.
+        for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+            command.env(name, &threads);
+        }
+        command.envs(self.env.iter().cloned());
+        command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, url);
+        command
+    }
+}

@@ -1,0 +1,201 @@
+//! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
+//!
+//! Each leads a process group of its own and inherits its slots, so that they outlast an engine that is killed. When it
+//! ends, however it ends, its whole process tree is killed before its slots are given back. What happens to it when the
+//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]).
+
+mod ending;
+mod kept;
+mod launcher;
+mod piped;
+mod processes;
+mod table;
+
+pub use launcher::Launcher;
+
+use super::{Capabilities, Control, Ended, Executor, Handle, State, Task};
+use crate::process;
+use crate::slots::{Held, Holder, Slots};
+use futures::future::{BoxFuture, FutureExt, ready};
+use processes::{kill_tree, root_of};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use table::{Line, Table};
+use tokio::sync::watch;
+use trainyard_core::attempt::{AttemptMessage, LogLevel};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, ErrorKind, Result};
+use trainyard_engine::Outside;
+
+/// Options of pools with the executor `local`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LocalOptions {
+    /// What becomes of attempts when `trainyard` dies: `stop` ends them within two seconds, `keep` lets them go on until
+    /// the next `trainyard` takes the run over, or for the site's `orphan_timeout`.
+    pub orphans: Orphans,
+}
+
+/// What becomes of attempts when their engine dies.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Orphans {
+    /// They end with it.
+    #[default]
+    Stop,
+    /// They go on, and the next engine finds them.
+    Keep,
+}
+
+impl LocalOptions {
+    /// Errors: invalid (this system cannot keep them).
+    pub fn check(&self) -> Result<()> {
+        if self.orphans == Orphans::Keep && !cfg!(target_os = "linux") {
+            return Err(Error::invalid("`orphans: keep` needs Linux: elsewhere attempts cannot be found again")
+                .help("use `orphans: stop`"));
+        }
+        Ok(())
+    }
+}
+
+/// The executor `local`: processes of this machine.
+pub struct Local {
+    name: &'static str,
+    launcher: Launcher,
+    slots: Option<Slots>,
+    options: LocalOptions,
+    table: Table,
+}
+
+impl Local {
+    /// As pools name it.
+    pub const NAME: &str = "local";
+
+    /// An executor whose attempts wait for `slots`, if there are any, before they start.
+    pub fn new(launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
+        Self::named(Self::NAME, launcher, slots, options)
+    }
+    /// The same under another name, for executors that differ in how the process is started.
+    pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
+        Self { name, launcher, slots, options, table: Table::default() }
+    }
+
+    fn keeps(&self) -> bool {
+        self.options.orphans == Orphans::Keep
+    }
+    /// `<host>:<key>`; where attempts end with their engine, nobody looks for them on another host.
+    fn handle(&self, task: &Task) -> Handle {
+        Handle(if self.keeps() { format!("{}:{}", process::host(), task.key()) } else { task.key() })
+    }
+
+    fn start(&self, task: &Task) -> Handle {
+        let handle = self.handle(task);
+        if self.table.has(&handle) {
+            return handle;
+        }
+        if self.keeps()
+            && let Some(root) = root_of(&task.url())
+        {
+            // An engine that died started it.
+            self.adopt(handle.clone(), root, task.url());
+            return handle;
+        }
+        let (launcher, slots, task, keeps) = (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps());
+        self.table.carry(handle.clone(), move |line, mut control| async move {
+            let held = match wait_for_slots(slots.as_ref(), &task, &line, &mut control).await {
+                Ok(held) => held,
+                Err(ended) => return ended,
+            };
+            if keeps {
+                kept::attempt(&launcher, &task, held.as_ref(), control).await
+            } else {
+                piped::attempt(&launcher, &task, held.as_ref(), control).await
+            }
+        });
+        handle
+    }
+
+    fn adopt(&self, handle: Handle, root: process::ProcessId, url: String) {
+        self.table.carry(handle, move |_, control| kept::watch(root, url, control));
+    }
+
+    async fn find(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<Handle>> {
+        let own = self.handle(task);
+        if self.table.has(&own) {
+            return Ok(Some(own));
+        }
+        if !self.keeps() {
+            // It stops by itself when its stdin ends with its engine; this makes sure of it.
+            kill_tree(None, &task.url()).await;
+            return Ok(None);
+        }
+        if let Some((host, _)) = handle.and_then(|handle| handle.0.rsplit_once(':'))
+            && host != process::host()
+        {
+            let name = self.name;
+            let why = format!("the attempt is a process of {host}, which this machine cannot see (executor `{name}`)");
+            return Err(Error::retryable(why).help("resume the run on that host, or stop the process there"));
+        }
+        match root_of(&task.url()) {
+            Some(root) => {
+                self.adopt(own.clone(), root, task.url());
+                Ok(Some(own))
+            }
+            None => {
+                kill_tree(None, &task.url()).await;
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Executor for Local {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: !self.keeps(), outlives_engine: self.keeps(), shares_files: true }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        async move { tasks.iter().map(|task| Ok(self.start(task))).collect() }.boxed()
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        ready(Ok(self.table.states(handles))).boxed()
+    }
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
+        self.table.control(handle, control);
+        ready(Ok(())).boxed()
+    }
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        self.find(task, handle).boxed()
+    }
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        self.table.changed().boxed()
+    }
+    fn outside(&self) -> Option<Result<Outside>> {
+        self.slots.as_ref().map(Slots::others)
+    }
+}
+
+/// Takes the task's share of this machine. People have to be told why nothing happens meanwhile.
+async fn wait_for_slots(
+    slots: Option<&Slots>,
+    task: &Task,
+    line: &Line,
+    control: &mut watch::Receiver<Control>,
+) -> Result<Option<Held>, Ended> {
+    let (Some(slots), Some(share)) = (slots, task.grant.shares.first()) else { return Ok(None) };
+    let spec = &task.spec;
+    let holder = Holder { run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
+    let waits = |holders: String| {
+        let text = format!("waits for slots of this machine, {holders}");
+        line.is(State::Pending { why: Some(holders) });
+        task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
+    };
+    match slots.acquire(share, &holder, control, waits).await {
+        Ok(held) => {
+            line.is(State::Started);
+            Ok(Some(held))
+        }
+        Err(error) if error.kind == ErrorKind::Cancelled => Err(Ended::with(AttemptOutcome::Cancelled, error)),
+        Err(error) => Err(Ended::with(AttemptOutcome::Failed, error)),
+    }
+}

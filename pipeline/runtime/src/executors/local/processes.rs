@@ -1,0 +1,29 @@
+//! The processes of an attempt on this machine. Only Linux can find those that left their group or lost their parent.
+
+use crate::process::ProcessId;
+
+/// Kills all that an attempt started; `root` is its own process, `mark` its URL.
+#[cfg(target_os = "linux")]
+pub(super) async fn kill_tree(root: Option<u32>, mark: &str) {
+    super::super::tree::kill_all(root, mark).await;
+}
+
+/// Without `/proc` only the process group can be found.
+#[cfg(not(target_os = "linux"))]
+pub(super) async fn kill_tree(root: Option<u32>, _: &str) {
+    if let Some(pid) = root.and_then(|r| i32::try_from(r).ok()).and_then(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// The process of an attempt that an earlier engine started, if it lives.
+#[cfg(target_os = "linux")]
+pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
+    super::super::tree::root_of(mark)
+}
+
+/// Nobody can tell.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn root_of(_: &str) -> Option<ProcessId> {
+    None
+}

@@ -1,0 +1,196 @@
+//! The pools of a site file: which machines there are, what they have, and the options of their executors.
+
+use crate::diagnostic::{Diagnostic, suggest};
+use crate::options::KindOptions;
+use crate::plan::Request;
+use crate::read::{Bound, BoundContent, Fields, Reader};
+use crate::template::Template;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
+
+/// An executor that the build has, as pools name it.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecutorOptions<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// JSON Schema of what a pool gives it under `with`.
+    pub schema: &'a Value,
+}
+
+/// Equal machines that one executor can reach.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pool {
+    /// Unique in the file; messages and journals name it.
+    pub name: String,
+    /// Name of the executor that starts attempts here.
+    pub executor: String,
+    /// Its options as the file gives them, a map; its schema allows them.
+    pub with: Value,
+    /// Path of the `trainyard` program on these machines; without one, that of this program.
+    pub program: Option<String>,
+    /// Of one machine.
+    pub cpus: u32,
+    /// Bytes of one machine; 0 = unknown, admits any request.
+    pub memory: u64,
+    /// Of one machine.
+    pub gpus: Vec<Gpu>,
+    /// Machines.
+    pub nodes: u32,
+    /// What `tags` of a request may ask for.
+    pub tags: Vec<String>,
+    /// Higher is tried first.
+    pub priority: i32,
+}
+
+/// One GPU of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Gpu {
+    /// As the machine's driver counts, from 0.
+    pub index: u32,
+    /// Bytes; 0 = unknown, admits any request.
+    pub memory: u64,
+}
+
+impl Pool {
+    /// One machine without tags.
+    pub fn local(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
+        Self {
+            name: "local".into(),
+            executor: "local".into(),
+            with: Value::Object(Map::new()),
+            program: None,
+            cpus,
+            memory,
+            gpus,
+            nodes: 1,
+            tags: Vec::new(),
+            priority: 0,
+        }
+    }
+    /// Why this pool, even when idle, cannot take the request; empty if it can.
+    pub fn misfit(&self, request: &Request) -> Vec<String> {
+        let mut reasons: Vec<String> =
+            missing_tags(&request.tags, &self.tags).into_iter().map(|missing| format!("it {missing}")).collect();
+        let large = self.gpus.iter().filter(|g| g.memory == 0 || g.memory >= request.gpu_memory).count();
+        let total = Amounts { cpus: self.cpus, memory: self.memory, gpus: u32::try_from(large).unwrap_or(u32::MAX) };
+        let need = Amounts { cpus: request.cpus.unwrap_or(1), memory: request.memory, gpus: request.gpus };
+        reasons.extend(shortfalls(need, request.gpu_memory, total, total));
+        if request.nodes.max(1) > self.nodes {
+            reasons.push(format!("needs {} machines; it has {}", request.nodes, self.nodes));
+        }
+        reasons
+    }
+}
+
+const KEYS: [&str; 11] =
+    ["name", "executor", "with", "program", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
+
+/// All pools, by priority. No two may have one name.
+pub(super) fn read(
+    pools: &[Bound],
+    this_machine: &Pool,
+    executors: &[ExecutorOptions<'_>],
+    reader: &mut Reader<'_>,
+) -> Vec<Pool> {
+    let mut found = Vec::new();
+    for bound in pools {
+        found.extend(read_pool(bound, this_machine, executors, reader).map(|pool| (pool, bound.span)));
+    }
+    let mut seen = BTreeSet::new();
+    for (pool, span) in &found {
+        if !seen.insert(pool.name.as_str()) {
+            let d = Diagnostic::error("duplicate-name", *span, format!("two pools are called `{}`", pool.name));
+            reader.report(d);
+        }
+    }
+    let mut pools: Vec<Pool> = found.into_iter().map(|(pool, _)| pool).collect();
+    pools.sort_by_key(|p| std::cmp::Reverse(p.priority));
+    pools
+}
+
+fn read_pool(
+    bound: &Bound,
+    this_machine: &Pool,
+    executors: &[ExecutorOptions<'_>],
+    reader: &mut Reader<'_>,
+) -> Option<Pool> {
+    let fields = reader.map(bound, "a pool", &KEYS)?;
+    let Some(name) = fields.get("name").map(|b| reader.string(b, "`name`")) else {
+        reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
+        return None;
+    };
+    let executor =
+        fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, executors, reader))?;
+    let base = if executor == "local" { this_machine.clone() } else { Pool::local(1, 0, Vec::new()) };
+    let known = executors.iter().find(|known| known.name == executor);
+    let with = known.and_then(|known| read_options(known, fields.get("with"), bound, reader));
+    let gpu_memory = fields.get("gpu_memory").and_then(|b| reader.size(b, "`gpu_memory`")).unwrap_or(0);
+    Some(Pool {
+        name: name?,
+        executor,
+        with: with.unwrap_or(base.with),
+        program: fields.get("program").and_then(|b| reader.string(b, "`program`")),
+        cpus: fields.get("cpus").and_then(|b| reader.count(b, "`cpus`", 1)).unwrap_or(base.cpus),
+        memory: fields.get("memory").and_then(|b| reader.size(b, "`memory`")).unwrap_or(base.memory),
+        gpus: read_gpus(&fields, gpu_memory, reader).unwrap_or(base.gpus),
+        nodes: fields.get("nodes").and_then(|b| reader.count(b, "`nodes`", 1)).unwrap_or(1),
+        tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
+        priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0)
+            as i32,
+    })
+}
+
+/// A name that the build does not know is kept, so that the rest of its pool is judged as well.
+fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Reader<'_>) -> Option<String> {
+    let name = reader.string(bound, "`executor`")?;
+    if !known.iter().any(|known| known.name == name) {
+        let d = Diagnostic::error("unknown-executor", bound.span, format!("this build has no executor `{name}`"));
+        reader.report(d.help_if(suggest(&name, known.iter().map(|known| known.name))));
+    }
+    Some(name)
+}
+
+/// Options are judged by the executor's schema, also where the pool gives none: some may be required.
+fn read_options(
+    executor: &ExecutorOptions<'_>,
+    with: Option<&Bound>,
+    pool: &Bound,
+    reader: &mut Reader<'_>,
+) -> Option<Value> {
+    let entries = match with.map(|with| &with.content) {
+        None => Vec::new(),
+        Some(BoundContent::Map(entries)) => entries.iter().collect(),
+        Some(_) => {
+            reader.wrong(with?, "`with`", &format!("a map of options of `{}`", executor.name));
+            return None;
+        }
+    };
+    let options = KindOptions::of(executor.schema);
+    let (config, read) = options.read(&entries, reader.diagnostics);
+    let config = Template::Literal(Template::Map(config).as_literal()?);
+    let found = options.judge(&config, &read, with.unwrap_or(pool), &format!("`{}`", executor.name));
+    reader.diagnostics.extend(found);
+    config.as_literal()
+}
+
+/// `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.
+fn read_gpus(fields: &Fields<'_>, memory: u64, reader: &mut Reader<'_>) -> Option<Vec<Gpu>> {
+    let bound = fields.get("gpus")?;
+    if let BoundContent::List(items) = &bound.content {
+        return Some(items.iter().filter_map(|b| read_gpu(b, memory, reader)).collect());
+    }
+    let count = reader.integer(bound, "`gpus`", 0, 1_024)?;
+    Some((0..count as u32).map(|index| Gpu { index, memory }).collect())
+}
+
+fn read_gpu(bound: &Bound, memory: u64, reader: &mut Reader<'_>) -> Option<Gpu> {
+    if matches!(bound.content, BoundContent::Map(_)) {
+        let fields = reader.map(bound, "a gpu", &["index", "memory"])?;
+        let memory = fields.get("memory").map_or(Some(memory), |b| reader.size(b, "`memory`"))?;
+        let index = fields.get("index").and_then(|b| reader.integer(b, "`index`", 0, 1_023))?;
+        return Some(Gpu { index: index as u32, memory });
+    }
+    reader.integer(bound, "a gpu's index", 0, 1_023).map(|i| Gpu { index: i as u32, memory })
+}
