@@ -1,6 +1,7 @@
 //! The way to the API server: kubeconfig, or the service account of the Pod that this process runs in.
 
 use crate::options::KubernetesOptions;
+use hyper_util::client::proxy::matcher::Matcher;
 use k8s_openapi::NamespaceResourceScope;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource};
@@ -26,6 +27,8 @@ impl Connection {
     pub async fn open(options: &KubernetesOptions) -> Result<Self> {
         trainyard_store::install_tls();
         let mut config = configuration(options).await?;
+        let proxies = ["HTTPS_PROXY", "https_proxy"].map(|name| std::env::var(name).unwrap_or_default());
+        heed_exceptions(&mut config, &proxies, &Matcher::from_env());
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
@@ -48,6 +51,15 @@ impl Connection {
     }
 }
 
+/// Drops a proxy of the environment that is not for this cluster. `kube` holds NO_PROXY against the proxy's own host, and
+/// takes the proxy of https for plain http too. A proxy of the kubeconfig has no exceptions.
+fn heed_exceptions(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
+    let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
+    if stated && environment.intercept(&config.cluster_url).is_none() {
+        config.proxy_url = None;
+    }
+}
+
 async fn configuration(options: &KubernetesOptions) -> Result<Config> {
     let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
     let broken = |e: &(dyn std::error::Error + 'static)| {
@@ -63,4 +75,27 @@ async fn configuration(options: &KubernetesOptions) -> Result<Config> {
         return Config::from_kubeconfig(&chosen).await.map_err(|e| broken(&e));
     }
     Config::infer().await.map_err(|e| broken(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_of_the_environment_has_exceptions_and_one_of_the_kubeconfig_has_none() {
+        let proxy = "http://proxy.example:3128";
+        let environment = Matcher::builder().https(proxy).no("10.0.0.0/8,.internal,cluster.example").build();
+        let goes_through = |cluster: &str, kubeconfig: &str| {
+            let mut config = Config::new(cluster.parse().unwrap());
+            config.proxy_url = Some(kubeconfig.parse().unwrap());
+            heed_exceptions(&mut config, &[String::new(), proxy.into()], &environment);
+            config.proxy_url.is_some()
+        };
+        assert!(goes_through("https://203.0.113.7:6443", proxy));
+        for direct in ["https://10.1.2.3:6443", "https://api.internal", "https://cluster.example", "http://127.0.0.1:1"]
+        {
+            assert!(!goes_through(direct, proxy), "{direct}");
+        }
+        assert!(goes_through("https://10.1.2.3:6443", "http://another.example:3128"));
+    }
 }

@@ -121,8 +121,7 @@ fn read_pool(
         reader.report(Diagnostic::error("missing-key", bound.span, "a pool has no `name`"));
         return None;
     };
-    let executor =
-        fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, executors, reader))?;
+    let executor = fields.get("executor").map_or(Some("local".to_string()), |b| read_executor(b, executors, reader))?;
     let base = if executor == "local" { this_machine.clone() } else { Pool::local(1, 0, Vec::new()) };
     let known = executors.iter().find(|known| known.name == executor);
     let with = known.and_then(|known| read_options(known, fields.get("with"), bound, reader));
