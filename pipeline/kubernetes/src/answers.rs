@@ -99,8 +99,8 @@ fn credentials(error: &AuthError) -> Error {
     }
 }
 
-fn chain(error: &dyn StdError) -> impl Iterator<Item = String> {
-    std::iter::successors(Some(error), |e| e.source()).map(ToString::to_string)
+fn chain(error: &(dyn StdError + 'static)) -> impl Iterator<Item = String> {
+    std::iter::successors(Some(error), |e| (*e).source()).map(ToString::to_string)
 }
 
 #[cfg(test)]
