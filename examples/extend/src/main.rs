@@ -108,6 +108,7 @@ impl Questions for Parity {
 }
 
 /// The local executor, its attempts started by `nice`.
-fn nice(with: &Launching) -> Arc<dyn Executor> {
-    Arc::new(Local::named("nice", with.launcher.clone().behind("nice", &["-n", "10"]), with.slots.clone()))
+fn nice(with: &Launching, options: LocalOptions) -> Result<Arc<dyn Executor>> {
+    let launcher = with.launcher.clone().behind("nice", &["-n", "10"]);
+    Ok(Arc::new(Local::named("nice", launcher, with.slots.clone(), options)))
 }

@@ -13,7 +13,7 @@ pub use lookup::Entry;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, DynStage, PartPage, Stages};
-use trainyard_core::{KindInfo, OptionProblem, Result, Settled, StageKinds};
+use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
 use trainyard_learn::compose;
 use trainyard_runtime::executors::ExecutorKind;
 
@@ -58,6 +58,14 @@ impl Catalogue {
     /// Sorted by name.
     pub fn executors(&self) -> &[ExecutorKind] {
         &self.executors
+    }
+    /// Errors: invalid, if there is no such executor.
+    pub fn executor(&self, name: &str) -> Result<&ExecutorKind> {
+        self.executors.iter().find(|kind| kind.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.executors.iter().map(|kind| kind.name).collect();
+            Error::invalid(format!("no executor `{name}` in this build"))
+                .help(format!("pools may use {}", names.join(", ")))
+        })
     }
 }
 

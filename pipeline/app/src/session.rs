@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use trainyard_core::{Error, ErrorKind, Result};
-use trainyard_spec::site::{self, Durability, Site, Surroundings};
+use trainyard_runtime::executors::ExecutorKind;
+use trainyard_spec::site::{self, Durability, ExecutorOptions, Site, Surroundings};
 use trainyard_spec::{Diagnostic, DiskFiles, Sources};
 use trainyard_store::{Missing, Store, StoreOptions};
 
@@ -144,10 +145,15 @@ pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
 
 /// A site file, and everything that is wrong with it.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
-    let executors: Vec<&str> = catalogue.executors().iter().map(|kind| kind.name).collect();
+    let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
     let surroundings =
         Surroundings { this_machine: &machine::pool(), executors: &executors, check_store: Store::check_url };
     site::read(&DiskFiles, path, surroundings)
+}
+
+/// An executor as site files may name it.
+fn options_of(kind: &ExecutorKind) -> ExecutorOptions<'_> {
+    ExecutorOptions { name: kind.name, schema: &kind.schema }
 }
 
 fn find_site() -> Option<PathBuf> {

@@ -19,7 +19,7 @@ use trainyard_runtime::{Observer, RowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
-/// This program, as the attempts of its stages; `run` stages get the same environment.
+/// A program as the attempts of a pool's stages; `run` stages get the same environment.
 fn launcher(program: PathBuf, environment: &[(OsString, OsString)]) -> Launcher {
     let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
     Launcher { env: threads.chain(environment.iter().cloned()).collect(), ..Launcher::new(program) }
@@ -43,19 +43,32 @@ pub fn outside(
         this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
     let in_process =
         InProcessStages { store: session.store.clone(), catalogue: catalogue.clone(), handle: session.handle() };
-    let launcher = launcher(program()?, &session.environment);
+    let executors = executors(session, catalogue, slots.as_ref())?;
     Ok(RunContext {
         store: session.store.clone(),
         pools,
-        executors: Executors::build(catalogue.executors(), &Launching { launcher, slots }),
+        executors,
         catalogue: catalogue.clone(),
         in_process: Arc::new(in_process),
         rows: Arc::new(TableRows(session.store.clone())),
         secrets: session.site.secrets.clone(),
+        orphan_timeout: session.site.orphan_timeout,
         chance: chance(clock.as_ref()),
         clock,
         observer,
     })
+}
+
+/// The executor of each pool, with the pool's own options and program. Errors: invalid (the options).
+pub fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
+    let mut executors = Vec::new();
+    for pool in &session.site.pools {
+        let program = pool.program.as_ref().map_or_else(program, |path| Ok(PathBuf::from(path)))?;
+        let launcher = launcher(program, &session.environment);
+        let launching = Launching { pool: pool.name.clone(), launcher, slots: slots.cloned() };
+        executors.push((pool.name.clone(), catalogue.executor(&pool.executor)?.build(&launching, &pool.with)?));
+    }
+    Ok(Executors::new(executors))
 }
 
 /// Chance for run ids and writer names only: nothing that is digested may come from it.

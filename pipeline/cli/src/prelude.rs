@@ -45,5 +45,6 @@ pub use trainyard_envs::environments::Environments;
 
 // Executors.
 pub use trainyard_runtime::executors::{
-    BoxFuture, Control, Ended, Executor, ExecutorKind, Launcher, Launching, Local, Reports, Task, watch,
+    BoxFuture, Capabilities, Control, Ended, Executor, ExecutorKind, Handle, Launcher, Launching, Local, LocalOptions,
+    Reports, State, Task,
 };

@@ -6,6 +6,7 @@
 //! another writer owns the run, or the store was away for too long, nothing more is carried out and all attempts are
 //! stopped.
 
+use crate::carrier::Carriers;
 use crate::context::RunContext;
 use crate::executors::Control;
 use crate::journal::{Ack, Entry};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{Record, RunOutcome};
@@ -43,8 +44,8 @@ pub(crate) struct Dispatch {
     happenings: UnboundedReceiver<Input>,
     journal: UnboundedSender<Entry>,
     acks: UnboundedReceiver<Ack>,
-    /// The running attempts, and how to stop each.
-    running: HashMap<NodeId, watch::Sender<Control>>,
+    carriers: Arc<Carriers>,
+    running: HashMap<NodeId, Running>,
     attempts: JoinSet<()>,
     concurrent: Arc<Semaphore>,
     interrupt: Interrupt,
@@ -54,6 +55,16 @@ pub(crate) struct Dispatch {
     /// After an interrupt: when the journal has had its time, by the monotonic clock.
     last_call: Option<Duration>,
     looking_around: bool,
+}
+
+/// A running attempt.
+struct Running {
+    /// How to stop it.
+    control: watch::Sender<Control>,
+    /// It outlives this engine: whoever owns the run next goes on with it.
+    outlives: bool,
+    /// Ends the task that carries it, not the attempt.
+    carrying: AbortHandle,
 }
 
 enum Over {
@@ -84,6 +95,7 @@ impl Dispatch {
         let (acked, acks) = unbounded_channel();
         tokio::spawn(journal::write(writer, context.clone(), entries, acked));
         Self {
+            carriers: Arc::new(Carriers::new(&context)),
             context,
             engine,
             view,
@@ -252,22 +264,26 @@ impl Dispatch {
             }
             Command::Launch { node, spec, grant } => {
                 let (span, engine) = (attempt_span(&spec, &grant.pool), (self.happened.clone(), node));
-                self.attempt(node, span, move |context, control| async move {
+                let (pool, carriers) = (grant.pool.clone(), self.carriers.clone());
+                self.attempt(node, &pool, span, move |context, control| async move {
                     let attempt = spec.attempt;
-                    let finished = launch::launch(&context, spec, grant, control, engine).await;
+                    let finished = launch::launch(&context, &carriers, spec, grant, control, engine).await;
                     Input::Ended { node, attempt, finished }
                 });
             }
-            Command::Recover { node, spec, pool } => {
-                let span = attempt_span(&spec, &pool);
-                self.attempt(node, span, move |context, control| async move {
+            Command::Recover { node, spec, pool, handle } => {
+                let (span, engine) = (attempt_span(&spec, &pool), (self.happened.clone(), node));
+                let (of, carriers) = (pool.clone(), self.carriers.clone());
+                self.attempt(node, &of, span, move |context, control| async move {
                     let attempt = spec.attempt;
-                    Input::Recovered { node, attempt, finished: launch::recover(&context, spec, &pool, control).await }
+                    let left = (pool.as_str(), handle);
+                    let finished = launch::recover(&context, &carriers, spec, left, control, engine).await;
+                    Input::Recovered { node, attempt, finished }
                 });
             }
             Command::Stop { node, kill, .. } => {
-                if let Some(control) = self.running.get(&node) {
-                    control.send_if_modified(|w| {
+                if let Some(running) = self.running.get(&node) {
+                    running.control.send_if_modified(|w| {
                         let wanted = if kill { Control::Kill } else { Control::Cancel };
                         let rises = wanted > *w;
                         *w = wanted.max(*w);
@@ -293,11 +309,11 @@ impl Dispatch {
     fn attempt<F: Future<Output = Input> + Send + 'static>(
         &mut self,
         node: NodeId,
+        pool: &str,
         span: tracing::Span,
         run: impl FnOnce(RunContext, watch::Receiver<Control>) -> F,
     ) {
         let (control, controls) = watch::channel(Control::Run);
-        self.running.insert(node, control);
         let (running, happened) = (run(self.context.clone(), controls), self.happened.clone());
         let to_its_end = async move {
             tracing::info!("attempt started");
@@ -308,7 +324,9 @@ impl Dispatch {
             }
             let _ = happened.send(input);
         };
-        self.attempts.spawn(to_its_end.instrument(span));
+        let carrying = self.attempts.spawn(to_its_end.instrument(span));
+        let outlives = self.context.executors.get(pool).is_ok_and(|e| e.capabilities().outlives_engine);
+        self.running.insert(node, Running { control, outlives, carrying });
         // Reap those that ended, so that a long run does not collect them.
         while self.attempts.try_join_next().is_some() {}
     }
@@ -316,7 +334,7 @@ impl Dispatch {
     /// Asks the executors what other runs hold of their machines.
     fn look_around(&mut self) {
         for pool in &self.context.pools {
-            let Ok(executor) = self.context.executors.get(&pool.executor) else { continue };
+            let Ok(executor) = self.context.executors.get(&pool.name) else { continue };
             let (happened, name, machines) = (self.happened.clone(), pool.name.clone(), pool.machines.clone());
             self.looking_around = true;
             tokio::task::spawn_blocking(move || {
@@ -331,15 +349,20 @@ impl Dispatch {
         }
     }
 
-    /// Stops every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
+    /// Leaves every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
+    /// Those that outlive this engine are left to the next one, unless somebody wants them to stop. All others stop.
     async fn abandon(&mut self) {
-        for control in self.running.values() {
-            control.send_replace(Control::Cancel);
+        for running in self.running.values() {
+            if running.outlives && self.interrupts == 0 {
+                running.carrying.abort();
+            } else {
+                running.control.send_replace(Control::Cancel);
+            }
         }
         let all = async { while self.attempts.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_GRACE, all).await.is_err() {
-            for control in self.running.values() {
-                control.send_replace(Control::Kill);
+            for running in self.running.values() {
+                running.control.send_replace(Control::Kill);
             }
             let rest = async { while self.attempts.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(LAST_GRACE, rest).await;

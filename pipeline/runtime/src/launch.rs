@@ -1,14 +1,17 @@
 //! Carries one attempt from its command to its end.
 
+use crate::carrier::{Carried, Carrier, Carriers, reaches};
 use crate::context::RunContext;
-use crate::executors::{Control, Ended, Executor, Reports, Task};
+use crate::executors::{Control, Handle, Reports, Task};
 use crate::logs::Sink;
+use crate::news::News;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::watch;
-use trainyard_core::attempt::AttemptSpec;
+use tokio::task::JoinHandle;
+use trainyard_core::attempt::{AttemptSpec, CancelRequest};
 use trainyard_core::error::Context;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
@@ -18,76 +21,127 @@ use trainyard_store::layout;
 /// Runs the attempt where its grant says.
 pub(crate) async fn launch(
     context: &RunContext,
+    carriers: &Carriers,
     spec: Arc<AttemptSpec>,
     grant: Grant,
-    control: watch::Receiver<Control>,
+    mut control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Finished {
     if grant.is_in_process() {
         return in_process(context, spec).await;
     }
-    let prepared = async {
-        let executor = context.executors.get(&grant.executor)?;
-        context.store.put_spec(&spec).await.at("storing the attempt's spec")?;
-        Ok::<_, Error>(executor)
+    let prepared = tokio::select! {
+        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
+        () = reaches(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
     };
-    match prepared.await {
-        Ok(executor) => {
-            let (sink, emptying) = Sink::open(context, &spec, Some(engine));
-            let reports: Arc<dyn Reports> = sink.clone();
-            let ended = executor.run(task(context, &spec, grant), control, reports).await;
-            sink.close();
-            // The task only puts what is left; if it panicked, the log is short.
-            let _ = emptying.await;
-            conclude(ended)
-        }
-        Err(error) => Finished::failed(AttemptOutcome::Failed, error),
+    let (carrier, spec) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => return Finished::failed(outcome_of(&error), error),
+    };
+    let news = News::new(context, &spec, Some(engine));
+    let log = Log::open(&carrier, &news);
+    let finished = Carried::new(carrier, task(context, &spec, grant, log.reports()), news, control).launch().await;
+    log.close().await;
+    finished
+}
+
+/// Finds an attempt that an earlier engine left, and follows it to its end; `None` if nothing of it is left.
+pub(crate) async fn recover(
+    context: &RunContext,
+    carriers: &Carriers,
+    spec: Arc<AttemptSpec>,
+    (pool, handle): (&str, Option<String>),
+    control: watch::Receiver<Control>,
+    engine: (UnboundedSender<Input>, NodeId),
+) -> Option<Finished> {
+    let Ok(carrier) = carriers.of(pool) else {
+        // The pool is not in the site file any more. Should the attempt still run, it is not wanted.
+        let asked = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
+        tracing::info!(pool, ?asked, "an attempt of an earlier engine has no pool any more");
+        return None;
+    };
+    let spec = if carrier.can.shares_files { spec } else { as_it_was_told(context, spec).await };
+    let news = News::new(context, &spec, Some(engine));
+    let log = Log::open(&carrier, &news);
+    let found = context.pools.iter().find(|p| p.name == pool);
+    let executor = found.map(|p| p.executor.clone()).unwrap_or_default();
+    let grant = Grant { pool: pool.to_string(), executor, shares: Vec::new() };
+    let carried = Carried::new(carrier, task(context, &spec, grant, log.reports()), news, control);
+    let finished = carried.recover(handle.map(Handle)).await;
+    log.close().await;
+    finished
+}
+
+/// Everything that must be in the store before the attempt is submitted.
+async fn prepare(
+    context: &RunContext,
+    carriers: &Carriers,
+    spec: Arc<AttemptSpec>,
+    pool: &str,
+) -> Result<(Carrier, Arc<AttemptSpec>)> {
+    let carrier = carriers.of(pool)?;
+    let spec = if carrier.can.shares_files || spec.sources.is_empty() {
+        spec
+    } else {
+        Arc::new(carriers.uploads.upload(&context.store, &spec).await.at("storing the stage's sources")?)
+    };
+    context.store.put_spec(&spec).await.at("storing the attempt's spec")?;
+    Ok((carrier, spec))
+}
+
+/// The spec that an earlier engine stored: it says which sources went to the store.
+async fn as_it_was_told(context: &RunContext, spec: Arc<AttemptSpec>) -> Arc<AttemptSpec> {
+    match context.store.spec(&spec.run, &spec.stage, spec.attempt).await {
+        Ok(Some(stored)) => Arc::new(stored),
+        Ok(None) | Err(_) => spec,
     }
 }
 
-/// Finds an attempt that an earlier engine left; `None` if nothing of it is left.
-pub(crate) async fn recover(
-    context: &RunContext,
-    spec: Arc<AttemptSpec>,
-    pool: &str,
-    control: watch::Receiver<Control>,
-) -> Option<Finished> {
-    let executor = executor_of(context, pool).ok()?;
-    let (sink, emptying) = Sink::open(context, &spec, None);
-    let reports: Arc<dyn Reports> = sink.clone();
-    let grant = Grant { pool: pool.to_string(), executor: executor.name().to_string(), shares: Vec::new() };
-    let ended = executor.reattach(task(context, &spec, grant), control, reports).await;
-    sink.close();
-    let _ = emptying.await;
-    ended.map(conclude)
-}
-
-fn executor_of(context: &RunContext, pool: &str) -> Result<Arc<dyn Executor>> {
-    let found = context.pools.iter().find(|p| p.name == pool);
-    context.executors.get(&found.ok_or_else(|| Error::invalid(format!("no pool `{pool}`")))?.executor)
-}
-
-fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant) -> Task {
+fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant, reports: Arc<dyn Reports>) -> Task {
     Task {
         grant,
         store: context.store.clone(),
         folder: layout::attempt(&spec.run, &spec.stage, spec.attempt),
         timeout: spec.timeout_millis.map(Duration::from_millis),
         spec: spec.clone(),
+        reports,
     }
 }
 
-/// A success must come with its result.
-fn conclude(ended: Ended) -> Finished {
-    match ended {
-        Ended { outcome: AttemptOutcome::Succeeded, result: Some(result), .. } => Finished::succeeded(*result),
-        Ended { outcome: AttemptOutcome::Succeeded, .. } => {
-            Finished::failed(AttemptOutcome::Lost, Error::lost("the attempt ended without a result"))
-        }
-        Ended { outcome, error, .. } => {
-            Finished::failed(outcome, error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason")))
+/// Where what an attempt says goes.
+enum Log {
+    /// Into the store, for an attempt on pipes.
+    Here(Arc<Sink>, JoinHandle<()>),
+    /// The attempt stores it.
+    There(Arc<News>),
+}
+
+impl Log {
+    fn open(carrier: &Carrier, news: &Arc<News>) -> Self {
+        if carrier.can.relays {
+            let (sink, emptying) = Sink::open(news);
+            Self::Here(sink, emptying)
+        } else {
+            Self::There(news.clone())
         }
     }
+    fn reports(&self) -> Arc<dyn Reports> {
+        match self {
+            Self::Here(sink, _) => sink.clone(),
+            Self::There(news) => news.clone(),
+        }
+    }
+    async fn close(self) {
+        if let Self::Here(sink, emptying) = self {
+            sink.close();
+            // The task only puts what is left; if it panicked, the log is short.
+            let _ = emptying.await;
+        }
+    }
+}
+
+fn outcome_of(error: &Error) -> AttemptOutcome {
+    if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed }
 }
 
 async fn in_process(context: &RunContext, spec: Arc<AttemptSpec>) -> Finished {
@@ -96,11 +150,7 @@ async fn in_process(context: &RunContext, spec: Arc<AttemptSpec>) -> Finished {
     let ran = tokio::task::spawn_blocking(move || catch_unwind(AssertUnwindSafe(|| kind.run(own)))).await;
     match ran {
         Ok(Ok(Ok(result))) => Finished::succeeded(result),
-        Ok(Ok(Err(error))) => {
-            let outcome =
-                if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed };
-            Finished::failed(outcome, error)
-        }
+        Ok(Ok(Err(error))) => Finished::failed(outcome_of(&error), error),
         Ok(Err(_)) | Err(_) => {
             Finished::failed(AttemptOutcome::Failed, Error::bug(format!("stage kind `{}` panicked", spec.kind)))
         }

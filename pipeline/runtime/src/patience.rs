@@ -14,6 +14,11 @@ pub(crate) const WAITS: [Duration; 6] =
 /// Waits for what is not worth 17 seconds.
 pub(crate) const SHORT_WAITS: [Duration; 3] = [millis(100), millis(300), millis(1_000)];
 
+/// The wait after this many failures in a row, for what may last: from 1 s, doubling up to 30 s.
+pub(crate) fn growing(failures: u32) -> Duration {
+    millis(1_000 << failures.clamp(1, 6).saturating_sub(1)).min(millis(30_000))
+}
+
 const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }

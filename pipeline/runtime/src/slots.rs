@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -86,12 +87,19 @@ pub struct Held {
     number: u64,
     /// Holds the lock while it is open, here or in a process that inherited it.
     file: File,
+    /// Whether they stay with the process that inherited them when this is dropped.
+    left: AtomicBool,
 }
 
 impl Held {
     /// What [`lend`] gives to a process.
     pub(crate) fn handle(&self) -> &File {
         &self.file
+    }
+    /// From now on the slots belong to the process that they were lent to, and dropping this leaves them to it; or no
+    /// longer, once that process has ended.
+    pub(crate) fn leave_to_the_process(&self, leave: bool) {
+        self.left.store(leave, Ordering::SeqCst);
     }
 }
 
@@ -162,7 +170,7 @@ impl Slots {
         };
         let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
         self.own().insert(number);
-        Ok(Some(Held { slots: self.clone(), number, file }))
+        Ok(Some(Held { slots: self.clone(), number, file, left: AtomicBool::new(false) }))
     }
 
     /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
@@ -226,6 +234,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         // First, because the number may be taken again as soon as its file is gone.
         self.slots.own().remove(&self.number);
+        if self.left.load(Ordering::SeqCst) {
+            return;
+        }
         // If the file cannot be removed it loses its lock all the same, and whoever looks next removes it.
         let _ = std::fs::remove_file(self.slots.path(self.number));
     }

@@ -28,6 +28,8 @@ fn spec() -> AttemptSpec {
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
         sources: BTreeMap::new(),
+        uploaded: BTreeMap::new(),
+        orphan_timeout_millis: None,
         fsync: false,
         store_outage_millis: None,
     }
@@ -54,7 +56,7 @@ async fn the_spec_says_how_the_store_is_kept_whatever_its_path_holds() {
 #[test]
 fn a_spec_without_the_newer_fields_is_read() {
     let older = serde_json::to_value(spec()).unwrap();
-    for newer in ["sources", "fsync", "store_outage_millis"] {
+    for newer in ["sources", "uploaded", "orphan_timeout_millis", "fsync", "store_outage_millis"] {
         assert!(older.get(newer).is_none(), "{older}");
     }
     assert_eq!(serde_json::from_value::<AttemptSpec>(older).unwrap(), spec());

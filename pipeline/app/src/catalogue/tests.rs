@@ -1,6 +1,6 @@
 use super::*;
 use std::collections::BTreeSet;
-use trainyard_runtime::executors::{ExecutorKind, Local};
+use trainyard_runtime::executors::{ExecutorKind, Local, LocalOptions};
 
 fn standard() -> Catalogue {
     Catalogue::builder().build().unwrap()
@@ -69,8 +69,11 @@ fn full_names_of_recipes_are_judged() {
 
 #[test]
 fn a_name_that_is_taken_is_refused() {
-    let again =
-        |name| ExecutorKind::new(name, "again", |with| Arc::new(Local::new(with.launcher.clone(), with.slots.clone())));
+    let again = |name| {
+        ExecutorKind::new(name, "again", |with, options: LocalOptions| {
+            Ok(Arc::new(Local::new(with.launcher.clone(), with.slots.clone(), options)))
+        })
+    };
     let error = Catalogue::builder().executor(again("local")).build().err().unwrap();
     assert!(error.message.contains("`local`"), "{error}");
     let error = Catalogue::builder().loss::<trainyard_learn::losses::clip::Clip>().build().err().unwrap();

@@ -1,4 +1,5 @@
-//! `trainyard explain RUN STAGE`: why a stage is in its present state. The journal tells it, and the manifest of a hit.
+//! `trainyard explain RUN STAGE`: why a stage is in its present state. The journal tells it, the manifest of a hit, and
+//! the executor of an attempt that outlives engines.
 
 use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
@@ -7,15 +8,17 @@ use crate::output::human::{print_json, print_text};
 use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
-use trainyard_app::Catalogue;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::Result;
 use trainyard_core::units::format_time;
 use trainyard_engine::fold::{StageStatus, StageView};
+use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_store::Store;
 
 /// Reads the run's journal and prints what it says about the stage.
 pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Look, catalogue)?;
+    let executors = wiring::executors(&session, catalogue, None)?;
     let (stage, lines) = session.block_on(async {
         let run = names::run(&session.store, &args.run).await?;
         let view = names::view(&session.store, &run).await?;
@@ -24,6 +27,7 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
         }
+        lines.extend(executor_says(&executors, stage).await);
         Ok((stage.clone(), lines))
     })?;
     match args.format {
@@ -31,6 +35,17 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         Format::Text => print_text(&lines.join("\n")),
     }
     Ok(Exit::Done)
+}
+
+/// What the executor says about the open attempt of a stage, if it outlives engines.
+async fn executor_says(executors: &Executors, stage: &StageView) -> Option<String> {
+    let attempt = stage.attempts.last().filter(|attempt| attempt.outcome.is_none())?;
+    let (handle, executor) = (Handle(attempt.handle.clone()?), executors.get(&attempt.pool).ok()?);
+    match executor.explain(&handle).await {
+        Ok(words) => words,
+        // The journal's words stand above.
+        Err(error) => Some(format!("pool {} cannot be asked now: {error}", attempt.pool)),
+    }
 }
 
 /// Who published what a hit took, and when.

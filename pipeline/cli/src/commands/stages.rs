@@ -11,6 +11,7 @@ use trainyard_api::PartPage;
 use trainyard_app::{Catalogue, Entry};
 use trainyard_core::metric::{Declared, Direction, Metric};
 use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
+use trainyard_runtime::executors::ExecutorKind;
 
 /// A list of all kinds and families, or the page of one name.
 pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -25,10 +26,10 @@ pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         (Entry::Part(page), Format::Text) => print_text(&part_page(&page)?),
         (Entry::Family(pages), Format::Json) => print_json(&pages)?,
         (Entry::Family(pages), Format::Text) => print_text(&family(name, &pages)),
-        (Entry::Executor(kind), Format::Json) => print_json(&json!({"name": kind.name, "summary": kind.summary}))?,
-        (Entry::Executor(kind), Format::Text) => {
-            print_text(&format!("executors/{}\n{}\n\nPools of the site file name it.", kind.name, kind.summary));
+        (Entry::Executor(kind), Format::Json) => {
+            print_json(&json!({"name": kind.name, "summary": kind.summary, "options": kind.schema}))?;
         }
+        (Entry::Executor(kind), Format::Text) => print_text(&executor_page(kind)),
     }
     Ok(Exit::Done)
 }
@@ -92,6 +93,16 @@ fn part_page(part: &PartPage) -> Result<String> {
         let _ = writeln!(text, "\nstands for\n{}", indent(&crate::output::human::json(expanded)?, 2));
     }
     Ok(text)
+}
+
+/// The options of an executor.
+fn executor_page(kind: &ExecutorKind) -> String {
+    let mut text = format!("executors/{}\n{}\n\nPools of the site file name it.", kind.name, kind.summary);
+    if kind.schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
+        text.push_str(" Under `with` they may give\n\noptions\n");
+        options(&mut text, &kind.schema, &kind.schema, 1);
+    }
+    text
 }
 
 /// The metrics of a kind; those of its parts are on the parts' own pages.

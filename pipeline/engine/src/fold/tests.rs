@@ -48,6 +48,22 @@ fn a_new_writer_finds_open_attempts_lost_and_failures_open_again() {
 }
 
 #[test]
+fn an_attempt_that_a_new_writer_finds_goes_on() {
+    let opened = |epoch| Event::WriterOpened { epoch, writer: format!("w{epoch}") };
+    let submitted = || Event::AttemptSubmitted { stage: key("a"), attempt: 1, handle: "4711".into() };
+    let journal = vec![opened(1), created(&["a"]), started("a", 1), submitted(), opened(2)];
+    let left = fold(journal.clone());
+    let resumed = crate::Resumed::from_view(&left);
+    assert_eq!(resumed.attempts[&key("a")].open.as_ref().unwrap().handle.as_deref(), Some("4711"));
+    let mut journal = journal;
+    journal.push(submitted());
+    let view = fold(journal);
+    let a = view.stage(&key("a")).unwrap();
+    assert_eq!((a.status, a.attempts[0].outcome, &a.attempts[0].error), (StageStatus::Running, None, &None));
+    assert_eq!(view.explain(&key("a"))[1], "attempt 1 on local as 4711: runs");
+}
+
+#[test]
 fn instances_follow_their_stage() {
     let expand = || Event::StageExpanded { stage: key("a"), instances: vec![key("a[item=0]"), key("a[item=1]")] };
     let view = fold(vec![created(&["a", "b"]), expand(), expand()]);

@@ -8,6 +8,7 @@ mod late;
 mod progress;
 mod publication;
 mod random;
+mod recovery;
 mod simulation;
 
 use crate::{MachinePool, Resumed, Setup};

@@ -47,7 +47,8 @@ pub fn kill_marked(mark: &str) -> usize {
 /// inherits only the mark.
 pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     let candidates = processes().into_iter().filter(|p| !p.zombie && p.pid != std::process::id());
-    let roots = candidates.filter(|p| is_marked(p.pid, mark) && has_argument(p.pid, mark)).map(|p| ProcessId::of(p.pid));
+    let roots =
+        candidates.filter(|p| is_marked(p.pid, mark) && has_argument(p.pid, mark)).map(|p| ProcessId::of(p.pid));
     roots.filter(|root| root.start > 0).min_by_key(|root| root.start)
 }
 

@@ -1,13 +1,20 @@
 //! Runs against a memory store or a folder, with a fake executor or real processes of `sh`.
 
 mod claims;
+mod cluster;
+mod fake;
+mod followed;
 mod healing;
+#[cfg(target_os = "linux")]
+mod kept;
 mod outages;
 mod processes;
 mod runs;
 mod takeover;
 
-use crate::executors::{Control, Ended, Executor, Executors, Reports, Task};
+pub use fake::{Act, fake};
+
+use crate::executors::Executors;
 use crate::{Ending, InProcess, Observer, RowReader, RunContext, RunOptions};
 use futures::future::{BoxFuture, FutureExt};
 use petgraph::graph::DiGraph;
@@ -16,13 +23,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, AttemptOutput, AttemptResult, AttemptSpec};
-use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
+use trainyard_core::event::{Record, RunOutcome};
 use trainyard_core::units::Backoff;
 use trainyard_core::{
-    ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, Error, ErrorKind, KindInfo, OptionProblem, Output,
-    Placement, Result, Settled, StageKey, StageKinds, SystemClock,
+    ArtifactKind, AttemptNumber, Cardinality, Chance, Digest, ErrorKind, KindInfo, OptionProblem, Output, Placement,
+    Result, Settled, StageKey, StageKinds, SystemClock,
 };
 use trainyard_engine::MachinePool;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, Retry, When};
@@ -93,75 +99,6 @@ impl RowReader for Empty {
     }
 }
 
-/// An executor without processes, whose attempts do as the test says.
-#[derive(Clone)]
-pub struct Fake(pub Arc<dyn Fn(&AttemptSpec) -> Act + Send + Sync>);
-
-#[derive(Clone)]
-pub enum Act {
-    Succeed,
-    Fail(Error),
-    /// Stores the resume point of this step, then fails.
-    FailAfter(u64, Error),
-    /// Runs until it is asked to stop.
-    Hang,
-    /// Waits for the gate, then succeeds.
-    WaitFor(watch::Receiver<bool>),
-}
-
-impl Executor for Fake {
-    fn name(&self) -> &'static str {
-        "local"
-    }
-    fn run(
-        &self,
-        task: Task,
-        mut control: watch::Receiver<Control>,
-        reports: Arc<dyn Reports>,
-    ) -> BoxFuture<'static, Ended> {
-        let act = (self.0)(&task.spec);
-        async move {
-            reports.message(AttemptMessage::Metric { name: "loss".into(), step: 1, value: 0.5 });
-            reports.raw("hello");
-            match act {
-                Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
-                Act::FailAfter(step, error) => {
-                    reports.message(AttemptMessage::Checkpoint { step });
-                    return Ended::with(AttemptOutcome::Failed, error);
-                }
-                Act::Hang => {
-                    let _ = control.wait_for(|w| *w > Control::Run).await;
-                    return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
-                }
-                Act::WaitFor(mut gate) => {
-                    let _ = gate.wait_for(|open| *open).await;
-                }
-                Act::Succeed => {}
-            }
-            let result = empty_result(&task.spec);
-            task.store.put_result(&result).await.unwrap();
-            Ended::succeeded(result)
-        }
-        .boxed()
-    }
-    fn reattach(
-        &self,
-        task: Task,
-        _: watch::Receiver<Control>,
-        _: Arc<dyn Reports>,
-    ) -> BoxFuture<'static, Option<Ended>> {
-        async move {
-            task.store
-                .result(&task.spec.run, &task.spec.stage, task.spec.attempt)
-                .await
-                .ok()
-                .flatten()
-                .map(Ended::succeeded)
-        }
-        .boxed()
-    }
-}
-
 /// Keeps what it sees.
 #[derive(Default)]
 pub struct Watcher {
@@ -195,14 +132,11 @@ pub fn context(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> R
         in_process: Arc::new(Empty),
         rows: Arc::new(Empty),
         secrets: BTreeMap::new(),
+        orphan_timeout: Duration::from_secs(600),
         clock: Arc::new(SystemClock::new()),
         chance: Chance::new(u64::from(std::process::id())),
         observer: watcher.clone(),
     }
-}
-
-pub fn fake(act: impl Fn(&AttemptSpec) -> Act + Send + Sync + 'static) -> Executors {
-    Executors::new(vec![Arc::new(Fake(Arc::new(act)))])
 }
 
 pub fn key(name: &str) -> StageKey {

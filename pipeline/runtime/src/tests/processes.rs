@@ -4,6 +4,7 @@ use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, o
 use crate::executors::{Executors, Launcher, Launching, kinds};
 use crate::slots::{Holder, Slots};
 use crate::{RunContext, RunSummary, run};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use trainyard_spec::plan::Node;
 use trainyard_store::{Chunk, Store, StoreOptions};
 
 /// Reads the spec and leaves a result, as an attempt would.
-const SUCCEED: &str = r#"
+pub const SUCCEED: &str = r#"
 store=${1%%#*}; store=${store#file://}; folder="$store/${1#*#}"
 digest=$(sed 's/.*"stage_digest":"\([0-9a-f]*\)".*/\1/' "$folder/spec.json")
 run=$(sed 's/.*"run":"\([0-9a-f-]*\)".*/\1/' "$folder/spec.json")
@@ -25,19 +26,19 @@ printf '{%s,"run":"%s","stage_digest":"%s",%s}' "$head" "$run" "$digest" "$rest"
 echo '{"type":"result"}'
 "#;
 
-struct Bench {
-    folder: TempDir,
-    store: Store,
-    watcher: Arc<Watcher>,
+pub struct Bench {
+    pub folder: TempDir,
+    pub store: Store,
+    pub watcher: Arc<Watcher>,
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("store").to_str().unwrap(), StoreOptions::default()).await.unwrap();
         Self { folder, store, watcher: Arc::new(Watcher::default()) }
     }
-    fn launcher(&self, script: &str) -> Launcher {
+    pub fn launcher(&self, script: &str) -> Launcher {
         Launcher {
             program: "sh".into(),
             arguments: vec!["-c".into(), script.into(), "attempt".into()],
@@ -46,11 +47,10 @@ impl Bench {
     }
     fn context(&self, script: &str) -> RunContext {
         let launcher = self.launcher(script);
-        let executors = Executors::build(&kinds(), &Launching { launcher, slots: Some(self.slots()) });
-        context(&self.store, executors, &self.watcher)
+        context(&self.store, local(launcher, Some(self.slots()), &json!({})), &self.watcher)
     }
     /// Those that every run of this bench shares.
-    fn slots(&self) -> Slots {
+    pub fn slots(&self) -> Slots {
         let machine = context(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
         Slots::new(self.folder.path().join("slots"), machine)
     }
@@ -63,14 +63,20 @@ impl Bench {
     }
 }
 
+/// The executor `local` for the pool `local`.
+pub fn local(launcher: Launcher, slots: Option<Slots>, options: &Value) -> Executors {
+    let launching = Launching { pool: "local".into(), launcher, slots };
+    Executors::new([("local".to_string(), kinds()[0].build(&launching, options).unwrap())])
+}
+
 /// No outputs, so that a shell script can write the result.
-fn stage() -> Node {
+pub fn stage() -> Node {
     let mut stage = node("a", &[]);
     stage.outputs.clear();
     stage
 }
 
-fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
+pub fn end_of(summary: &RunSummary) -> (AttemptOutcome, Error) {
     let attempt = summary.view.stage(&key("a")).unwrap().attempts.last().unwrap().clone();
     (attempt.outcome.unwrap(), attempt.error.unwrap())
 }
@@ -118,8 +124,7 @@ async fn every_bad_end_has_its_kind() {
 async fn a_missing_program_is_lost_not_stuck() {
     let bench = Bench::new().await;
     let mut context = bench.context("");
-    context.executors =
-        Executors::build(&kinds(), &Launching { launcher: Launcher::new("/no/such/program"), slots: None });
+    context.executors = local(Launcher::new("/no/such/program"), None, &json!({}));
     let (outcome, error) = end_of(&run(options(), plan(vec![stage()]), context).await.unwrap());
     assert_eq!(outcome, AttemptOutcome::Lost);
     assert!(error.message.contains("/no/such/program"), "{error}");
@@ -131,7 +136,7 @@ async fn another_program_may_start_the_attempt() {
     let script = format!("echo \"$BEHIND $TEST_FOLDER\"\n{SUCCEED}");
     let launcher = bench.launcher(&script).behind("env", &["BEHIND=another"]);
     let mut context = bench.context("");
-    context.executors = Executors::build(&kinds(), &Launching { launcher, slots: None });
+    context.executors = local(launcher, None, &json!({}));
     let summary = run(options(), plan(vec![stage()]), context).await.unwrap();
     assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
     let log = bench.log(&summary).await;
@@ -140,14 +145,14 @@ async fn another_program_may_start_the_attempt() {
 
 /// Starts a child, and a grandchild in a session of its own that lost its parent; both note their process ids.
 #[cfg(target_os = "linux")]
-const FAMILY: &str = r#"
+pub const FAMILY: &str = r#"
 sleep 300 & echo $! > "$TEST_FOLDER/child"
 (setsid sh -c 'echo $$ > "$TEST_FOLDER/runaway"; exec sleep 300' > /dev/null 2>&1 &)
 while [ ! -s "$TEST_FOLDER/runaway" ]; do sleep 0.01; done
 "#;
 
 #[cfg(target_os = "linux")]
-fn is_alive(bench: &Bench, name: &str) -> bool {
+pub fn is_alive(bench: &Bench, name: &str) -> bool {
     let pid = std::fs::read_to_string(bench.folder.path().join(name)).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")

@@ -1,19 +1,38 @@
 //! Site files: amounts, defaults, mistakes.
 
 use crate::compiles::Memory;
+use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_spec::plan::Request;
-use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
+use trainyard_spec::site::{Durability, ExecutorOptions, Gpu, Pool, Site, Surroundings, read};
+
+/// Options of an executor, as a struct of options would give them.
+fn slurm() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "partition": {"type": "string"},
+            "account": {"type": ["string", "null"]},
+            "nice": {"type": "integer", "format": "int32"},
+            "modules": {"type": "array", "items": {"type": "string"}},
+        },
+        "additionalProperties": false,
+    })
+}
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let check_store = |url: &str| {
         if url.starts_with("s3:/b") { Err(Error::invalid("not a store URL").help("write s3://b")) } else { Ok(()) }
     };
+    let (local, slurm) = (json!({"type": "object", "additionalProperties": false}), slurm());
     let surroundings = Surroundings {
         this_machine: &Pool::local(2, 8 << 30, Vec::new()),
-        executors: &["local", "slurm"],
+        executors: &[
+            ExecutorOptions { name: "local", schema: &local },
+            ExecutorOptions { name: "slurm", schema: &slurm },
+        ],
         check_store,
     };
     let (site, diagnostics, sources) =
@@ -105,6 +124,59 @@ fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
         site.unwrap().pools,
         [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]
     );
+}
+
+#[test]
+fn options_of_an_executor_are_read_by_their_declared_types() {
+    let (site, diagnostics) = parse(
+        "orphan_timeout: 2h\npools:\n  - name: far\n    executor: slurm\n    program: /opt/trainyard\n    with: \
+         {partition: 7, nice: 1e2, modules: [cuda, 12.4]}\n",
+    );
+    assert_eq!(diagnostics, [""; 0]);
+    let site = site.unwrap();
+    assert_eq!(site.orphan_timeout, Duration::from_secs(7_200));
+    assert_eq!(site.pools[0].program.as_deref(), Some("/opt/trainyard"));
+    assert_eq!(site.pools[0].with, json!({"partition": "7", "nice": 100, "modules": ["cuda", "12.4"]}));
+    let plain = parse("pools: [{name: here}]\n").0.unwrap();
+    assert_eq!((plain.orphan_timeout.as_secs(), &plain.pools[0].with), (3_600, &json!({})));
+    assert_eq!(plain.pools[0].program, None);
+}
+
+#[test]
+fn wrong_options_of_an_executor_are_reported_at_their_places() {
+    let (site, diagnostics) = parse(
+        "orphan_timeout: never\npools:\n  - {name: a, executor: slurm, with: {partitoin: gpu, nice: low}}\n  \
+         - {name: b, executor: slurm, with: gpu}\n  - {name: c, with: {partition: gpu}}\n",
+    );
+    assert!(site.is_none());
+    let found = diagnostics.join("\n");
+    let expected = [
+        "/s/trainyard.yaml:1:17: error[wrong-value]: `orphan_timeout`: ",
+        "/s/trainyard.yaml:3:41: error[unknown-option]: there is no option `partitoin`; did you mean `partition`?",
+        "/s/trainyard.yaml:3:63: error[wrong-type]: `nice` must be a whole number, found the text `low`",
+        "/s/trainyard.yaml:4:38: error[wrong-type]: `with` must be a map of options of `slurm`, found `gpu`",
+        "/s/trainyard.yaml:5:22: error[unknown-option]: there is no option `partition`",
+    ];
+    for line in expected {
+        assert!(found.contains(line), "{line}\n{found}");
+    }
+    assert_eq!(diagnostics.len(), expected.len(), "{found}");
+}
+
+#[test]
+fn a_required_option_is_missed_where_a_pool_gives_none() {
+    let schema = json!({"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]});
+    let executors = [ExecutorOptions { name: "kubernetes", schema: &schema }];
+    let this_machine = Pool::local(2, 8 << 30, Vec::new());
+    let surroundings = Surroundings { this_machine: &this_machine, executors: &executors, check_store: |_| Ok(()) };
+    let text = "pools:\n  - {name: far, executor: kubernetes}\n";
+    let files = Memory::of(&[("/s/trainyard.yaml", text)]);
+    let (site, diagnostics, sources) = read(&files, Path::new("/s/trainyard.yaml"), surroundings);
+    assert!(site.is_none());
+    let lines: Vec<String> = diagnostics.iter().map(|d| sources.line(d)).collect();
+    let expected =
+        "/s/trainyard.yaml:2:5: error[missing-option]: the options of `kubernetes` lacks `image`".to_string();
+    assert_eq!(lines, [expected]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Attempts that outlive their engine: processes without pipes, which say everything in the store.
 
-use super::ending::{failed, unexplained};
 use super::Launcher;
+use super::ending::{failed, unexplained};
 use super::processes::kill_tree;
 use crate::executors::{Control, Ended, Task};
 use crate::process::ProcessId;
@@ -28,11 +28,15 @@ pub(super) async fn attempt(
     };
     let (root, url) = (child.id(), task.url());
     tracing::debug!(pid = root, url, "process started");
+    // Should this be dropped, the attempt goes on in its slots.
+    let leave = |leave| held.iter().for_each(|held| held.leave_to_the_process(leave));
+    leave(true);
     let status = tokio::select! {
         status = child.wait() => Some(status),
         () = stops(&mut control) => None,
     };
     kill_tree(root, &url).await;
+    leave(false);
     match status {
         Some(status) => end_of(&status),
         None => {

@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
-use trainyard_core::event::AttemptOutcome;
 use trainyard_core::Error;
+use trainyard_core::event::AttemptOutcome;
 
 /// The program that carries out attempts.
 #[derive(Debug, Clone)]

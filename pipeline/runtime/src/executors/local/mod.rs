@@ -20,7 +20,6 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use processes::{kill_tree, root_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use table::{Line, Table};
 use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};

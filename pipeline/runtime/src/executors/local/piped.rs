@@ -3,8 +3,8 @@
 //! An attempt sends [`AttemptMessage`] lines on stdout; anything else on stdout, and all of stderr, goes to the log.
 //! `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the engine died.
 
-use super::ending::{failed, unexplained};
 use super::Launcher;
+use super::ending::{failed, unexplained};
 use super::processes::kill_tree;
 use crate::executors::lines::for_each_line;
 use crate::executors::{Control, Ended, Reports, Task};

@@ -1,0 +1,87 @@
+//! Attempts that outlive their engine: their handles, and how the next engine goes on with them.
+
+use super::simulation::Simulation;
+use super::{key, node, plan, setup};
+use crate::{Command, Finished, Input, NodeId, Resumed, Setup};
+use trainyard_core::Error;
+use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_spec::plan::Plan;
+
+const A: NodeId = NodeId(0);
+
+/// An engine whose only attempt has a handle.
+fn launched(plan: &Plan) -> Simulation {
+    let mut sim = Simulation::new(plan, setup());
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    assert!(matches!(sim.pending[..], [Command::Launch { .. }]));
+    sim.feed(Input::Submitted { node: A, attempt: 1, handle: "4711".into() });
+    sim
+}
+
+/// The next engine, which is asked to recover the attempt.
+fn next(plan: &Plan, before: Simulation) -> Simulation {
+    let mut journal = before.journal;
+    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    let mut view = crate::fold::RunView::default();
+    journal.iter().for_each(|record| view.apply(record));
+    let mut sim = Simulation::new(plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    sim.journal = journal;
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    sim
+}
+
+#[test]
+fn a_handle_is_journaled_and_handed_to_the_next_engine() {
+    let plan = plan(vec![node("a")]);
+    let sim = launched(&plan);
+    let last = sim.journal.last().unwrap().event.clone();
+    assert_eq!(last, Event::AttemptSubmitted { stage: key("a"), attempt: 1, handle: "4711".into() });
+    let sim = next(&plan, sim);
+    let [Command::Recover { pool, handle, spec, .. }] = &sim.pending[..] else { panic!("{:?}", sim.pending) };
+    assert_eq!((pool.as_str(), handle.as_deref(), spec.attempt), ("local", Some("4711"), 1));
+}
+
+#[test]
+fn what_a_recovered_attempt_says_is_journaled_like_that_of_any_other() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = next(&plan, launched(&plan));
+    let before = sim.journal.len();
+    sim.feed(Input::Submitted { node: A, attempt: 1, handle: "4711".into() });
+    sim.feed(Input::Waits { node: A, attempt: 1, why: Some("requeued".into()) });
+    sim.feed(Input::Waits { node: A, attempt: 1, why: None });
+    sim.feed(Input::Waits { node: A, attempt: 2, why: Some("another attempt".into()) });
+    let types: Vec<&Event> = sim.journal[before..].iter().map(|record| &record.event).collect();
+    assert!(
+        matches!(
+            types[..],
+            [Event::AttemptSubmitted { .. }, Event::AttemptWaiting { .. }, Event::AttemptWorking { .. }]
+        ),
+        "{types:?}"
+    );
+}
+
+#[test]
+fn the_failure_of_a_recovered_attempt_is_a_try() {
+    let error = || Error::retryable("503");
+    for (attempts, outcome) in [(1, RunOutcome::Failed), (2, RunOutcome::Succeeded)] {
+        let mut stage = node("a");
+        stage.retry.attempts = attempts;
+        let plan = plan(vec![stage]);
+        let mut sim = next(&plan, launched(&plan));
+        sim.pending.clear();
+        let finished = Some(Finished::failed(AttemptOutcome::Failed, error()));
+        sim.feed(Input::Recovered { node: A, attempt: 1, finished });
+        assert_eq!(sim.finish(), outcome, "{attempts} attempts");
+    }
+}
+
+#[test]
+fn an_attempt_of_which_nothing_is_left_is_no_try() {
+    let plan = plan(vec![node("a")]);
+    let mut sim = next(&plan, launched(&plan));
+    sim.pending.clear();
+    sim.feed(Input::Recovered { node: A, attempt: 1, finished: None });
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+}

@@ -1,0 +1,70 @@
+//! One attempt on its way through a carrier: what its parts have in common.
+
+use super::Carrier;
+use super::waiting::Waiting;
+use crate::executors::{Control, State, Task};
+use crate::follow::Follow;
+use crate::news::News;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// An attempt on its way through a carrier.
+pub(crate) struct Carried {
+    pub(super) carrier: Carrier,
+    pub(super) task: Task,
+    pub(super) news: Arc<News>,
+    pub(super) control: watch::Receiver<Control>,
+    pub(super) follow: Follow,
+    pub(super) waiting: Waiting,
+}
+
+/// Where the attempt hears of its state.
+pub(super) type Heard = watch::Receiver<Option<State>>;
+
+impl Carried {
+    pub fn new(carrier: Carrier, task: Task, news: Arc<News>, control: watch::Receiver<Control>) -> Self {
+        let follow = Follow::new(&news.context, &task.spec);
+        Self { carrier, task, news, control, follow, waiting: Waiting::default() }
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.news.context.clock.monotonic()
+    }
+    pub(super) fn tell_waiting(&mut self) {
+        let now = self.now();
+        if let Some(why) = self.waiting.news(now) {
+            self.task.reports.waits(why.as_deref());
+        }
+    }
+    /// How long an executor may be out of reach: as long as the store may be away.
+    pub(super) fn outage(&self) -> Duration {
+        self.news.context.store.options().outage
+    }
+    /// Waits; returns whether the attempt is to stop.
+    pub(super) async fn rest(&mut self, time: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(time) => false,
+            () = reaches(&mut self.control, Control::Cancel) => true,
+        }
+    }
+}
+
+/// The reason of an executor that gives none.
+pub(super) fn waits_for_a_machine() -> String {
+    "waits for a machine".into()
+}
+
+/// Returns when the engine wants at least this; never if it cannot want anything any more.
+pub(crate) async fn reaches(control: &mut watch::Receiver<Control>, least: Control) {
+    if control.wait_for(|wanted| *wanted >= least).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// Returns when the engine wants more than this.
+pub(super) async fn rises(control: &mut watch::Receiver<Control>, asked: Control) {
+    if control.wait_for(|wanted| *wanted > asked).await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,287 @@
+//! When an attempt that is followed in the store is stopped, and how hard. Pure: all times come from the caller's
+//! monotonic clock.
+//!
+//! Silence is what was seen: looks at the store that answered soon and found the heartbeat as it was. While the store
+//! does not answer, or the executor says that the attempt waits, nothing is silent.
+
+use crate::executors::{Control, State};
+use std::time::Duration;
+
+/// An attempt that beat before and does not for this long is lost. One that lives beats every 10 s.
+pub(super) const SILENCE: Duration = Duration::from_secs(180);
+/// The same before the first beat: an image may be pulled first, or a file system mounted.
+const FIRST_BEAT: Duration = Duration::from_secs(600);
+/// A look that takes this long says that the store was away.
+const SLOW: Duration = Duration::from_secs(5);
+/// An attempt enforces its timeout itself; this much later it is killed.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(60);
+/// Between the request in the store, the executor's own cancel, and the kill.
+const CANCEL_GRACE: Duration = Duration::from_secs(30);
+/// Between the kill and giving up to wait for the end.
+const KILL_GRACE: Duration = Duration::from_secs(60);
+/// How long an attempt may run on after it has left its result.
+const LEFT_GRACE: Duration = Duration::from_secs(30);
+
+/// Why an attempt is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The engine asked for it.
+    Cancelled,
+    /// Its time is up.
+    TimedOut,
+    /// It gave no sign of life for so long.
+    Silent { after: Duration },
+}
+
+/// What to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Ask the attempt, in the store, to end.
+    Request { timed_out: bool },
+    /// Ask the executor to end it.
+    Stop(Control),
+    /// Wait no longer for the executor to say that it is over.
+    GiveUp,
+}
+
+/// The times of one attempt.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    timeout: Option<Duration>,
+    /// When it was first seen to run.
+    started: Option<Duration>,
+    /// The executor says that it waits, or has not said anything yet.
+    waits: bool,
+    /// The last heartbeat.
+    beat: Option<u64>,
+    /// The last sign of life, or the last time at which silence meant nothing.
+    sign: Duration,
+    stop: Option<Stop>,
+    /// When it was seen to have left a result or a failure.
+    left: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    why: Why,
+    since: Duration,
+    /// Kill at once.
+    hard: bool,
+    requested: bool,
+    /// What the executor was asked for.
+    asked: Control,
+    killed: Option<Duration>,
+}
+
+impl Deadlines {
+    pub fn new(now: Duration, timeout: Option<Duration>) -> Self {
+        Self { timeout, started: None, waits: true, beat: None, sign: now, stop: None, left: None }
+    }
+    /// Why it is being stopped, if it is.
+    pub fn why(&self) -> Option<Why> {
+        self.stop.as_ref().map(|stop| stop.why)
+    }
+    /// The last heartbeat that was seen.
+    pub fn last_beat(&self) -> Option<u64> {
+        self.beat
+    }
+    /// The executor said this.
+    pub fn state(&mut self, now: Duration, state: &State) {
+        let waits = matches!(state, State::Pending { .. });
+        if waits || self.waits {
+            self.sign = now;
+        }
+        self.waits = waits;
+        if !waits {
+            self.started.get_or_insert(now);
+        }
+    }
+    /// The engine wants this.
+    pub fn wanted(&mut self, now: Duration, control: Control) {
+        if control > Control::Run {
+            self.stop(Why::Cancelled, now, control == Control::Kill);
+        }
+    }
+    /// A look that was begun at `asked` found this heartbeat.
+    pub fn beats(&mut self, asked: Duration, now: Duration, beat: Option<u64>) {
+        if beat.is_some() && beat != self.beat {
+            self.beat = beat;
+            self.sign = now;
+            self.started.get_or_insert(now);
+        } else if self.waits || now.saturating_sub(asked) >= SLOW {
+            self.sign = now;
+        } else {
+            let after = if self.beat.is_some() { SILENCE } else { FIRST_BEAT };
+            if asked.saturating_sub(self.sign) >= after {
+                self.stop(Why::Silent { after }, now, true);
+            }
+        }
+    }
+    /// A look failed.
+    pub fn saw_nothing(&mut self, now: Duration) {
+        self.sign = now;
+    }
+    /// It has left its result, or the reason why there is none.
+    pub fn has_left(&mut self, now: Duration) {
+        self.left.get_or_insert(now);
+    }
+
+    /// What to do now. Whatever it answers counts as done.
+    pub fn due(&mut self, now: Duration) -> Option<Due> {
+        if let (Some(timeout), Some(started), None) = (self.timeout, self.started, &self.stop)
+            && now.saturating_sub(started) >= timeout.saturating_add(TIMEOUT_GRACE)
+        {
+            self.stop(Why::TimedOut, now, true);
+        }
+        if self.left.is_some_and(|left| now.saturating_sub(left) >= LEFT_GRACE) {
+            return Some(Due::GiveUp);
+        }
+        let waits = self.waits;
+        let stop = self.stop.as_mut()?;
+        if !stop.requested {
+            stop.requested = true;
+            return Some(Due::Request { timed_out: stop.why == Why::TimedOut });
+        }
+        let wanted = stop.wanted(now, waits);
+        if wanted > stop.asked {
+            stop.asked = wanted;
+            stop.killed = (wanted == Control::Kill).then_some(now);
+            return Some(Due::Stop(wanted));
+        }
+        let given_up = stop.killed.is_some_and(|at| now.saturating_sub(at) >= KILL_GRACE);
+        given_up.then_some(Due::GiveUp)
+    }
+
+    fn stop(&mut self, why: Why, now: Duration, hard: bool) {
+        let stop = self.stop.get_or_insert(Stop {
+            why,
+            since: now,
+            hard,
+            requested: false,
+            asked: Control::Run,
+            killed: None,
+        });
+        stop.hard |= hard;
+    }
+}
+
+impl Stop {
+    /// How hard to ask the executor. What still waits for a machine cannot end by itself.
+    fn wanted(&self, now: Duration, waits: bool) -> Control {
+        let for_so_long = now.saturating_sub(self.since);
+        if self.hard || for_so_long >= 2 * CANCEL_GRACE {
+            Control::Kill
+        } else if waits || for_so_long >= CANCEL_GRACE {
+            Control::Cancel
+        } else {
+            Control::Run
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+    fn running(timeout: Option<Duration>) -> Deadlines {
+        let mut deadlines = Deadlines::new(at(0), timeout);
+        deadlines.state(at(0), &State::Started);
+        deadlines
+    }
+    /// What is due, second by second.
+    fn course(deadlines: &mut Deadlines, from: u64, to: u64) -> Vec<(u64, Due)> {
+        let mut seen = Vec::new();
+        for second in from..to {
+            while let Some(due) = deadlines.due(at(second)) {
+                seen.push((second, due));
+                if due == Due::GiveUp {
+                    return seen;
+                }
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_cancelled_attempt_is_asked_then_cancelled_then_killed_then_left() {
+        let mut deadlines = running(None);
+        deadlines.wanted(at(100), Control::Cancel);
+        let expected = [
+            (100, Due::Request { timed_out: false }),
+            (130, Due::Stop(Control::Cancel)),
+            (160, Due::Stop(Control::Kill)),
+            (220, Due::GiveUp),
+        ];
+        assert_eq!(course(&mut deadlines, 100, 400), expected);
+        assert_eq!(deadlines.why(), Some(Why::Cancelled));
+    }
+
+    #[test]
+    fn one_that_waits_for_a_machine_is_cancelled_at_once_and_a_kill_does_not_wait() {
+        let mut waiting = Deadlines::new(at(0), None);
+        waiting.state(at(0), &State::Pending { why: None });
+        waiting.wanted(at(5), Control::Cancel);
+        let first = course(&mut waiting, 5, 6);
+        assert_eq!(first, [(5, Due::Request { timed_out: false }), (5, Due::Stop(Control::Cancel))]);
+        waiting.wanted(at(7), Control::Kill);
+        assert_eq!(course(&mut waiting, 7, 8), [(7, Due::Stop(Control::Kill))]);
+    }
+
+    #[test]
+    fn the_timeout_is_enforced_a_minute_after_the_attempt_should_have() {
+        let mut deadlines = running(Some(at(100)));
+        let expected = [(160, Due::Request { timed_out: true }), (160, Due::Stop(Control::Kill)), (220, Due::GiveUp)];
+        assert_eq!(course(&mut deadlines, 0, 400), expected);
+        let mut waiting = Deadlines::new(at(0), Some(at(100)));
+        waiting.state(at(0), &State::Pending { why: None });
+        assert_eq!(course(&mut waiting, 0, 10_000), [], "the wait does not count");
+    }
+
+    /// When it is taken for silent, if looks every 5 s that take `takes` seconds find what `beat` says.
+    fn silent(deadlines: &mut Deadlines, takes: u64, beat: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        (0..4_000).step_by(5).find(|second| {
+            deadlines.beats(at(*second), at(second + takes), beat(*second));
+            matches!(deadlines.why(), Some(Why::Silent { .. }))
+        })
+    }
+
+    #[test]
+    fn an_attempt_that_does_not_beat_is_silent() {
+        assert_eq!(silent(&mut running(None), 0, |_| None), Some(600), "before its first beat");
+        assert_eq!(silent(&mut running(None), 0, |at| Some((at / 10).min(50))), Some(500 + 180));
+        assert_eq!(silent(&mut running(None), 0, |at| Some(at / 10)), None);
+        let again = |at: u64| Some(if at < 1_000 { at / 10 } else { (at - 1_000) / 10 });
+        assert_eq!(silent(&mut running(None), 0, again), None, "it was started again and counts from 1");
+    }
+
+    #[test]
+    fn while_it_waits_or_the_store_is_away_nothing_is_silent() {
+        let mut waiting = Deadlines::new(at(0), None);
+        waiting.state(at(0), &State::Pending { why: None });
+        assert_eq!(silent(&mut waiting, 0, |_| Some(1)), None);
+        waiting.state(at(4_000), &State::Started);
+        waiting.beats(at(4_005), at(4_005), Some(1));
+        assert_eq!(waiting.why(), None, "the time begins with its start");
+        assert_eq!(silent(&mut running(None), 5, |_| Some(1)), None, "slow looks");
+        let mut away = running(None);
+        away.beats(at(0), at(0), Some(1));
+        for second in (0..1_000).step_by(5) {
+            away.saw_nothing(at(second));
+        }
+        away.beats(at(1_000), at(1_000), Some(1));
+        assert_eq!(away.why(), None, "failed looks");
+        away.beats(at(1_180), at(1_180), Some(1));
+        assert_eq!(away.why(), Some(Why::Silent { after: SILENCE }));
+    }
+
+    #[test]
+    fn what_has_left_its_result_is_not_waited_for_for_ever() {
+        let mut deadlines = running(None);
+        deadlines.has_left(at(10));
+        deadlines.has_left(at(15));
+        assert_eq!(course(&mut deadlines, 10, 100), [(40, Due::GiveUp)]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Carries attempts over the trait [`Executor`], whatever it can do.
+//!
+//! Each pool has one driver ([`driver`]), which submits attempts that come together with one request and asks for all
+//! states with one request. Each attempt has its own task ([`attempt`]): on an executor that relays it waits for the
+//! end ([`relayed`]), on any other it follows the attempt in the store ([`followed`]).
+
+mod attempt;
+mod carried;
+mod conclusion;
+mod deadlines;
+mod driver;
+mod followed;
+mod relayed;
+mod sources;
+mod waiting;
+
+pub(crate) use carried::{Carried, reaches};
+pub(crate) use sources::Uploads;
+
+use crate::context::RunContext;
+use crate::executors::{Capabilities, Executor};
+use driver::{Driver, Order};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::Instrument as _;
+use trainyard_core::Result;
+
+/// The drivers of a run, by pool. A driver begins when its pool gets its first attempt, and ends with the run.
+pub(crate) struct Carriers {
+    context: RunContext,
+    pools: Mutex<BTreeMap<String, Carrier>>,
+    /// Sources that went to the store already.
+    pub uploads: Uploads,
+}
+
+/// How the attempts of one pool reach its executor.
+#[derive(Clone)]
+pub(crate) struct Carrier {
+    pub pool: Arc<str>,
+    pub executor: Arc<dyn Executor>,
+    pub can: Capabilities,
+    orders: UnboundedSender<Order>,
+    /// Whether people were told that it takes no attempts now.
+    told: Arc<AtomicBool>,
+}
+
+impl Carriers {
+    pub fn new(context: &RunContext) -> Self {
+        Self { context: context.clone(), pools: Mutex::default(), uploads: Uploads::default() }
+    }
+
+    /// The carrier of a pool. Errors: invalid (there is no such pool).
+    pub fn of(&self, pool: &str) -> Result<Carrier> {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(carrier) = pools.get(pool) {
+            return Ok(carrier.clone());
+        }
+        let executor = self.context.executors.get(pool)?;
+        let (orders, taken) = unbounded_channel();
+        let driver = Driver::new(pool, executor.clone(), self.context.observer.clone(), taken);
+        tokio::spawn(driver.run().in_current_span());
+        let (pool, can) = (Arc::from(pool), executor.capabilities());
+        let carrier = Carrier { pool, executor, can, orders, told: Arc::default() };
+        pools.insert(carrier.pool.to_string(), carrier.clone());
+        Ok(carrier)
+    }
+}
+
+impl Carrier {
+    /// Whether nobody was told yet that the executor takes no attempts.
+    fn is_news(&self) -> bool {
+        !self.told.swap(true, Ordering::Relaxed)
+    }
+    /// It takes attempts again.
+    fn answers(&self) {
+        self.told.store(false, Ordering::Relaxed);
+    }
+}

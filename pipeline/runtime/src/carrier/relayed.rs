@@ -1,0 +1,46 @@
+//! Waits for attempts whose executor passes on what they say and enforces their timeouts.
+
+use super::carried::{Carried, Heard, rises, waits_for_a_machine};
+use super::conclusion;
+use crate::executors::{Control, Handle, State};
+use crate::patience::growing;
+use std::time::Duration;
+use trainyard_core::Error;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_engine::Finished;
+
+/// When a reason that came too soon after the last is offered again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl Carried {
+    /// Waits for an attempt whose executor passes on what it says and enforces its timeout.
+    pub(super) async fn relayed(&mut self, handle: &Handle, mut states: Heard) -> Finished {
+        let mut asked = Control::Run;
+        loop {
+            match states.borrow_and_update().clone() {
+                Some(State::Ended(ended)) => return conclusion::of(ended),
+                Some(State::Pending { why }) => self.waiting.because(why.unwrap_or_else(waits_for_a_machine)),
+                Some(State::Started) => self.waiting.over(),
+                None => {}
+            }
+            self.tell_waiting();
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
+                    return Finished::failed(AttemptOutcome::Failed, error);
+                },
+                () = rises(&mut self.control, asked) => {
+                    let wanted = *self.control.borrow();
+                    match self.carrier.executor.cancel(handle, wanted).await {
+                        Ok(()) => asked = wanted,
+                        Err(error) => {
+                            tracing::info!(%error, "the attempt was not stopped, trying again");
+                            tokio::time::sleep(growing(1)).await;
+                        }
+                    }
+                },
+                () = tokio::time::sleep(LOOK_AGAIN), if self.waiting.is_owed() => {}
+            }
+        }
+    }
+}

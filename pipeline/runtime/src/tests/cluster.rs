@@ -1,0 +1,206 @@
+//! A cluster that relays nothing and outlives engines: its jobs do as the test says and speak through the store alone.
+
+use super::empty_result;
+use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
+use futures::future::{BoxFuture, FutureExt, ready};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use trainyard_core::attempt::{AttemptFailure, AttemptMessage, Heartbeat, Phase};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Clock, Error, Result};
+
+/// A clock that goes with the paused time of a test.
+pub struct PausedClock(tokio::time::Instant);
+
+impl PausedClock {
+    #[expect(clippy::disallowed_methods, reason = "paused time is injected time")]
+    pub fn new() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for PausedClock {
+    fn unix_millis(&self) -> i64 {
+        self.monotonic().as_millis() as i64
+    }
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+pub async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+type Script = Box<dyn Fn(Job) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Machines that no engine owns.
+pub struct Cluster {
+    script: Script,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+pub struct Inner {
+    jobs: BTreeMap<Handle, (String, State)>,
+    /// The stages of each request.
+    pub submissions: Vec<Vec<String>>,
+    /// What was to be ended, and how.
+    pub cancels: Vec<(Handle, Control)>,
+    /// The handles that were asked for.
+    pub reattached: Vec<Option<Handle>>,
+    /// Errors of the next submissions.
+    pub refusals: VecDeque<Error>,
+    /// Polls and reattachments that fail from now on.
+    pub away: u32,
+    /// Submissions are taken, and never answered.
+    pub mute: bool,
+    /// What the cluster kept of its jobs' output.
+    pub kept: String,
+}
+
+/// One job, as its script sees it.
+#[derive(Clone)]
+pub struct Job {
+    pub cluster: Arc<Cluster>,
+    pub task: Task,
+    pub handle: Handle,
+}
+
+impl Cluster {
+    pub fn new<F: Future<Output = ()> + Send + 'static>(
+        script: impl Fn(Job) -> F + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { script: Box::new(move |job| script(job).boxed()), inner: Mutex::default() })
+    }
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap()
+    }
+    /// An engine's way to it, as the pool `local`.
+    pub fn executors(self: &Arc<Self>) -> Executors {
+        let remote: Arc<dyn Executor> = Arc::new(Remote(self.clone()));
+        Executors::new([("local".to_string(), remote)])
+    }
+    /// Forgets all jobs, as a cluster that was set up anew.
+    pub fn forget(&self) {
+        self.inner().jobs.clear();
+    }
+
+    fn start(self: &Arc<Self>, task: &Task) -> Result<Handle> {
+        let mut inner = self.inner();
+        if let Some(error) = inner.refusals.pop_front() {
+            return Err(error);
+        }
+        let key = task.key();
+        assert!(key.len() <= 63 && key.starts_with('t'), "{key}");
+        if let Some((handle, _)) = inner.jobs.iter().find(|(_, (other, _))| *other == key) {
+            return Ok(handle.clone());
+        }
+        let handle = Handle(format!("job-{}", inner.jobs.len() + 1));
+        inner.jobs.insert(handle.clone(), (key, State::Pending { why: None }));
+        drop(inner);
+        tokio::spawn((self.script)(Job { cluster: self.clone(), task: task.clone(), handle: handle.clone() }));
+        Ok(handle)
+    }
+    fn reach(&self) -> Result<()> {
+        let mut inner = self.inner();
+        if inner.away == 0 {
+            return Ok(());
+        }
+        inner.away -= 1;
+        Err(Error::retryable("connection refused"))
+    }
+}
+
+impl Job {
+    pub fn is(&self, state: State) {
+        if let Some((_, now)) = self.cluster.inner().jobs.get_mut(&self.handle) {
+            *now = state;
+        }
+    }
+    pub fn waits(&self, why: &str) {
+        self.is(State::Pending { why: Some(why.into()) });
+    }
+    pub fn starts(&self) {
+        self.is(State::Started);
+    }
+    pub fn ends(&self, ended: Ended) {
+        self.is(State::Ended(ended));
+    }
+    pub async fn beats(&self, beat: u64, done: u64, checkpoint: Option<u64>) {
+        let progress = Some(AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: None });
+        let (host, phase) = ("node-1".to_string(), Phase::Running);
+        let heartbeat = Heartbeat { format: 1, beat, at: 0, host, phase, progress, checkpoint };
+        // A store that is away costs a sign of life, as it does a real attempt.
+        let _ = self.task.store.put_heartbeat(&self.task.spec, &heartbeat).await;
+    }
+    /// Runs for so long, and beats.
+    pub async fn runs_for(&self, time: u64) {
+        self.starts();
+        for beat in 0..time / 10 {
+            self.beats(beat + 1, 0, None).await;
+            seconds(10).await;
+        }
+    }
+    pub async fn leaves_its_result(&self) {
+        self.task.store.put_result(&empty_result(&self.task.spec)).await.unwrap();
+    }
+    pub async fn leaves_a_failure(&self, outcome: AttemptOutcome, error: Error) {
+        let spec = &self.task.spec;
+        let (run, stage, attempt) = (spec.run.clone(), spec.stage.clone(), spec.attempt);
+        self.task.store.put_failure(&AttemptFailure { format: 1, run, stage, attempt, outcome, error }).await.unwrap();
+    }
+    pub async fn succeeds(&self) {
+        self.leaves_its_result().await;
+        self.ends(Ended::well());
+    }
+}
+
+struct Remote(Arc<Cluster>);
+
+impl Executor for Remote {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: false, outlives_engine: true, shares_files: false }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        async move {
+            let names = tasks.iter().map(|task| task.spec.stage.0.clone()).collect();
+            self.0.inner().submissions.push(names);
+            let handles = tasks.iter().map(|task| self.0.start(task)).collect();
+            let mute = self.0.inner().mute;
+            if mute { std::future::pending().await } else { handles }
+        }
+        .boxed()
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        let states = self.0.reach().map(|()| {
+            let inner = self.0.inner();
+            let lost = || State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost("the cluster does not know it")));
+            handles.iter().map(|handle| inner.jobs.get(handle).map_or_else(lost, |(_, state)| state.clone())).collect()
+        });
+        ready(states).boxed()
+    }
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
+        let mut inner = self.0.inner();
+        inner.cancels.push((handle.clone(), control));
+        if control == Control::Kill
+            && let Some((_, state)) = inner.jobs.get_mut(handle)
+        {
+            *state = State::Ended(Ended::with(AttemptOutcome::Cancelled, Error::cancelled("cancelled by its user")));
+        }
+        ready(Ok(())).boxed()
+    }
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        let found = self.0.reach().map(|()| {
+            let mut inner = self.0.inner();
+            inner.reattached.push(handle.cloned());
+            let known = |(other, (key, _)): &(&Handle, &(String, State))| Some(*other) == handle || *key == task.key();
+            inner.jobs.iter().find(known).map(|(handle, _)| handle.clone())
+        });
+        ready(found).boxed()
+    }
+    fn logs<'a>(&'a self, _: &'a Handle) -> BoxFuture<'a, Result<String>> {
+        ready(Ok(self.0.inner().kept.clone())).boxed()
+    }
+}

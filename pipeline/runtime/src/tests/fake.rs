@@ -1,0 +1,100 @@
+//! An executor without processes that relays, whose attempts do as the test says.
+
+use super::empty_result;
+use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
+use futures::future::{BoxFuture, FutureExt, ready};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::{Notify, watch};
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, Result};
+
+#[derive(Clone)]
+pub enum Act {
+    Succeed,
+    Fail(Error),
+    /// Stores the resume point of this step, then fails.
+    FailAfter(u64, Error),
+    /// Runs until it is asked to stop.
+    Hang,
+    /// Waits for the gate, then succeeds.
+    WaitFor(watch::Receiver<bool>),
+}
+
+struct Fake {
+    act: Box<dyn Fn(&AttemptSpec) -> Act + Send + Sync>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    running: Mutex<HashMap<Handle, watch::Sender<Control>>>,
+    ended: Mutex<HashMap<Handle, Ended>>,
+    changed: Notify,
+}
+
+/// The executor of the pool `local`.
+pub fn fake(act: impl Fn(&AttemptSpec) -> Act + Send + Sync + 'static) -> Executors {
+    let fake: Arc<dyn Executor> = Arc::new(Fake { act: Box::new(act), shared: Arc::default() });
+    Executors::new([("local".to_string(), fake)])
+}
+
+impl Executor for Fake {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: true, outlives_engine: false, shares_files: true }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        let submit = |task: &Task| {
+            let (control, controls) = watch::channel(Control::Run);
+            let (handle, shared) = (Handle(task.key()), self.shared.clone());
+            shared.running.lock().unwrap().insert(handle.clone(), control);
+            let (act, task, own) = ((self.act)(&task.spec), task.clone(), handle.clone());
+            tokio::spawn(async move {
+                let ended = carry(act, task, controls).await;
+                shared.ended.lock().unwrap().insert(own, ended);
+                shared.changed.notify_one();
+            });
+            Ok(handle)
+        };
+        ready(tasks.iter().map(submit).collect()).boxed()
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        let mut ended = self.shared.ended.lock().unwrap();
+        let mut state = |handle: &Handle| ended.remove(handle).map_or(State::Started, State::Ended);
+        ready(Ok(handles.iter().map(&mut state).collect())).boxed()
+    }
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
+        self.shared.running.lock().unwrap()[handle].send_replace(control);
+        ready(Ok(())).boxed()
+    }
+    fn reattach<'a>(&'a self, _: &'a Task, _: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        ready(Ok(None)).boxed()
+    }
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        self.shared.changed.notified().boxed()
+    }
+}
+
+async fn carry(act: Act, task: Task, mut control: watch::Receiver<Control>) -> Ended {
+    task.reports.message(AttemptMessage::Metric { name: "loss".into(), step: 1, value: 0.5 });
+    task.reports.raw("hello");
+    match act {
+        Act::Fail(error) => return Ended::with(AttemptOutcome::Failed, error),
+        Act::FailAfter(step, error) => {
+            task.reports.message(AttemptMessage::Checkpoint { step });
+            return Ended::with(AttemptOutcome::Failed, error);
+        }
+        Act::Hang => {
+            let _ = control.wait_for(|w| *w > Control::Run).await;
+            return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
+        }
+        Act::WaitFor(mut gate) => {
+            let _ = gate.wait_for(|open| *open).await;
+        }
+        Act::Succeed => {}
+    }
+    let result = empty_result(&task.spec);
+    task.store.put_result(&result).await.unwrap();
+    Ended::succeeded(result)
+}

@@ -1,0 +1,525 @@
+//! Attempts that no pipe leads to: carried over a cluster that only starts them, and followed in the store.
+
+use super::cluster::{Cluster, Job, PausedClock, seconds};
+use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, key, node, options, plan};
+use crate::executors::{Control, Ended, Handle};
+use crate::{Ending, RunContext, RunOptions, RunSummary, run};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use trainyard_core::attempt::{AttemptMessage, LogRecord};
+use trainyard_core::event::{AttemptOutcome, Event, Record};
+use trainyard_core::{Digest, Error, ErrorKind, Result};
+use trainyard_engine::MachinePool;
+use trainyard_spec::files::digest_path;
+use trainyard_spec::plan::{Node, Source};
+use trainyard_store::faults::{Fault, Faulty};
+use trainyard_store::{Chunk, Store, StoreOptions};
+
+struct Bench {
+    store: Store,
+    faulty: Arc<Faulty>,
+    watcher: Arc<Watcher>,
+    clock: Arc<PausedClock>,
+}
+
+impl Bench {
+    /// A store that may be away for ten minutes, and its executors as well.
+    async fn new() -> Self {
+        let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
+        let clock = Arc::new(PausedClock::new());
+        let outage = Duration::from_secs(600);
+        let options = StoreOptions { outage, clock: clock.clone(), ..StoreOptions::default() };
+        let store = Store::over(faulty.clone(), "memory://faulty", options).await.unwrap();
+        Self { store, faulty, watcher: Arc::default(), clock }
+    }
+    fn context(&self, cluster: &Arc<Cluster>) -> RunContext {
+        let pools = vec![MachinePool::of_this_machine(16, 1 << 30, Vec::new())];
+        let context = context(&self.store, cluster.executors(), &self.watcher);
+        RunContext { pools, clock: self.clock.clone(), ..context }
+    }
+    async fn run(&self, cluster: &Arc<Cluster>, nodes: Vec<Node>) -> RunSummary {
+        run(options(), plan(nodes), self.context(cluster)).await.unwrap()
+    }
+    /// An engine that can be killed.
+    fn engine(&self, cluster: &Arc<Cluster>, options: RunOptions) -> JoinHandle<Result<RunSummary>> {
+        tokio::spawn(run(options, plan(vec![node("a", &[])]), self.context(cluster)))
+    }
+    /// The next engine of the same run.
+    async fn next(&self, cluster: &Arc<Cluster>) -> RunSummary {
+        self.engine(cluster, RunOptions { take_over: true, ..options() }).await.unwrap().unwrap()
+    }
+    fn events(&self) -> Vec<Record> {
+        self.watcher.events.lock().unwrap().clone()
+    }
+    fn notes(&self) -> String {
+        self.watcher.notes.lock().unwrap().join("\n")
+    }
+    /// What the journal says of waiting: a reason, or that work begins.
+    fn waits(&self) -> Vec<String> {
+        let one = |record: &Record| match &record.event {
+            Event::AttemptWaiting { why, .. } => Some(why.clone()),
+            Event::AttemptWorking { .. } => Some("works".to_string()),
+            _ => None,
+        };
+        self.events().iter().filter_map(one).collect()
+    }
+    fn handles(&self) -> Vec<(u32, String)> {
+        let one = |record: &Record| match &record.event {
+            Event::AttemptSubmitted { attempt, handle, .. } => Some((*attempt, handle.clone())),
+            _ => None,
+        };
+        self.events().iter().filter_map(one).collect()
+    }
+}
+
+async fn wait_for(condition: impl Fn() -> bool) {
+    while !condition() {
+        seconds(1).await;
+    }
+}
+
+fn end_of(summary: &RunSummary, stage: &str) -> (AttemptOutcome, Option<Error>) {
+    let attempt = summary.view.stage(&key(stage)).unwrap().attempts.last().unwrap().clone();
+    (attempt.outcome.unwrap(), attempt.error)
+}
+
+/// How the only attempt of stage `a` ends.
+async fn ends<F: Future<Output = ()> + Send + 'static>(
+    script: impl Fn(Job) -> F + Send + Sync + 'static,
+) -> (AttemptOutcome, Option<Error>) {
+    let (bench, cluster) = (Bench::new().await, Cluster::new(script));
+    end_of(&bench.run(&cluster, vec![node("a", &[])]).await, "a")
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_of_one_moment_are_one_submission() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(20).await;
+        job.succeeds().await;
+    });
+    let names: Vec<String> = (0..12).map(|n| format!("n{n:02}")).collect();
+    let mut nodes: Vec<Node> = names.iter().map(|name| node(name, &[])).collect();
+    nodes.push(node("z", &["n00"]));
+    let summary = bench.run(&cluster, nodes).await;
+    assert_eq!(summary.ending, SUCCEEDED);
+    let mut submissions = cluster.inner().submissions.clone();
+    submissions[0].sort();
+    assert_eq!(submissions, [names, vec!["z".to_string()]]);
+    assert!(cluster.inner().cancels.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_attempt_leaves_counts_more_than_what_its_executor_says() {
+    let lost = || Ended::with(AttemptOutcome::Lost, Error::lost("the node failed"));
+    let (outcome, _) = ends(move |job| async move {
+        job.starts();
+        job.leaves_its_result().await;
+        job.ends(lost());
+    })
+    .await;
+    assert_eq!(outcome, AttemptOutcome::Succeeded);
+    let (outcome, error) = ends(move |job| async move {
+        job.starts();
+        job.leaves_a_failure(AttemptOutcome::Failed, Error::data("row 7 is damaged")).await;
+        job.ends(lost());
+    })
+    .await;
+    assert_eq!((outcome, error), (AttemptOutcome::Failed, Some(Error::data("row 7 is damaged"))));
+    let (outcome, error) = ends(move |job| async move {
+        job.starts();
+        job.ends(lost());
+    })
+    .await;
+    assert_eq!((outcome, error), (AttemptOutcome::Lost, Some(Error::lost("the node failed"))));
+    let (outcome, error) = ends(|job| async move { job.ends(Ended::well()) }).await;
+    assert_eq!(outcome, AttemptOutcome::Lost);
+    assert!(error.unwrap().message.contains("ended without a result"));
+    let (outcome, _) = ends(|job| async move {
+        job.ends(Ended::well());
+        seconds(8).await;
+        job.leaves_its_result().await;
+    })
+    .await;
+    assert_eq!(outcome, AttemptOutcome::Succeeded, "a file system showed it late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_has_left_its_result_is_over_even_if_nobody_says_so() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.starts();
+        job.leaves_its_result().await;
+    });
+    assert_eq!(bench.run(&cluster, vec![node("a", &[])]).await.ending, SUCCEEDED);
+    assert_eq!(cluster.inner().cancels, [(Handle("job-1".into()), Control::Kill)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_carry_progress_and_resume_points() {
+    let bench = Bench::new().await;
+    // Four attempts fail, each after a later resume point than all before it.
+    let cluster = Cluster::new(|job| async move {
+        job.starts();
+        let attempt = u64::from(job.task.spec.attempt);
+        job.beats(1, attempt, Some(10 * attempt)).await;
+        if attempt == 1 {
+            seconds(30).await;
+            job.beats(2, 7, Some(15)).await;
+            // Its last beat is younger than the last look.
+        }
+        if attempt < 5 {
+            return job.ends(Ended::with(AttemptOutcome::Lost, Error::lost("preempted")));
+        }
+        job.succeeds().await;
+    });
+    let mut stage = node("a", &[]);
+    stage.retry.attempts = 2;
+    let summary = bench.run(&cluster, vec![stage]).await;
+    assert_eq!(summary.ending, SUCCEEDED, "{:?}", summary.view);
+    assert_eq!(summary.view.stage(&key("a")).unwrap().attempts.len(), 5);
+    let messages = bench.watcher.messages.lock().unwrap().clone();
+    let steps = |message: &AttemptMessage| match message {
+        AttemptMessage::Checkpoint { step } => Some(*step),
+        _ => None,
+    };
+    assert_eq!(messages.iter().filter_map(steps).collect::<Vec<_>>()[..3], [10, 15, 20]);
+    assert!(messages.iter().any(|m| matches!(m, AttemptMessage::Progress { done: 7, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn reasons_and_handles_are_journaled() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.waits("Priority");
+        seconds(100).await;
+        job.waits("Resources");
+        seconds(100).await;
+        job.runs_for(20).await;
+        job.succeeds().await;
+    });
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    assert_eq!(summary.ending, SUCCEEDED);
+    assert_eq!(bench.waits(), ["Priority", "Resources", "works"]);
+    assert_eq!(bench.handles(), [(1, "job-1".to_string())]);
+    let stage = summary.view.stage(&key("a")).unwrap();
+    assert_eq!((stage.attempts[0].handle.as_deref(), stage.waited / 1_000), (Some("job-1"), 200));
+    let explained = summary.view.explain(&key("a")).join("\n");
+    assert!(explained.contains("attempt 1 on local as job-1: succeeded"), "{explained}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_is_out_of_reach_is_asked_again() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(20).await;
+        job.succeeds().await;
+    });
+    cluster.inner().refusals.extend([0; 4].map(|_| Error::retryable("controller down")));
+    let summary = bench.run(&cluster, vec![node("a", &[]), node("b", &["a"])]).await;
+    assert_eq!(summary.ending, SUCCEEDED);
+    assert_eq!(summary.view.stage(&key("a")).unwrap().attempts.len(), 1, "no attempt was spent");
+    assert_eq!(bench.waits(), ["pool `local` does not take it now: controller down", "works"]);
+    assert_eq!(bench.notes().matches("takes no attempts now").count(), 1, "{}", bench.notes());
+
+    cluster.inner().refusals.extend([0; 99].map(|_| Error::retryable("controller down")));
+    let (outcome, error) = end_of(&bench.run(&cluster, vec![node("c", &[])]).await, "c");
+    let error = error.unwrap();
+    assert_eq!((outcome, error.kind), (AttemptOutcome::Failed, ErrorKind::Retryable), "after ten minutes: {error}");
+    assert!(error.message.contains("pool `local`: controller down"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_attempt_fails_with_the_executors_words() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move { job.succeeds().await });
+    cluster.inner().refusals.push_back(Error::invalid("invalid partition"));
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    let (outcome, error) = end_of(&summary, "a");
+    assert_eq!((summary.ending, outcome), (FAILED, AttemptOutcome::Failed));
+    assert_eq!(error, Some(Error::invalid("pool `local`: invalid partition")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_executor_that_cannot_be_asked_costs_no_attempt() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(20).await;
+        job.cluster.inner().away = 8;
+        job.runs_for(60).await;
+        job.succeeds().await;
+    });
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    assert_eq!(summary.ending, SUCCEEDED);
+    let notes = bench.notes();
+    assert_eq!(notes.matches("cannot be asked now").count(), 1, "{notes}");
+    assert_eq!(notes.matches("answers again").count(), 1, "{notes}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_attempt_is_killed_and_lost() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move { job.runs_for(60).await });
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    let (outcome, error) = end_of(&summary, "a");
+    assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::Lost, ErrorKind::Lost));
+    assert!(error.unwrap().message.contains("no sign of life for 3m"));
+    assert_eq!(cluster.inner().cancels, [(Handle("job-1".into()), Control::Kill)]);
+    let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
+    assert!(bench.store.cancel_request(&spec).await.unwrap().is_some(), "should it still run, it learns of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_store_is_no_silence_of_an_attempt() {
+    let bench = Bench::new().await;
+    let faulty = bench.faulty.clone();
+    let cluster = Cluster::new(move |job| {
+        let faulty = faulty.clone();
+        async move {
+            job.runs_for(60).await;
+            faulty.inject(Fault::BrokenRead, "heartbeat.json", u32::MAX);
+            seconds(900).await;
+            faulty.heal();
+            job.runs_for(60).await;
+            job.succeeds().await;
+        }
+    });
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    assert_eq!(summary.ending, SUCCEEDED, "{:?}", end_of(&summary, "a"));
+    assert!(cluster.inner().cancels.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_for_a_machine_is_no_silence() {
+    let (outcome, _) = ends(|job| async move {
+        job.waits("Priority");
+        seconds(5_000).await;
+        job.starts();
+        // The image is pulled.
+        seconds(500).await;
+        job.runs_for(20).await;
+        job.succeeds().await;
+    })
+    .await;
+    assert_eq!(outcome, AttemptOutcome::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_is_enforced_from_the_start_of_the_work() {
+    let bench = Bench::new().await;
+    let started = Arc::new(AtomicBool::new(false));
+    let seen = started.clone();
+    let cluster = Cluster::new(move |job| {
+        let seen = seen.clone();
+        async move {
+            job.waits("Priority");
+            seconds(1_000).await;
+            seen.store(true, Ordering::SeqCst);
+            job.runs_for(10_000).await;
+        }
+    });
+    let mut stage = node("a", &[]);
+    stage.timeout = Some(Duration::from_secs(100));
+    let (outcome, error) = end_of(&bench.run(&cluster, vec![stage]).await, "a");
+    assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::TimedOut, ErrorKind::Retryable));
+    assert!(error.unwrap().message.contains("timeout of 1m"), "the words of the local executor");
+    assert!(started.load(Ordering::SeqCst), "the wait does not count");
+    assert_eq!(cluster.inner().cancels, [(Handle("job-1".into()), Control::Kill)]);
+}
+
+/// Interrupts the run once the job has started.
+async fn cancelled<F: Future<Output = ()> + Send + 'static>(
+    script: impl Fn(Job) -> F + Send + Sync + 'static,
+) -> (RunSummary, Arc<Cluster>) {
+    let (bench, cluster) = (Bench::new().await, Cluster::new(script));
+    let options = options();
+    let interrupt = options.interrupt.clone();
+    tokio::spawn(async move {
+        seconds(60).await;
+        interrupt.raise();
+    });
+    (run(options, plan(vec![node("a", &[])]), bench.context(&cluster)).await.unwrap(), cluster)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_attempt_is_asked_in_the_store_first() {
+    let (summary, cluster) = cancelled(|job| async move {
+        job.starts();
+        let mut beat = 0;
+        while job.task.store.cancel_request(&job.task.spec).await.unwrap().is_none() {
+            beat += 1;
+            job.beats(beat, 0, None).await;
+            seconds(10).await;
+        }
+        job.leaves_a_failure(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped")).await;
+        job.ends(Ended::with(AttemptOutcome::Failed, Error::bug("exit code 1")));
+    })
+    .await;
+    assert_eq!((&summary.ending, end_of(&summary, "a").0), (&CANCELLED, AttemptOutcome::Cancelled));
+    assert!(cluster.inner().cancels.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_does_not_listen_is_cancelled_and_then_killed() {
+    let (summary, cluster) = cancelled(|job| async move { job.runs_for(10_000).await }).await;
+    assert_eq!((&summary.ending, end_of(&summary, "a").0), (&CANCELLED, AttemptOutcome::Cancelled));
+    let handle = || Handle("job-1".into());
+    assert_eq!(cluster.inner().cancels, [(handle(), Control::Cancel), (handle(), Control::Kill)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_executor_kept_is_the_log_of_an_attempt_that_left_nothing() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        let (run, stage, attempt) = (&job.task.spec.run, &job.task.spec.stage, job.task.spec.attempt);
+        let own = LogRecord { at: Some(1), level: trainyard_core::attempt::LogLevel::Info, text: "begun".into() };
+        let chunk = format!("{}\n", own.to_line());
+        job.task.store.put_chunk(run, stage, attempt, Chunk::Log, 0, chunk.into()).await.unwrap();
+        job.ends(Ended::with(AttemptOutcome::Failed, Error::bug("exit code 127")));
+    });
+    cluster.inner().kept = "bash: trainyard: command not found\n".into();
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    let (log, _) = bench.store.read_chunks(&summary.run, &key("a"), 1, Chunk::Log, 0).await.unwrap();
+    let texts: Vec<String> = String::from_utf8(log).unwrap().lines().map(|line| LogRecord::parse(line).text).collect();
+    assert_eq!(texts, ["begun", "bash: trainyard: command not found"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_engine_goes_on_with_an_attempt_by_its_handle() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(300).await;
+        job.succeeds().await;
+    });
+    let first = bench.engine(&cluster, options());
+    wait_for(|| !bench.handles().is_empty()).await;
+    seconds(60).await;
+    first.abort();
+    let _ = first.await;
+    seconds(60).await;
+    let second = bench.next(&cluster).await;
+    assert_eq!((second.resumed, &second.ending), (true, &SUCCEEDED));
+    let stage = second.view.stage(&key("a")).unwrap();
+    assert_eq!((stage.attempts.len(), stage.attempts[0].outcome), (1, Some(AttemptOutcome::Succeeded)));
+    let inner = cluster.inner();
+    assert_eq!((inner.submissions.len(), inner.cancels.len()), (1, 0));
+    assert_eq!(inner.reattached, [Some(Handle("job-1".into()))]);
+    drop(inner);
+    assert_eq!(bench.handles(), [(1, "job-1".to_string()), (1, "job-1".to_string())], "found again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_whose_handle_was_never_journaled_is_found_by_its_key() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(300).await;
+        job.succeeds().await;
+    });
+    cluster.inner().mute = true;
+    let first = bench.engine(&cluster, options());
+    wait_for(|| !cluster.inner().submissions.is_empty()).await;
+    seconds(20).await;
+    first.abort();
+    let _ = first.await;
+    cluster.inner().mute = false;
+    let second = bench.next(&cluster).await;
+    assert_eq!(second.ending, SUCCEEDED);
+    assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), 1);
+    assert_eq!((cluster.inner().submissions.len(), cluster.inner().reattached.clone()), (1, vec![None]));
+    assert_eq!(bench.handles(), [(1, "job-1".to_string())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_nobody_knows_any_more_counts_by_what_it_left() {
+    for left in [true, false] {
+        let bench = Bench::new().await;
+        let cluster = Cluster::new(move |job| async move {
+            job.runs_for(30).await;
+            if left || job.task.spec.attempt == 2 {
+                job.succeeds().await;
+            }
+        });
+        let first = bench.engine(&cluster, options());
+        wait_for(|| !bench.handles().is_empty()).await;
+        first.abort();
+        let _ = first.await;
+        seconds(100).await;
+        cluster.forget();
+        let second = bench.next(&cluster).await;
+        assert_eq!(second.ending, SUCCEEDED);
+        assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), if left { 1 } else { 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_long_as_an_attempt_beats_the_next_engine_waits_for_its_executor() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(3_000).await;
+        job.succeeds().await;
+    });
+    let first = bench.engine(&cluster, options());
+    wait_for(|| !bench.handles().is_empty()).await;
+    first.abort();
+    let _ = first.await;
+    // More than ten minutes, with waits of half a minute.
+    cluster.inner().away = 40;
+    let second = bench.next(&cluster).await;
+    assert_eq!(second.ending, SUCCEEDED);
+    assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), 1);
+    assert_eq!(bench.waits(), ["connection refused", "works"]);
+    assert!(cluster.inner().cancels.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fenced_engine_leaves_its_attempts_to_the_next() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(300).await;
+        job.succeeds().await;
+    });
+    let first = bench.engine(&cluster, options());
+    wait_for(|| !bench.handles().is_empty()).await;
+    let second = bench.next(&cluster).await;
+    assert!(matches!(first.await.unwrap().unwrap().ending, Ending::Fenced { .. }));
+    assert_eq!(second.ending, SUCCEEDED);
+    assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), 1);
+    assert!(cluster.inner().cancels.is_empty());
+}
+
+/// A stage that reads a file.
+fn reads(path: &std::path::Path, digest: Digest) -> Node {
+    let mut stage = node("a", &[]);
+    let source = Source { location: path.to_str().unwrap().to_string(), digest };
+    stage.sources.insert("/source".into(), source);
+    stage
+}
+
+#[tokio::test(start_paused = true)]
+async fn sources_go_to_the_store_before_the_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("train.py");
+    std::fs::write(&file, "print(1)").unwrap();
+    let planned = digest_path(&file).unwrap();
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(20).await;
+        job.succeeds().await;
+    });
+    let summary = bench.run(&cluster, vec![reads(&file, planned.clone())]).await;
+    assert_eq!(summary.ending, SUCCEEDED);
+    let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
+    let files = &spec.uploaded[file.to_str().unwrap()];
+    assert_eq!((files.len(), files[0].path.as_str(), &files[0].digest), (1, "", &planned));
+    assert_eq!(bench.store.read_object(&planned).await.unwrap(), "print(1)");
+
+    std::fs::write(&file, "print(2)").unwrap();
+    let mut other = reads(&file, planned);
+    other.key = key("b");
+    let (outcome, error) = end_of(&bench.run(&cluster, vec![other]).await, "b");
+    assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::Failed, ErrorKind::Invalid));
+    assert!(error.unwrap().message.contains("changed since the plan was made"));
+    assert_eq!(cluster.inner().submissions.len(), 1, "it was never submitted");
+}
