@@ -12,6 +12,7 @@ mod caching;
 mod check;
 mod diagnostics;
 mod docs;
+mod executors;
 mod faults;
 mod first_hour;
 mod healing;
