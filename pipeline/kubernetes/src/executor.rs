@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 use trainyard_core::clock::Clock;
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{Capabilities, Control, Executor, Handle, State, Task};
+use trainyard_runtime::executors::{Capabilities, Control, Executor, Handle, Launching, State, Task};
 
 /// Jobs that are created at the same time.
 const CREATIONS: usize = 16;
@@ -34,8 +34,8 @@ impl Kubernetes {
     pub const NAME: &str = "kubernetes";
 
     /// The executor of a pool. Nothing is asked of the cluster yet. Errors: invalid (the options).
-    pub fn new(pool: &str, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
-        let settings = Settings::new(pool, options)?;
+    pub fn new(with: &Launching, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let settings = Settings::new(with, options)?;
         Ok(Self { settings, connection: OnceCell::new(), memory: Mutex::default(), clock })
     }
 

@@ -29,13 +29,13 @@ pub use options::{EmptyDir, KubernetesOptions, TaintEffect, Toleration, Volume};
 
 use std::sync::Arc;
 use trainyard_core::clock::SystemClock;
-use trainyard_runtime::executors::ExecutorKind;
+use trainyard_runtime::executors::{Executor, ExecutorKind, Launching};
 
 /// The kind of executor, for a catalogue.
 pub fn kind() -> ExecutorKind {
-    let build = |with: &trainyard_runtime::executors::Launching, options: KubernetesOptions| {
-        let executor = Kubernetes::new(&with.pool, options, Arc::new(SystemClock::new()))?;
-        Ok(Arc::new(executor) as Arc<dyn trainyard_runtime::executors::Executor>)
+    let build = |with: &Launching, options: KubernetesOptions| {
+        let executor = Kubernetes::new(with, options, Arc::new(SystemClock::new()))?;
+        Ok(Arc::new(executor) as Arc<dyn Executor>)
     };
     ExecutorKind::new(Kubernetes::NAME, "attempts as Jobs of a Kubernetes cluster", build)
 }

@@ -161,7 +161,7 @@ fn container(settings: &Settings, submission: &Submission) -> core::Container {
     core::Container {
         name: names::CONTAINER.into(),
         image: Some(options.image.clone()),
-        command: Some(vec![options.program.clone(), "attempt".into(), submission.url.clone()]),
+        command: Some(settings.command.iter().chain([&submission.url]).cloned().collect()),
         env: Some(environment(settings, submission)),
         env_from: some(options.environment_from_secret.iter().map(from).collect()),
         resources: Some(core::ResourceRequirements {
@@ -189,15 +189,16 @@ fn amounts(settings: &Settings, submission: &Submission) -> BTreeMap<String, Qua
 }
 
 fn environment(settings: &Settings, submission: &Submission) -> Vec<core::EnvVar> {
-    let mut environment = settings.options.environment.clone();
+    let mut environment = settings.environment.clone();
     // Numeric libraries read these when the process starts.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
-        environment.entry(name.into()).or_insert_with(|| submission.cpus.to_string());
+        environment.insert(name.into(), submission.cpus.to_string());
     }
     if submission.gpus == 0 {
         // Images made for GPUs ask for all that the node has.
-        environment.entry("CUDA_VISIBLE_DEVICES".into()).or_default();
+        environment.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
     }
+    environment.extend(settings.options.environment.clone());
     environment.insert(MARK.into(), submission.url.clone());
     let variable = |(name, value)| core::EnvVar { name, value: Some(value), value_from: None };
     environment.into_iter().map(variable).collect()

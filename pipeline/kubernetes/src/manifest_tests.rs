@@ -4,6 +4,7 @@ use super::*;
 use crate::options::KubernetesOptions;
 use serde_json::{Value, json};
 use std::path::Path;
+use trainyard_runtime::executors::{Launcher, Launching};
 
 fn submission() -> Submission {
     Submission {
@@ -23,7 +24,12 @@ fn submission() -> Submission {
 
 fn manifest(options: Value, submission: &Submission) -> Value {
     let options: KubernetesOptions = serde_json::from_value(options).unwrap();
-    serde_json::to_value(job(&Settings::new("cluster", options).unwrap(), submission)).unwrap()
+    let launcher = Launcher {
+        env: vec![("TRAINYARD_LOG".into(), "info".into())],
+        ..Launcher::new(std::env::current_exe().unwrap())
+    };
+    let with = Launching { pool: "cluster".into(), launcher, slots: None };
+    serde_json::to_value(job(&Settings::new(&with, options).unwrap(), submission)).unwrap()
 }
 
 /// Everything that a pool can say.

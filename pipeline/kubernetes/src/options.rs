@@ -11,9 +11,10 @@ pub struct KubernetesOptions {
     /// Image that attempts run in. It holds the program `trainyard`, of the version that starts the run, and whatever
     /// the stages' commands need.
     pub image: String,
-    /// The program in the image: a path, or a name that is found there.
-    #[serde(default = "program")]
-    pub program: String,
+    /// The program in the image: a path, or a name that is found there. Without it, the pool's `program`, or
+    /// `trainyard`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Namespace of the Jobs. Without it, that of the context, or the one this process runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
@@ -130,10 +131,6 @@ pub struct EmptyDir {
     /// The most that it may hold, such as `8GiB`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-}
-
-fn program() -> String {
-    "trainyard".into()
 }
 
 fn gpu_resource() -> String {

@@ -2,27 +2,34 @@
 
 use crate::names::is_label_value;
 use crate::options::{KubernetesOptions, Volume};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use trainyard_core::units::{parse_duration, parse_size};
 use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::{Launcher, Launching};
 
 /// Options whose texts can be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// As the site file has them.
     pub options: KubernetesOptions,
+    /// The command of an attempt, without its URL at the end.
+    pub command: Vec<String>,
+    /// What every attempt of this program has in its environment; the options win.
+    pub environment: BTreeMap<String, String>,
     /// Seconds that a Job is kept after its end.
     pub ttl_seconds: i32,
 }
 
 impl Settings {
     /// Judges the options of a pool. Errors: invalid, with all that is wrong.
-    pub fn new(pool: &str, options: KubernetesOptions) -> Result<Self> {
+    pub fn new(with: &Launching, options: KubernetesOptions) -> Result<Self> {
+        let Launching { pool, launcher, .. } = with;
         let mut problems = Vec::new();
         if options.image.trim().is_empty() {
             problems.push("`image` is empty".to_string());
         }
-        if options.program.trim().is_empty() {
+        if options.program.as_ref().is_some_and(|program| program.trim().is_empty()) {
             problems.push("`program` is empty".to_string());
         }
         if options.namespace.as_ref().is_some_and(|name| !is_label(name)) {
@@ -55,7 +62,8 @@ impl Settings {
             }
         }
         if problems.is_empty() {
-            return Ok(Self { options, ttl_seconds });
+            let (command, environment) = (command(launcher, &options), environment(launcher));
+            return Ok(Self { options, command, environment, ttl_seconds });
         }
         Err(Error::invalid(format!("the pool `{pool}`: {}", problems.join("; ")))
             .help("`trainyard stages executors/kubernetes` lists its options"))
@@ -66,6 +74,24 @@ impl Settings {
     }
 }
 
+/// How an attempt is started in the image. A pool that names no program starts this one, which the image has under its
+/// name.
+fn command(launcher: &Launcher, options: &KubernetesOptions) -> Vec<String> {
+    let named = options.program.clone();
+    let of_pool = || match std::env::current_exe() {
+        Ok(own) if own == launcher.program => PROGRAM.to_string(),
+        _ => launcher.program.display().to_string(),
+    };
+    let arguments = launcher.arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+    [named.unwrap_or_else(of_pool)].into_iter().chain(arguments).collect()
+}
+
+fn environment(launcher: &Launcher) -> BTreeMap<String, String> {
+    let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_string(), value.to_str()?.to_string()));
+    launcher.env.iter().filter_map(text).collect()
+}
+
+const PROGRAM: &str = "trainyard";
 const LABEL: &str = "at most 63 of `a-z`, `0-9` and `-`, no `-` at the ends";
 
 /// A label of RFC 1123, as names of namespaces and volumes are.
@@ -100,16 +126,32 @@ mod tests {
     use serde_json::json;
 
     fn settings(options: serde_json::Value) -> Result<Settings> {
-        Settings::new("cluster", serde_json::from_value(options).unwrap())
+        settings_of(std::env::current_exe().unwrap(), options)
+    }
+
+    fn settings_of(program: std::path::PathBuf, options: serde_json::Value) -> Result<Settings> {
+        let launcher = Launcher { env: vec![("LOG".into(), "debug".into())], ..Launcher::new(program) };
+        let with = Launching { pool: "cluster".into(), launcher, slots: None };
+        Settings::new(&with, serde_json::from_value(options).unwrap())
     }
 
     #[test]
     fn an_image_is_enough() {
         let settings = settings(json!({"image": "registry/trainyard:1"})).unwrap();
         assert_eq!(settings.ttl_seconds, 86_400);
-        assert_eq!(settings.options.program, "trainyard");
+        assert_eq!(settings.command, ["trainyard", "attempt"]);
+        assert_eq!(settings.environment["LOG"], "debug");
         assert_eq!(settings.options.gpu_resource, "nvidia.com/gpu");
         assert!(!settings.sees("/data/x".as_ref()));
+    }
+
+    #[test]
+    fn the_program_is_that_of_the_options_or_of_the_pool() {
+        let own = settings_of("/pool/trainyard".into(), json!({"image": "i"})).unwrap();
+        assert_eq!(own.command, ["/pool/trainyard", "attempt"]);
+        let named = settings_of("/pool/trainyard".into(), json!({"image": "i", "program": "/opt/trainyard"})).unwrap();
+        assert_eq!(named.command, ["/opt/trainyard", "attempt"]);
+        assert!(settings(json!({"image": "i", "program": ""})).unwrap_err().message.contains("`program` is empty"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
 use trainyard_core::clock::ManualClock;
 use trainyard_engine::{Grant, Share};
 use trainyard_kubernetes::Kubernetes;
-use trainyard_runtime::executors::{Ended, Executor, Handle, Reports, State, Task};
+use trainyard_runtime::executors::{Ended, Executor, Handle, Launcher, Launching, Reports, State, Task};
 use trainyard_store::{Store, StoreOptions};
 
 pub struct Place {
@@ -35,7 +35,9 @@ impl Place {
         for (name, value) in options.as_object().unwrap() {
             all[name] = value.clone();
         }
-        let executor = Kubernetes::new("cluster", serde_json::from_value(all).unwrap(), clock.clone()).unwrap();
+        let launcher = Launcher::new(std::env::current_exe().unwrap());
+        let with = Launching { pool: "cluster".into(), launcher, slots: None };
+        let executor = Kubernetes::new(&with, serde_json::from_value(all).unwrap(), clock.clone()).unwrap();
         Self { server, store, clock, executor, folder }
     }
     pub fn task(&self, stage: &str) -> Task {
