@@ -1,8 +1,9 @@
 //! One conformance suite for all executors: what a stage can rely on, wherever it runs.
 //!
 //! Each case is a function of a [`Pool`], and every executor runs every case. The local executor always does, with the
-//! pipes of its engine and without; Slurm and Ray do where `TRAINYARD_TEST_SLURM` and `TRAINYARD_TEST_RAY` say that
-//! there is one on this machine.
+//! pipes of its engine and without; the others do where a variable says that there is one on this machine:
+//! `TRAINYARD_TEST_SLURM`, `TRAINYARD_TEST_RAY`, and `TRAINYARD_TEST_KUBERNETES` with the path of a kubeconfig, in a build
+//! with the feature `kubernetes`.
 
 mod cases;
 mod pool;
@@ -32,7 +33,7 @@ macro_rules! conformance {
 }
 
 conformance! {
-    [local kept slurm ray]
+    [local kept slurm ray kubernetes]
     [
         cases::exit_codes_are_told
         cases::inputs_and_outputs_are_staged

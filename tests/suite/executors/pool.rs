@@ -39,6 +39,17 @@ impl Pool {
         // Ray takes seconds for a job, and starts a process of half a gigabyte for each.
         Some(Self { keys, outlives_engine: true, at_once: 12, patience: 12 })
     }
+    /// A cluster whose Pods are processes of this machine: the API server of the executor's own tests.
+    pub fn kubernetes() -> Option<Self> {
+        let kubeconfig = std::env::var("TRAINYARD_TEST_KUBERNETES").ok().filter(|_| cfg!(feature = "kubernetes"))?;
+        let (program, shared) = (env!("CARGO_BIN_EXE_trainyard"), std::env::temp_dir());
+        let keys = format!(
+            "executor: kubernetes, cpus: 512, with: {{image: none, program: \"{program}\", kubeconfig: \"{kubeconfig}\", \
+             shared_filesystem: true, volumes: [{{name: sandboxes, mount: \"{}\", claim: sandboxes}}]}}",
+            shared.display()
+        );
+        Some(Self { keys, outlives_engine: true, at_once: 200, patience: 4 })
+    }
     /// A sandbox whose site file has this pool alone.
     pub fn sandbox(&self) -> Sandbox {
         let s = Sandbox::new();
