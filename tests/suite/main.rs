@@ -13,6 +13,7 @@ mod check;
 mod detached;
 mod diagnostics;
 mod docs;
+mod executors;
 mod faults;
 mod first_hour;
 mod healing;

@@ -63,10 +63,21 @@ impl Catalogue {
             rules: rules::family(),
             synthesize: synthesize::family(),
             stages: Vec::new(),
-            executors: executors::kinds(),
+            executors: executors_of_this_build(),
             wrong: None,
         }
     }
+}
+
+/// Those of the runtime and of the features that are on, sorted by name.
+fn executors_of_this_build() -> Vec<ExecutorKind> {
+    let mut kinds = executors::kinds();
+    kinds.extend(Vec::from([
+        #[cfg(feature = "kubernetes")]
+        trainyard_kubernetes::kind(),
+    ]));
+    kinds.sort_by_key(|kind| kind.name);
+    kinds
 }
 
 impl Builder {

@@ -1,0 +1,101 @@
+//! The way to the API server: kubeconfig, or the service account of the Pod that this process runs in.
+
+use crate::options::KubernetesOptions;
+use hyper_util::client::proxy::matcher::Matcher;
+use k8s_openapi::NamespaceResourceScope;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Resource};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long an answer may take. The largest is a list of a hundred Jobs.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A client, and the namespace of the Jobs.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    /// Sends requests.
+    pub client: Client,
+    /// Where the Jobs are.
+    pub namespace: String,
+}
+
+impl Connection {
+    /// Reads the configuration; nothing is sent yet. Errors: invalid.
+    pub async fn open(options: &KubernetesOptions) -> Result<Self> {
+        trainyard_store::install_tls();
+        let mut config = configuration(options).await?;
+        let proxies = ["HTTPS_PROXY", "https_proxy"].map(|name| std::env::var(name).unwrap_or_default());
+        heed_exceptions(&mut config, &proxies, &Matcher::from_env());
+        config.connect_timeout = Some(CONNECT);
+        config.read_timeout = Some(ANSWER);
+        config.write_timeout = Some(ANSWER);
+        // Otherwise a connection that was idle counts as one that does not answer.
+        config.reset_reader_on_write = true;
+        // The engine asks again, and says so meanwhile.
+        config.default_retry = false;
+        let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config)
+            .map_err(|e| Error::invalid("Kubernetes: the kubeconfig cannot be used").caused_by(&e))?;
+        Ok(Self { client, namespace })
+    }
+    /// Objects of one kind in the namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+}
+
+/// Drops a proxy of the environment that is not for this cluster. `kube` holds NO_PROXY against the proxy's own host, and
+/// takes the proxy of https for plain http too. A proxy of the kubeconfig has no exceptions.
+fn heed_exceptions(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
+    let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
+    if stated && environment.intercept(&config.cluster_url).is_none() {
+        config.proxy_url = None;
+    }
+}
+
+async fn configuration(options: &KubernetesOptions) -> Result<Config> {
+    let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let broken = |e: &(dyn std::error::Error + 'static)| {
+        Error::invalid("Kubernetes: there is no usable kubeconfig")
+            .help("set the pool's options `kubeconfig` and `context`, or KUBECONFIG in the environment")
+            .caused_by(e)
+    };
+    if let Some(path) = &options.kubeconfig {
+        let file = Kubeconfig::read_from(path).map_err(|e| broken(&e))?;
+        return Config::from_custom_kubeconfig(file, &chosen).await.map_err(|e| broken(&e));
+    }
+    if options.context.is_some() {
+        return Config::from_kubeconfig(&chosen).await.map_err(|e| broken(&e));
+    }
+    Config::infer().await.map_err(|e| broken(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_of_the_environment_has_exceptions_and_one_of_the_kubeconfig_has_none() {
+        let proxy = "http://proxy.example:3128";
+        let environment = Matcher::builder().https(proxy).no("10.0.0.0/8,.internal,cluster.example").build();
+        let goes_through = |cluster: &str, kubeconfig: &str| {
+            let mut config = Config::new(cluster.parse().unwrap());
+            config.proxy_url = Some(kubeconfig.parse().unwrap());
+            heed_exceptions(&mut config, &[String::new(), proxy.into()], &environment);
+            config.proxy_url.is_some()
+        };
+        assert!(goes_through("https://203.0.113.7:6443", proxy));
+        for direct in ["https://10.1.2.3:6443", "https://api.internal", "https://cluster.example", "http://127.0.0.1:1"]
+        {
+            assert!(!goes_through(direct, proxy), "{direct}");
+        }
+        assert!(goes_through("https://10.1.2.3:6443", "http://another.example:3128"));
+    }
+}

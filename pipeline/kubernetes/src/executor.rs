@@ -1,0 +1,158 @@
+//! The executor: what it asks of the API server, in which order, and what it tells the engine.
+
+use crate::connection::Connection;
+use crate::explain;
+use crate::manifest::{self, Submission};
+use crate::memory::Memory;
+use crate::options::KubernetesOptions;
+use crate::requests::{ATTEMPTS, Found};
+use crate::settings::Settings;
+use crate::state::Sight;
+use futures::future::{BoxFuture, FutureExt};
+use futures::{StreamExt, stream};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::OnceCell;
+use trainyard_core::clock::Clock;
+use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::{Capabilities, Control, Executor, Handle, Launching, State, Task};
+
+/// Jobs that are created at the same time.
+const CREATIONS: usize = 16;
+/// Pods of an attempt whose output and events are shown.
+const PODS: usize = 4;
+
+/// The executor `kubernetes`: one Job for each attempt.
+pub struct Kubernetes {
+    settings: Settings,
+    connection: OnceCell<Connection>,
+    memory: Mutex<Memory>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Kubernetes {
+    /// As pools name it.
+    pub const NAME: &str = "kubernetes";
+
+    /// The executor of a pool. Nothing is asked of the cluster yet. Errors: invalid (the options).
+    pub fn new(with: &Launching, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
+        let settings = Settings::new(with, options)?;
+        Ok(Self { settings, connection: OnceCell::new(), memory: Mutex::default(), clock })
+    }
+
+    async fn connection(&self) -> Result<&Connection> {
+        self.connection.get_or_try_init(|| Connection::open(&self.settings.options)).await
+    }
+    async fn create(&self, task: &Task) -> Result<Handle> {
+        self.reachable(task)?;
+        let submission = Submission::of(task);
+        self.connection().await?.create(&manifest::job(&self.settings, &submission)).await?;
+        Ok(Handle(submission.key))
+    }
+    /// Whether a Pod can open the store.
+    fn reachable(&self, task: &Task) -> Result<()> {
+        let apart = match task.store.local_root() {
+            Some(folder) => !self.settings.sees(folder),
+            None => task.store.url().starts_with("memory:"),
+        };
+        if !apart {
+            return Ok(());
+        }
+        let message = format!("Kubernetes: Pods cannot see the store {}, which is on this machine", task.store.url());
+        Err(Error::invalid(message).help(
+            "use a store in a bucket, or mount the folder by the pool's option `volumes` under the same path and set \
+             `shared_filesystem`",
+        ))
+    }
+    async fn look(&self, handles: &[Handle]) -> Result<Vec<State>> {
+        let connection = self.connection().await?;
+        let mut sights = Vec::with_capacity(handles.len());
+        for some in handles.chunks(ATTEMPTS) {
+            let found = connection.find(some).await?;
+            sights.extend(some.iter().map(|handle| found.sight(handle)));
+        }
+        let no_pod = sights.contains(&Sight::NoPod);
+        let events = if no_pod { connection.events(explain::NO_POD).await } else { Vec::new() };
+        // Nothing may fail from here on: what is remembered is forgotten once it is told.
+        let mut states = Vec::with_capacity(handles.len());
+        for (handle, sight) in handles.iter().zip(sights) {
+            let words = if sight == Sight::NoPod { explain::no_pod(&handle.0, &events) } else { None };
+            let mut judged = self.judge(handle, sight);
+            if judged.delete
+                && let Err(error) = connection.delete(&handle.0).await
+            {
+                tracing::warn!("an attempt that cannot start is not deleted yet: {error}");
+            }
+            if let (Some(words), State::Pending { why }) = (words, &mut judged.state) {
+                *why = Some(words.to_string());
+            }
+            states.push(judged.state);
+        }
+        Ok(states)
+    }
+    fn judge(&self, handle: &Handle, sight: Sight) -> crate::memory::Judged {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.judge(handle, sight, self.clock.monotonic())
+    }
+    async fn end(&self, handle: &Handle, control: Control) -> Result<()> {
+        if control == Control::Run {
+            return Ok(());
+        }
+        let connection = self.connection().await?;
+        connection.delete(&handle.0).await?;
+        if control == Control::Kill { connection.kill(handle).await } else { Ok(()) }
+    }
+    async fn found_again(&self, task: &Task, handle: Option<&Handle>) -> Result<Option<Handle>> {
+        let handle = handle.cloned().unwrap_or_else(|| Handle(task.key()));
+        Ok(self.connection().await?.job(&handle.0).await?.map(|_| handle))
+    }
+    async fn output(&self, handle: &Handle) -> Result<String> {
+        let connection = self.connection().await?;
+        let pods = connection.find(std::slice::from_ref(handle)).await?.pods;
+        let mut text = String::new();
+        for name in pods.iter().take(PODS).map(crate::pods::name) {
+            if pods.len() > 1 {
+                text += &format!("Pod {name}:\n");
+            }
+            text += &connection.log(name).await?;
+        }
+        Ok(text)
+    }
+    async fn report(&self, handle: &Handle) -> Result<Option<String>> {
+        let connection = self.connection().await?;
+        let Found { jobs, pods } = connection.find(std::slice::from_ref(handle)).await?;
+        let job = jobs.first();
+        let workloads = match job.and_then(|job| job.metadata.uid.as_deref()) {
+            Some(uid) if self.settings.options.queue.is_some() => connection.workloads(uid).await,
+            _ => Vec::new(),
+        };
+        let mut events = Vec::new();
+        for name in [handle.0.as_str()].into_iter().chain(pods.iter().take(PODS).map(crate::pods::name)) {
+            events.extend(connection.events(&format!("involvedObject.name={name}")).await);
+        }
+        Ok(explain::report(job, &pods, &workloads, &events))
+    }
+}
+
+impl Executor for Kubernetes {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { relays: false, outlives_engine: true, shares_files: self.settings.options.shared_filesystem }
+    }
+    fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>> {
+        stream::iter(tasks).map(|task| self.create(task)).buffered(CREATIONS).collect().boxed()
+    }
+    fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>> {
+        self.look(handles).boxed()
+    }
+    fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>> {
+        self.end(handle, control).boxed()
+    }
+    fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>> {
+        self.found_again(task, handle).boxed()
+    }
+    fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
+        self.output(handle).boxed()
+    }
+    fn explain<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<Option<String>>> {
+        self.report(handle).boxed()
+    }
+}

@@ -1,0 +1,181 @@
+//! What a failed Pod means: the stage's own fault, too little memory, or a machine that was taken away.
+//!
+//! An attempt that could still speak left `failure.json` in the store, which counts more than all of this.
+
+use crate::pods;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
+use trainyard_core::event::AttemptOutcome::{Failed, Lost, TimedOut};
+use trainyard_core::units::format_size;
+use trainyard_core::{Error, units::parse_size};
+use trainyard_runtime::executors::Ended;
+
+/// How an attempt ended whose Pod failed.
+pub(crate) fn failure(pod: &Pod) -> Ended {
+    let status = pod.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    let message = status.and_then(|status| status.message.as_deref());
+    let terminated = pods::terminated(pod);
+    if reason == Some("DeadlineExceeded") {
+        let error = Error::retryable("Kubernetes ended the attempt, which was far over its timeout")
+            .help("raise `timeout`, or let the stage do less");
+        return Ended::with(TimedOut, error);
+    }
+    if terminated.is_some_and(|t| t.reason.as_deref() == Some("OOMKilled")) {
+        return Ended::with(Failed, out_of_memory(pod));
+    }
+    if let Some(disruption) = pods::condition(pod, "DisruptionTarget", "True") {
+        return lost(pod, pods::words(disruption.reason.as_deref(), disruption.message.as_deref()));
+    }
+    match terminated {
+        // Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError, OutOfcpu: the machine, not the stage.
+        _ if reason.is_some() => lost(pod, pods::words(reason, message)),
+        Some(terminated) => exited(pod, terminated),
+        None => lost(pod, pods::words(None, message)),
+    }
+}
+
+/// The attempt disappeared with its Pod, and why.
+pub(crate) fn taken(why: &str) -> Ended {
+    Ended::with(Lost, Error::lost(format!("Kubernetes ended the attempt: {why}")))
+}
+
+fn lost(pod: &Pod, words: Option<String>) -> Ended {
+    let words = words.unwrap_or_else(|| "no reason is given".into());
+    let place = pods::node(pod).map(|node| format!(" on {node}")).unwrap_or_default();
+    Ended::with(Lost, Error::lost(format!("Kubernetes ended the attempt{place}: {words}")))
+}
+
+fn out_of_memory(pod: &Pod) -> Error {
+    let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    let limits = container.and_then(|container| container.resources.as_ref()?.limits.as_ref());
+    let limit = limits.and_then(|limits| limits.get("memory")).and_then(|bytes| parse_size(&bytes.0).ok());
+    let limit =
+        limit.map_or_else(|| "its node has no more".into(), |bytes| format!("its limit is {}", format_size(bytes)));
+    Error::invalid(format!("the attempt ran out of memory: {limit}"))
+        .help("ask for more by `resources: {memory: …}`, or let the stage need less")
+}
+
+/// The process ended by itself, and Kubernetes has nothing to add.
+fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> Ended {
+    let message = terminated.message.as_deref().map(str::trim).filter(|text| !text.is_empty());
+    let said = message.map(|text| format!(": {}", last_lines(text))).unwrap_or_default();
+    let reason = terminated.reason.as_deref().unwrap_or_default();
+    if matches!(reason, "StartError" | "ContainerCannotRun") {
+        let error = Error::invalid(format!("the program cannot be started in its image{said}"))
+            .help("check the pool's options `image` and `program`");
+        return Ended::with(Failed, error);
+    }
+    if reason == "ContainerStatusUnknown" {
+        return lost(pod, Some(format!("its node does not know what became of it{said}")));
+    }
+    match terminated.exit_code {
+        // 128 and the number of a signal, as shells say it.
+        137 => Ended::with(
+            Lost,
+            Error::lost(format!("the attempt's process was killed (signal 9){said}"))
+                .help("if a program of its own ran out of memory, ask for more by `resources: {memory: …}`"),
+        ),
+        143 => {
+            Ended::with(Lost, Error::lost(format!("the attempt's process was stopped from outside (signal 15){said}")))
+        }
+        code @ (132 | 134..=136 | 139 | 159) => {
+            let signal = code - 128;
+            let error = Error::bug(format!("the attempt's process crashed (signal {signal}){said}"));
+            Ended::with(Failed, error.help("see its log"))
+        }
+        code => {
+            let error = Error::bug(format!("the attempt's process ended with code {code} without an error{said}"));
+            Ended::with(Failed, error.help("see its log"))
+        }
+    }
+}
+
+/// The end of a text, short enough for an error.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = lines[lines.len().saturating_sub(3)..].join(" / ");
+    let start = words.char_indices().rev().nth(399).map_or(0, |(at, _)| at);
+    words[start..].to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trainyard_core::ErrorKind;
+    use trainyard_core::event::AttemptOutcome;
+
+    fn pod(status: Value, terminated: Value) -> Pod {
+        let mut status = status;
+        status["phase"] = json!("Failed");
+        if !terminated.is_null() {
+            status["containerStatuses"] = json!([
+                {"name": "mesh", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"terminated": {"exitCode": 99}}},
+                {"name": "attempt", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                    "state": {"terminated": terminated}},
+            ]);
+        }
+        let limits = json!({"cpu": "4", "memory": "68719476736"});
+        let containers = json!([{"name": "attempt", "image": "i", "resources": {"limits": limits}}]);
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "gpu-3", "containers": containers},
+            "status": status});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    #[track_caller]
+    fn expect(pod: &Pod, outcome: AttemptOutcome, kind: ErrorKind, words: &str) {
+        let ended = failure(pod);
+        let error = ended.error.unwrap();
+        assert_eq!((ended.outcome, error.kind), (outcome, kind), "{error}");
+        assert!(error.message.contains(words), "{error}");
+    }
+
+    #[test]
+    fn memory_that_ran_out_has_an_error_of_its_own() {
+        let pod = pod(json!({}), json!({"exitCode": 137, "reason": "OOMKilled"}));
+        expect(&pod, Failed, ErrorKind::Invalid, "ran out of memory: its limit is 64.0 GiB");
+    }
+
+    #[test]
+    fn a_pod_that_was_taken_away_is_lost() {
+        let evicted = json!({"reason": "Evicted", "message": "The node was low on resource: ephemeral-storage."});
+        expect(&pod(evicted, json!(null)), Lost, ErrorKind::Lost, "on node gpu-3: Evicted: The node was low on");
+        let preempted = json!({"conditions": [{"type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler", "message": "preempting to accommodate a higher priority pod"}]});
+        expect(&pod(preempted, json!({"exitCode": 143})), Lost, ErrorKind::Lost, "PreemptionByScheduler: preempting");
+        let refused = json!({"reason": "UnexpectedAdmissionError", "message": "no healthy devices present"});
+        expect(&pod(refused, json!(null)), Lost, ErrorKind::Lost, "no healthy devices");
+        let gone = json!({"exitCode": 137, "reason": "ContainerStatusUnknown"});
+        expect(&pod(json!({}), gone), Lost, ErrorKind::Lost, "does not know what became of it");
+        expect(&pod(json!({}), json!(null)), Lost, ErrorKind::Lost, "no reason is given");
+    }
+
+    #[test]
+    fn a_deadline_is_a_timeout() {
+        let late = json!({"reason": "DeadlineExceeded"});
+        expect(&pod(late, json!({"exitCode": 143})), TimedOut, ErrorKind::Retryable, "over its timeout");
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_the_attempts_container() {
+        let failed = json!({"exitCode": 101, "reason": "Error", "message": "line 1\nline 2\n\nline 3\nthe last\n"});
+        let words = "ended with code 101 without an error: line 2 / line 3 / the last";
+        expect(&pod(json!({}), failed), Failed, ErrorKind::Bug, words);
+        expect(&pod(json!({}), json!({"exitCode": 139})), Failed, ErrorKind::Bug, "crashed (signal 11)");
+        expect(&pod(json!({}), json!({"exitCode": 137, "reason": "Error"})), Lost, ErrorKind::Lost, "signal 9");
+    }
+
+    #[test]
+    fn a_program_that_is_not_in_the_image_is_invalid() {
+        let message = "exec: \"trainyard\": executable file not found in $PATH";
+        let start = json!({"exitCode": 128, "reason": "StartError", "message": message});
+        expect(&pod(json!({}), start), Failed, ErrorKind::Invalid, message);
+    }
+
+    #[test]
+    fn long_words_are_cut_at_a_character() {
+        let words = last_lines(&"é".repeat(1_000));
+        assert_eq!(words.chars().count(), 400);
+    }
+}

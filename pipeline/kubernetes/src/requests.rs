@@ -1,0 +1,127 @@
+//! What is asked of the API server, one function for each request.
+
+use crate::answers::{Request, exists, is_absent, refusal};
+use crate::connection::Connection;
+use crate::names;
+use crate::state::{Sight, sight};
+use futures::TryFutureExt;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
+use serde_json::Value;
+use trainyard_core::Result;
+use trainyard_runtime::executors::Handle;
+
+/// Attempts that one list asks for: their keys stand in the address, which proxies cut at 8 KiB.
+pub(crate) const ATTEMPTS: usize = 100;
+/// Seconds that a Pod gets to die when its attempt is killed. With 0, the API server forgets the Pod at once, whether it
+/// still runs or not.
+const KILL_SECONDS: u32 = 1;
+/// What is shown of a Pod's output.
+const LOG_LINES: i64 = 200;
+const LOG_BYTES: i64 = 256 * 1024;
+/// Events that one list gives.
+const EVENTS: u32 = 500;
+/// Versions of Kueue's API, newest first.
+const KUEUE: [&str; 2] = ["v1beta2", "v1beta1"];
+
+/// What the API server knows of some attempts.
+pub(crate) struct Found {
+    /// Their Jobs.
+    pub jobs: Vec<Job>,
+    /// Their Pods.
+    pub pods: Vec<Pod>,
+}
+
+impl Found {
+    /// What it says of one of them.
+    pub fn sight(&self, handle: &Handle) -> Sight {
+        let job = self.jobs.iter().find(|job| job.metadata.name.as_ref() == Some(&handle.0));
+        let key = |pod: &&Pod| pod.metadata.labels.as_ref()?.get(names::KEY).map(|key| *key == handle.0);
+        let pods: Vec<&Pod> = self.pods.iter().filter(|pod| key(pod) == Some(true)).collect();
+        sight(job, &pods)
+    }
+}
+
+impl Connection {
+    fn request(&self, verb: &'static str, resource: &'static str) -> Request<'_> {
+        Request { verb, resource, namespace: &self.namespace }
+    }
+    /// Creates a Job. One of this name that is there already is the same attempt's.
+    pub async fn create(&self, job: &Job) -> Result<()> {
+        match self.api::<Job>().create(&PostParams::default(), job).await {
+            Err(e) if !exists(&e) => Err(refusal(self.request("create", "jobs"), &e)),
+            _ => Ok(()),
+        }
+    }
+    /// The Job of this name.
+    pub async fn job(&self, name: &str) -> Result<Option<Job>> {
+        self.api::<Job>().get_opt(name).await.map_err(|e| refusal(self.request("get", "jobs"), &e))
+    }
+    /// Jobs and Pods of at most [`ATTEMPTS`] attempts.
+    pub async fn find(&self, handles: &[Handle]) -> Result<Found> {
+        let keys: Vec<&str> = handles.iter().map(|handle| handle.0.as_str()).collect();
+        let wanted = ListParams::default().labels(&format!("{} in ({})", names::KEY, keys.join(",")));
+        let (job_api, pod_api) = (self.api::<Job>(), self.api::<Pod>());
+        let jobs = job_api.list(&wanted).map_err(|e| refusal(self.request("list", "jobs"), &e));
+        let pods = pod_api.list(&wanted).map_err(|e| refusal(self.request("list", "pods"), &e));
+        let (jobs, pods) = futures::try_join!(jobs, pods)?;
+        Ok(Found { jobs: jobs.items, pods: pods.items })
+    }
+    /// Deletes a Job and, after it, its Pods, which get their time to end. The Job is there until they are gone.
+    pub async fn delete(&self, name: &str) -> Result<()> {
+        let found = self.api::<Job>().delete(name, &DeleteParams::foreground()).await;
+        absent_is_fine(found, self.request("delete", "jobs"))
+    }
+    /// Gives the Pods of an attempt no time to end.
+    pub async fn kill(&self, handle: &Handle) -> Result<()> {
+        let now = DeleteParams::default().grace_period(KILL_SECONDS);
+        for pod in self.find(std::slice::from_ref(handle)).await?.pods {
+            let found = self.api::<Pod>().delete(crate::pods::name(&pod), &now).await;
+            absent_is_fine(found, self.request("delete", "pods"))?;
+        }
+        Ok(())
+    }
+    /// Events of these fields. They are only words, so an account that may not read them does without.
+    pub async fn events(&self, fields: &str) -> Vec<Event> {
+        let wanted = ListParams::default().fields(fields).limit(EVENTS);
+        let found = self.api::<Event>().list(&wanted).await;
+        found.map(|list| list.items).inspect_err(|e| tracing::debug!("no events: {e}")).unwrap_or_default()
+    }
+    /// The end of what a Pod's container wrote, or why there is nothing.
+    pub async fn log(&self, pod: &str) -> Result<String> {
+        let wanted = LogParams {
+            container: Some(names::CONTAINER.into()),
+            tail_lines: Some(LOG_LINES),
+            limit_bytes: Some(LOG_BYTES),
+            ..LogParams::default()
+        };
+        match self.api::<Pod>().logs(pod, &wanted).await {
+            // It has not started, or its node is gone; the words say which.
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(format!("{}\n", status.message)),
+            log => log.map_err(|e| refusal(self.request("get", "pods/log"), &e)),
+        }
+    }
+    /// What Kueue says of a Job; nothing if it does not answer.
+    pub async fn workloads(&self, job_uid: &str) -> Vec<Value> {
+        let wanted = ListParams::default().labels(&format!("kueue.x-k8s.io/job-uid={job_uid}"));
+        for version in KUEUE {
+            let path = format!("/apis/kueue.x-k8s.io/{version}/namespaces/{}/workloads", self.namespace);
+            let Ok(request) = kube::core::Request::new(path).list(&wanted) else { continue };
+            if let Ok(Value::Object(mut list)) = self.client.request(request).await
+                && let Some(Value::Array(items)) = list.remove("items")
+            {
+                return items;
+            }
+        }
+        Vec::new()
+    }
+}
+
+/// What is to be deleted may be gone.
+fn absent_is_fine<T>(found: kube::Result<T>, request: Request<'_>) -> Result<()> {
+    match found {
+        Err(e) if !is_absent(&e) => Err(refusal(request, &e)),
+        _ => Ok(()),
+    }
+}

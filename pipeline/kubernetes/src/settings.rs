@@ -1,0 +1,205 @@
+//! Options that were judged: everything that Kubernetes would refuse, or take and never run, is said before a run starts.
+
+use crate::names::is_label_value;
+use crate::options::{KubernetesOptions, Volume};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use trainyard_core::units::{parse_duration, parse_size};
+use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::{Launcher, Launching};
+
+/// Options whose texts can be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// As the site file has them.
+    pub options: KubernetesOptions,
+    /// The command of an attempt, without its URL at the end.
+    pub command: Vec<String>,
+    /// What every attempt of this program has in its environment; the options win.
+    pub environment: BTreeMap<String, String>,
+    /// Seconds that a Job is kept after its end.
+    pub ttl_seconds: i32,
+}
+
+impl Settings {
+    /// Judges the options of a pool. Errors: invalid, with all that is wrong.
+    pub fn new(with: &Launching, options: KubernetesOptions) -> Result<Self> {
+        let Launching { pool, launcher, .. } = with;
+        let mut problems = Vec::new();
+        if options.image.trim().is_empty() {
+            problems.push("`image` is empty".to_string());
+        }
+        if options.program.as_ref().is_some_and(|program| program.trim().is_empty()) {
+            problems.push("`program` is empty".to_string());
+        }
+        if options.namespace.as_ref().is_some_and(|name| !is_label(name)) {
+            problems.push(format!("`namespace` is not a name of Kubernetes: {LABEL}"));
+        }
+        if options.queue.as_ref().is_some_and(|name| !is_label_value(name)) {
+            problems.push("`queue` is not the name of a queue".into());
+        }
+        let labels = options.labels.iter().filter(|(_, value)| !value.is_empty() && !is_label_value(value));
+        problems.extend(labels.map(|(name, value)| format!("the label `{name}` cannot have the value `{value}`")));
+        let ttl_seconds = match parse_duration(&options.ttl).map(|ttl| i32::try_from(ttl.as_secs())) {
+            Ok(Ok(seconds)) => seconds,
+            Ok(Err(_)) => {
+                problems.push("`ttl` is longer than 68 years".into());
+                0
+            }
+            Err(e) => {
+                problems.push(format!("`ttl`: {e}"));
+                0
+            }
+        };
+        if options.tolerations.iter().any(|t| t.value.is_some() && t.key.is_none()) {
+            problems.push("a toleration has a `value` and no `key`".into());
+        }
+        let mut names = BTreeSet::new();
+        for volume in &options.volumes {
+            problems.extend(volume_problems(volume));
+            if !names.insert(&volume.name) {
+                problems.push(format!("two volumes are called `{}`", volume.name));
+            }
+        }
+        if problems.is_empty() {
+            let (command, environment) = (command(launcher, &options), environment(launcher));
+            return Ok(Self { options, command, environment, ttl_seconds });
+        }
+        Err(Error::invalid(format!("the pool `{pool}`: {}", problems.join("; ")))
+            .help("`trainyard stages executors/kubernetes` lists its options"))
+    }
+    /// Whether a Pod sees this path of this machine.
+    pub fn sees(&self, path: &std::path::Path) -> bool {
+        self.options.shared_filesystem && self.options.volumes.iter().any(|volume| path.starts_with(&volume.mount))
+    }
+}
+
+/// How an attempt is started in the image. A pool that names no program starts this one, which the image has under its
+/// name.
+fn command(launcher: &Launcher, options: &KubernetesOptions) -> Vec<String> {
+    let named = options.program.clone();
+    let of_pool = || match std::env::current_exe() {
+        Ok(own) if own == launcher.program => PROGRAM.to_string(),
+        _ => launcher.program.display().to_string(),
+    };
+    let arguments = launcher.arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+    [named.unwrap_or_else(of_pool)].into_iter().chain(arguments).collect()
+}
+
+fn environment(launcher: &Launcher) -> BTreeMap<String, String> {
+    let text = |(name, value): &(OsString, OsString)| Some((name.to_str()?.to_string(), value.to_str()?.to_string()));
+    launcher.env.iter().filter_map(text).collect()
+}
+
+const PROGRAM: &str = "trainyard";
+const LABEL: &str = "at most 63 of `a-z`, `0-9` and `-`, no `-` at the ends";
+
+/// A label of RFC 1123, as names of namespaces and volumes are.
+fn is_label(text: &str) -> bool {
+    let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    !text.is_empty() && text.len() <= 63 && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+fn volume_problems(volume: &Volume) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut problem = |text: String| problems.push(format!("the volume `{}`: {text}", volume.name));
+    if !is_label(&volume.name) {
+        problem(format!("its `name` is not one of Kubernetes: {LABEL}"));
+    }
+    if !volume.mount.starts_with('/') || volume.mount.contains(':') {
+        problem("`mount` must be an absolute path without `:`".into());
+    }
+    let sources = [&volume.claim, &volume.secret, &volume.config_map];
+    let count = sources.iter().filter(|s| s.is_some()).count() + usize::from(volume.empty_dir.is_some());
+    if count != 1 {
+        problem(format!("it names {count} sources; give one of `claim`, `secret`, `config_map` and `empty_dir`"));
+    }
+    if let Some(Err(e)) = volume.empty_dir.as_ref().and_then(|dir| dir.size.as_deref()).map(parse_size) {
+        problem(format!("`size`: {e}"));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn settings(options: serde_json::Value) -> Result<Settings> {
+        settings_of(std::env::current_exe().unwrap(), options)
+    }
+
+    fn settings_of(program: std::path::PathBuf, options: serde_json::Value) -> Result<Settings> {
+        let launcher = Launcher { env: vec![("LOG".into(), "debug".into())], ..Launcher::new(program) };
+        let with = Launching { pool: "cluster".into(), launcher, slots: None };
+        Settings::new(&with, serde_json::from_value(options).unwrap())
+    }
+
+    #[test]
+    fn an_image_is_enough() {
+        let settings = settings(json!({"image": "registry/trainyard:1"})).unwrap();
+        assert_eq!(settings.ttl_seconds, 86_400);
+        assert_eq!(settings.command, ["trainyard", "attempt"]);
+        assert_eq!(settings.environment["LOG"], "debug");
+        assert_eq!(settings.options.gpu_resource, "nvidia.com/gpu");
+        assert!(!settings.sees("/data/x".as_ref()));
+    }
+
+    #[test]
+    fn the_program_is_that_of_the_options_or_of_the_pool() {
+        let own = settings_of("/pool/trainyard".into(), json!({"image": "i"})).unwrap();
+        assert_eq!(own.command, ["/pool/trainyard", "attempt"]);
+        let named = settings_of("/pool/trainyard".into(), json!({"image": "i", "program": "/opt/trainyard"})).unwrap();
+        assert_eq!(named.command, ["/opt/trainyard", "attempt"]);
+        assert!(settings(json!({"image": "i", "program": ""})).unwrap_err().message.contains("`program` is empty"));
+    }
+
+    #[test]
+    fn every_mistake_is_named_at_once() {
+        let error = settings(json!({
+            "image": " ", "namespace": "Team A", "ttl": "90", "queue": "-", "tolerations": [{"value": "gpu"}], "labels": {"team": "a/b"},
+            "volumes": [
+                {"name": "a", "mount": "data", "claim": "c", "secret": "s"},
+                {"name": "a", "mount": "/x"},
+                {"name": "Shm", "mount": "/dev/shm", "empty_dir": {"size": "8 bananas"}},
+            ],
+        }))
+        .unwrap_err()
+        .message;
+        for part in [
+            "the pool `cluster`: `image` is empty",
+            "`namespace` is not",
+            "`queue` is not",
+            "the label `team` cannot have the value `a/b`",
+            "a toleration has a `value` and no `key`",
+            "`90` is not a duration",
+            "`a`: `mount` must be an absolute path",
+            "`a`: it names 2 sources",
+            "`a`: it names 0 sources",
+            "two volumes are called `a`",
+            "`Shm`: its `name`",
+            "`8 bananas` is not a size",
+        ] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn unknown_options_are_refused() {
+        let read = |value| serde_json::from_value::<KubernetesOptions>(value).unwrap_err().to_string();
+        assert!(read(json!({"image": "i", "gpu": 1})).contains("unknown field `gpu`"));
+        assert!(read(json!({})).contains("missing field `image`"));
+        let hostile = json!({"image": "i", "volumes": [{"name": "a", "mount": "/a", "host_path": "/"}]});
+        assert!(read(hostile).contains("unknown field `host_path`"));
+    }
+
+    #[test]
+    fn a_folder_is_seen_under_a_mounted_path_alone() {
+        let volumes = json!([{"name": "data", "mount": "/data", "claim": "data"}]);
+        let shared = settings(json!({"image": "i", "shared_filesystem": true, "volumes": volumes})).unwrap();
+        assert!(shared.sees("/data/store".as_ref()));
+        assert!(!shared.sees("/database".as_ref()));
+        let apart = settings(json!({"image": "i", "volumes": volumes})).unwrap();
+        assert!(!apart.sees("/data/store".as_ref()));
+    }
+}

@@ -1,0 +1,250 @@
+//! What a Job and its Pods say of an attempt: a pure function of what the API server answered.
+
+use crate::failure::{failure, taken};
+use crate::pods;
+use crate::waiting::{Waiting, waiting};
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::core::v1::Pod;
+use trainyard_core::Error;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_runtime::executors::Ended;
+
+/// What is seen of an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Sight {
+    /// It has not started, and why.
+    Waits(Waiting),
+    /// Its Job has no Pod and is not held back: an event may say why.
+    NoPod,
+    /// Its Job is held back, by Kueue or by hand.
+    Suspended {
+        /// In words for people.
+        why: String,
+    },
+    /// It runs on all of its nodes.
+    Runs,
+    /// It was asked to end, or is over on one node, and Pods are still there.
+    Ends {
+        /// How it ended, if that is known already.
+        how: Box<Ended>,
+    },
+    /// Nothing of it is left, or all of it is over.
+    Over(Box<Ended>),
+}
+
+/// What these objects say of an attempt; `job` is none if the API server knows no such Job.
+pub(crate) fn sight(job: Option<&Job>, pods: &[&Pod]) -> Sight {
+    let Some(job) = job else { return without_job(pods) };
+    let left = pods.iter().any(|pod| !pods::is_over(pod));
+    let finished = condition(job, "Complete").or_else(|| condition(job, "Failed"));
+    if finished.is_some() || job.metadata.deletion_timestamp.is_some() {
+        let how = Box::new(end_of(job, pods));
+        // A Job that is being deleted goes when its Pods have; until then its name is taken.
+        return if left || finished.is_none() { Sight::Ends { how } } else { Sight::Over(how) };
+    }
+    let spec = job.spec.as_ref();
+    if spec.and_then(|spec| spec.suspend) == Some(true) {
+        return Sight::Suspended { why: suspended(job) };
+    }
+    let nodes = spec.and_then(|spec| spec.parallelism).and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+    progress(pods, nodes)
+}
+
+/// The condition of this type, if the Job is in it.
+pub(crate) fn condition<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
+}
+
+fn without_job(pods: &[&Pod]) -> Sight {
+    let how = Box::new(end_of_pods(pods).unwrap_or_else(|| taken("its Job was deleted")));
+    if pods.iter().any(|pod| !pods::is_over(pod)) { Sight::Ends { how } } else { Sight::Over(how) }
+}
+
+fn suspended(job: &Job) -> String {
+    let queue = job.metadata.labels.as_ref().and_then(|labels| labels.get(crate::names::QUEUE));
+    queue.map_or_else(|| "its Job is suspended".into(), |queue| format!("it waits in Kueue's queue `{queue}`"))
+}
+
+/// Where a Job stands that is neither over nor held back.
+fn progress(pods: &[&Pod], nodes: usize) -> Sight {
+    if pods.is_empty() {
+        return Sight::NoPod;
+    }
+    // Nothing is retried, so a Pod that is over without success ends the attempt. Its Job will say so in a moment.
+    if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
+        return Sight::Ends { how: Box::new(ended) };
+    }
+    if let Some(leaving) = pods.iter().find(|pod| pods::is_leaving(pod)) {
+        let disrupted = pods::condition(leaving, "DisruptionTarget", "True").is_some();
+        let how = if disrupted { failure(leaving) } else { taken("its Pod was deleted") };
+        return Sight::Ends { how: Box::new(how) };
+    }
+    let started = pods.iter().filter(|pod| pods::has_started(pod)).count();
+    if started >= nodes {
+        return Sight::Runs;
+    }
+    let prefix = if nodes > 1 { format!("{started} of {nodes} nodes are ready; ") } else { String::new() };
+    let waits: Vec<_> = pods.iter().filter(|pod| !pods::has_started(pod)).map(|pod| waiting(pod)).collect();
+    // What will not mend itself is said first.
+    let said = waits.iter().find(|w| w.stuck.is_some()).or(waits.first());
+    let said = said.cloned().unwrap_or_else(|| Waiting::patiently("the others have no Pod yet"));
+    Sight::Waits(Waiting { why: format!("{prefix}{}", said.why), ..said })
+}
+
+/// How a Job ended, or ends.
+fn end_of(job: &Job, pods: &[&Pod]) -> Ended {
+    if condition(job, "Complete").is_some() {
+        return Ended::well();
+    }
+    let Some(failed) = condition(job, "Failed").or_else(|| condition(job, "FailureTarget")) else {
+        return end_of_pods(pods).unwrap_or_else(|| taken("its Job was deleted"));
+    };
+    let words = pods::words(failed.reason.as_deref(), failed.message.as_deref()).unwrap_or_default();
+    if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
+        return ended;
+    }
+    match failed.reason.as_deref() {
+        Some("DeadlineExceeded") => {
+            let error = Error::retryable(format!("Kubernetes ended the attempt's Job: {words}"));
+            Ended::with(AttemptOutcome::TimedOut, error.help("raise `timeout`, or the limit that the cluster sets"))
+        }
+        Some("PodFailurePolicy") => taken(&words),
+        _ => taken(&format!("its Pod was deleted before it ended ({words})")),
+    }
+}
+
+/// How an attempt ended, by its Pods alone: that of the first that failed. None if none is over.
+fn end_of_pods(pods: &[&Pod]) -> Option<Ended> {
+    let failed = pods.iter().filter(|pod| pods::phase(pod) == "Failed");
+    // The others are stopped because it failed.
+    if let Some(first) = failed.min_by_key(|pod| pods::terminated(pod).and_then(|t| t.finished_at.clone())) {
+        return Some(failure(first));
+    }
+    let all = !pods.is_empty() && pods.iter().all(|pod| pods::phase(pod) == "Succeeded");
+    all.then(Ended::well)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trainyard_core::ErrorKind;
+
+    fn job(spec: Value, conditions: Value) -> Job {
+        let mut spec = spec;
+        spec["template"] = json!({});
+        let job = json!({"metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "team"}},
+            "spec": spec, "status": {"conditions": conditions}});
+        serde_json::from_value(job).unwrap()
+    }
+
+    fn plain() -> Job {
+        job(json!({"parallelism": 1}), json!([]))
+    }
+
+    fn failed(reason: &str, message: &str) -> Job {
+        let condition = json!({"type": "Failed", "status": "True", "reason": reason, "message": message});
+        job(json!({"parallelism": 1}), json!([condition]))
+    }
+
+    fn pod(phase: &str, state: Value) -> Pod {
+        let status = json!({"name": "attempt", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": state});
+        let pod = json!({"metadata": {"name": "p"}, "status": {"phase": phase, "containerStatuses": [status]}});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn running() -> Pod {
+        pod("Running", json!({"running": {}}))
+    }
+
+    fn exited(code: i32, at: &str) -> Pod {
+        let phase = if code == 0 { "Succeeded" } else { "Failed" };
+        pod(phase, json!({"terminated": {"exitCode": code, "finishedAt": at}}))
+    }
+
+    fn leaving(pod: Pod) -> Pod {
+        let mut pod = pod;
+        let at = serde_json::from_value(json!("2026-11-22T10:00:00Z")).unwrap();
+        pod.metadata.deletion_timestamp = Some(at);
+        pod
+    }
+
+    #[track_caller]
+    fn over(sight: Sight) -> (AttemptOutcome, String) {
+        let Sight::Over(ended) = sight else { panic!("it is not over: {sight:?}") };
+        (ended.outcome, ended.error.map(|e| e.message).unwrap_or_default())
+    }
+
+    #[test]
+    fn an_attempt_starts_when_all_of_its_nodes_have() {
+        assert_eq!(sight(Some(&plain()), &[]), Sight::NoPod);
+        let one = pod("Pending", json!({"waiting": {"reason": "ContainerCreating"}}));
+        assert!(matches!(sight(Some(&plain()), &[&one]), Sight::Waits(w) if w.why == "it has no node yet"));
+        assert_eq!(sight(Some(&plain()), &[&running()]), Sight::Runs);
+        let two = job(json!({"parallelism": 2}), json!([]));
+        let Sight::Waits(waits) = sight(Some(&two), &[&running(), &one]) else { panic!("one node is missing") };
+        assert_eq!(waits.why, "1 of 2 nodes are ready; it has no node yet");
+        let Sight::Waits(waits) = sight(Some(&two), &[&running()]) else { panic!("one node is missing") };
+        assert_eq!(waits.why, "1 of 2 nodes are ready; the others have no Pod yet");
+        assert_eq!(sight(Some(&two), &[&running(), &running()]), Sight::Runs);
+    }
+
+    #[test]
+    fn a_suspended_job_names_its_queue() {
+        let held = job(json!({"suspend": true}), json!([]));
+        assert_eq!(sight(Some(&held), &[]), Sight::Suspended { why: "it waits in Kueue's queue `team`".into() });
+    }
+
+    #[test]
+    fn a_job_is_over_when_its_pods_are() {
+        let complete = job(json!({}), json!([{"type": "Complete", "status": "True"}]));
+        assert_eq!(over(sight(Some(&complete), &[&exited(0, "2026-11-22T10:00:00Z")])).0, AttemptOutcome::Succeeded);
+        assert_eq!(over(sight(Some(&complete), &[])).0, AttemptOutcome::Succeeded);
+        let job = failed("BackoffLimitExceeded", "Job has reached the specified backoff limit");
+        assert!(matches!(sight(Some(&job), &[&leaving(running())]), Sight::Ends { .. }));
+    }
+
+    #[test]
+    fn the_first_node_that_failed_is_the_reason() {
+        let job = failed("BackoffLimitExceeded", "Job has reached the specified backoff limit");
+        let (stopped, first) = (exited(143, "2026-11-22T10:00:09Z"), exited(7, "2026-11-22T10:00:01Z"));
+        let (outcome, words) = over(sight(Some(&job), &[&stopped, &first]));
+        assert_eq!(outcome, AttemptOutcome::Failed);
+        assert!(words.contains("code 7"), "{words}");
+    }
+
+    #[test]
+    fn a_failed_job_without_its_pod_is_lost() {
+        let (outcome, words) = over(sight(Some(&failed("BackoffLimitExceeded", "limit")), &[]));
+        assert_eq!(outcome, AttemptOutcome::Lost);
+        assert!(words.contains("its Pod was deleted before it ended"), "{words}");
+        let disrupted = failed("PodFailurePolicy", "Pod ml/p has condition DisruptionTarget");
+        let (outcome, words) = over(sight(Some(&disrupted), &[]));
+        assert_eq!(outcome, AttemptOutcome::Lost);
+        assert!(words.contains("DisruptionTarget"), "{words}");
+        assert_eq!(over(sight(Some(&failed("DeadlineExceeded", "late")), &[])).0, AttemptOutcome::TimedOut);
+    }
+
+    #[test]
+    fn a_job_that_is_gone_is_lost_once_its_pods_are_gone() {
+        assert_eq!(
+            over(sight(None, &[])),
+            (AttemptOutcome::Lost, "Kubernetes ended the attempt: its Job was deleted".into())
+        );
+        assert!(matches!(sight(None, &[&leaving(running())]), Sight::Ends { .. }));
+        assert_eq!(over(sight(None, &[&exited(0, "2026-11-22T10:00:00Z")])).0, AttemptOutcome::Succeeded);
+    }
+
+    #[test]
+    fn a_pod_that_leaves_ends_its_attempt() {
+        let Sight::Ends { how } = sight(Some(&plain()), &[&leaving(running())]) else { panic!("it ends") };
+        assert_eq!(how.error.unwrap().kind, ErrorKind::Lost);
+        // Its Job has not noticed yet.
+        let Sight::Ends { how } = sight(Some(&plain()), &[&exited(3, "2026-11-22T10:00:00Z")]) else {
+            panic!("it ends")
+        };
+        assert_eq!(how.outcome, AttemptOutcome::Failed);
+    }
+}

@@ -1,0 +1,149 @@
+//! Why a Pod has not started, and whether it could start by itself.
+//!
+//! Kubernetes never gives up on a Pod whose image cannot be pulled or whose secret is missing; a run that waits for it
+//! would wait for ever. Such a Pod is *stuck*: the executor ends it unless it starts within a while.
+
+use crate::pods;
+use k8s_openapi::api::core::v1::Pod;
+use trainyard_core::Error;
+
+/// Why a Pod has not started.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Waiting {
+    /// In words for people.
+    pub why: String,
+    /// The error to end with if it stays so; none if it may start by itself.
+    pub stuck: Option<Error>,
+    /// The node pauses between two tries and does not repeat what it said about the last one.
+    pub vague: bool,
+}
+
+impl Waiting {
+    /// It may start by itself.
+    pub fn patiently(why: impl Into<String>) -> Self {
+        Self { why: why.into(), stuck: None, vague: false }
+    }
+    fn stuck(why: String, help: &str) -> Self {
+        Self { stuck: Some(Error::invalid(&why).help(help)), why, vague: false }
+    }
+}
+
+/// What a Pod waits for that has not started.
+pub(crate) fn waiting(pod: &Pod) -> Waiting {
+    let state = pods::container(pod).and_then(|state| state.waiting.as_ref());
+    let reason = state.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
+    let message = state.and_then(|waiting| waiting.message.as_deref());
+    match reason {
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "ErrImageNeverPull"
+        | "InvalidImageName"
+        | "ImageInspectError"
+        | "SignatureValidationFailed" => image(pod, reason, message),
+        "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
+            let text = pods::words(None, message).unwrap_or_else(|| reason.to_string());
+            let why = format!("its container cannot be made: {text}");
+            let help = "the pool's options `environment_from_secret` and `volumes` must name what is in the namespace";
+            Waiting::stuck(why, help)
+        }
+        "" | "ContainerCreating" | "PodInitializing" => Waiting::patiently(unplaced_or_preparing(pod)),
+        _ => Waiting::patiently(pods::words(Some(reason), message).unwrap_or_default()),
+    }
+}
+
+fn image(pod: &Pod, reason: &str, message: Option<&str>) -> Waiting {
+    let spec = pod.spec.as_ref().and_then(|spec| spec.containers.first());
+    let image = spec.and_then(|container| container.image.as_deref()).unwrap_or("?");
+    let text = pods::words(Some(reason), message).unwrap_or_default();
+    let why = format!("its image `{image}` cannot be pulled: {text}");
+    // A registry that is away comes back, and the kubelet goes on asking.
+    if is_network_trouble(&text) {
+        return Waiting::patiently(why);
+    }
+    // Before Kubernetes 1.32 it says no more than `Back-off pulling image "…"`.
+    let vague = reason == "ImagePullBackOff" && !text.contains("ErrImagePull");
+    Waiting { vague, ..Waiting::stuck(why, "check the pool's options `image` and `image_pull_secrets`") }
+}
+
+fn is_network_trouble(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let signs = ["timeout", "timed out", "connection re", "no such host", "network is unreachable", "toomanyrequests"];
+    signs.iter().any(|sign| text.contains(sign))
+}
+
+fn unplaced_or_preparing(pod: &Pod) -> String {
+    if let Some(unplaced) = pods::condition(pod, "PodScheduled", "False") {
+        let message = unplaced.message.as_deref();
+        return match unplaced.reason.as_deref() {
+            Some("Unschedulable") => format!("no node can take it: {}", message.unwrap_or("no reason is given")),
+            reason => pods::words(reason, message).unwrap_or_else(|| "it has no node yet".into()),
+        };
+    }
+    match pods::node(pod) {
+        Some(node) => format!("{node} prepares its container"),
+        None => "it has no node yet".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use trainyard_core::ErrorKind;
+
+    fn pod(node: Option<&str>, status: Value) -> Pod {
+        let containers = json!([{"name": "attempt", "image": "registry/trainyard:9"}]);
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": node, "containers": containers},
+            "status": status});
+        serde_json::from_value(pod).unwrap()
+    }
+
+    fn container(reason: &str, message: &str) -> Pod {
+        let state = json!({"waiting": {"reason": reason, "message": message}});
+        let status = json!({"name": "attempt", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": state});
+        pod(Some("gpu-3"), json!({"phase": "Pending", "containerStatuses": [status]}))
+    }
+
+    #[test]
+    fn a_pod_without_a_node_says_what_the_nodes_lack() {
+        let text = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.";
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text});
+        let found = waiting(&pod(None, json!({"phase": "Pending", "conditions": [condition]})));
+        assert_eq!(found, Waiting::patiently(format!("no node can take it: {text}")));
+        assert_eq!(waiting(&pod(None, json!({}))).why, "it has no node yet");
+    }
+
+    #[test]
+    fn a_placed_pod_names_its_node() {
+        let found = waiting(&container("ContainerCreating", ""));
+        assert_eq!(found, Waiting::patiently("node gpu-3 prepares its container"));
+    }
+
+    #[test]
+    fn an_image_that_is_not_there_is_stuck_and_an_absent_registry_is_not() {
+        for reason in ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"] {
+            let found = waiting(&container(reason, "manifest unknown"));
+            assert!(found.why.contains("`registry/trainyard:9` cannot be pulled"), "{}", found.why);
+            assert_eq!(found.stuck.unwrap().kind, ErrorKind::Invalid);
+        }
+        assert!(waiting(&container("ImagePullBackOff", "Back-off pulling image \"x\"")).vague);
+        let told = "Back-off pulling image \"x\": ErrImagePull: not found";
+        assert!(!waiting(&container("ImagePullBackOff", told)).vague);
+        let away = waiting(&container("ErrImagePull", "dial tcp 10.0.0.1:443: i/o timeout"));
+        assert!(away.why.contains("i/o timeout") && away.stuck.is_none());
+    }
+
+    #[test]
+    fn a_missing_secret_is_stuck() {
+        let found = waiting(&container("CreateContainerConfigError", "secret \"store\" not found"));
+        assert_eq!(found.why, "its container cannot be made: secret \"store\" not found");
+        assert!(found.stuck.unwrap().help.unwrap().contains("environment_from_secret"));
+    }
+
+    #[test]
+    fn unknown_reasons_are_passed_on() {
+        let found = waiting(&container("RegistryUnavailable", "try later"));
+        assert_eq!(found, Waiting::patiently("RegistryUnavailable: try later"));
+    }
+}

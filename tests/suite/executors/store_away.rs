@@ -1,0 +1,39 @@
+//! A bucket that cannot be reached for a while, behind a proxy that the test takes away.
+
+use super::pool::Pool;
+use super::proxy::Proxy;
+use crate::kit::{Sandbox, ran, skipped, wait_for};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// The attempts end while the store is away; their results are stored when it is back.
+pub fn a_store_that_is_away_for_20_s_costs_nothing(pool: &Pool) {
+    let (Ok(prefix), Ok(endpoint)) = (std::env::var("TRAINYARD_TEST_S3"), std::env::var("AWS_ENDPOINT_URL")) else {
+        return skipped("TRAINYARD_TEST_S3 names no bucket");
+    };
+    let proxy = Proxy::of(&endpoint);
+    let s = Sandbox::new();
+    s.write("trainyard.yaml", pool.site());
+    let s = {
+        let url = format!("{}/{}", prefix.trim_end_matches('/'), s.name());
+        s.with_store(url)
+    };
+    s.write_placed(
+        "away.yaml",
+        "version: 1\nname: away\nstages:\n  away:\n    matrix: {n: [1, 2, 3]}\n    \
+         run: 'echo works >> @log; while [ ! -e @go ]; do sleep 0.05; done; echo ${{ matrix.n }} > \
+         ${{ outputs.o }}/n'\n    outputs: {o: {kind: files}}\n",
+    );
+    let mut command = s.command(&["run", "away.yaml"]);
+    command.env("AWS_ENDPOINT_URL", &proxy.url).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let works = || std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().count();
+    wait_for("the stages to work", pool.seconds(30), || works() == 3);
+    proxy.set_up(false);
+    std::thread::sleep(Duration::from_secs(2));
+    s.write("go", "");
+    std::thread::sleep(Duration::from_secs(18));
+    proxy.set_up(true);
+    ran(child.wait_with_output().unwrap()).code(0).says("3 done");
+    assert_eq!(works(), 3, "nothing was computed twice");
+}
