@@ -49,7 +49,7 @@ pub fn main(builder: Builder) -> ExitCode {
     match cli.command {
         // Workers start often and need no catalogue.
         Command::QueryWorker => ExitCode::from(query_process::worker::main()),
-        Command::ToolWorker => ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
+        Command::ToolWorker { .. } => ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
         command => match builder.build() {
             Ok(catalogue) => run(command, &Arc::new(catalogue)),
             Err(error) => ExitCode::from(failed(&error) as u8),
@@ -77,7 +77,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Attempt(args) => {
             return ExitCode::from(attempt::main(&args.url, catalogue).map_or_else(|e| Exit::from(&e) as u8, |()| 0));
         }
-        Command::QueryWorker | Command::ToolWorker => return ExitCode::from(Exit::Invalid as u8),
+        Command::QueryWorker | Command::ToolWorker { .. } => return ExitCode::from(Exit::Invalid as u8),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| failed(&error)) as u8)
 }

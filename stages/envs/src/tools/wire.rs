@@ -5,7 +5,7 @@
 //! binary because a call takes tens of microseconds, and JSON would be a large part of that.
 
 use crate::tools::ToolLimits;
-use crate::tools::cpython::sessions::Setup;
+use crate::tools::cpython::setup::Setup;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read, Write};
 use std::sync::Arc;

@@ -11,5 +11,6 @@ mod process;
 pub mod sandbox;
 mod scratch;
 pub mod sessions;
+pub mod setup;
 pub mod support;
 mod system_calls;

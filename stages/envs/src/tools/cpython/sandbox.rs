@@ -8,9 +8,7 @@ use super::{files, system_calls};
 use crate::tools::confinement::bound;
 use close_fds::set_fds_cloexec;
 use rustix::process::{Resource, Signal, set_parent_process_death_signal};
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
-};
+use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs};
 use serde::{Deserialize, Serialize};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;

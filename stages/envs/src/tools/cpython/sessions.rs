@@ -3,30 +3,19 @@
 //! A session is rebuilt by running its programs again, in a new process. That is only right if they do the same again,
 //! so their results are compared; a session that does not repeat itself is lost rather than silently another.
 
-use super::installation::Installation;
 use super::process::{Answer, Fault, Process};
 use super::scratch::Scratch;
+use super::setup::Setup;
 use crate::tools::ToolLimits;
 use crate::tools::sessions::Sessions;
 use crate::tools::wire::{Answered, Past, Recipe, Reply, digest};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
 /// Processes that a worker keeps. The session that was asked longest ago loses its process first, and is rebuilt when
 /// it is asked again.
 const MOST: usize = 64;
-
-/// What a worker needs to know about the interpreter.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setup {
-    /// The user's interpreter.
-    pub installation: Installation,
-    /// A folder of this worker alone, for the folders of its sessions.
-    pub scratch: PathBuf,
-}
 
 /// The processes by session.
 pub struct CpythonSessions {
@@ -36,7 +25,7 @@ pub struct CpythonSessions {
     /// Sessions that could not be rebuilt, and why.
     broken: HashMap<u64, String>,
     clock: SystemClock,
-    /// Counts calls, and folders.
+    /// Calls so far.
     count: u64,
 }
 
@@ -51,9 +40,9 @@ impl CpythonSessions {
         let clock = SystemClock::new();
         Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }
     }
-    fn rebuild(&mut self, recipe: &Recipe) -> Result<Process, String> {
-        self.count += 1;
-        let folder = self.setup.scratch.join(self.count.to_string());
+    fn rebuild(&self, session: u64, recipe: &Recipe) -> Result<Process, String> {
+        // The same name again, because programs may print it.
+        let folder = self.setup.scratch.join(session.to_string());
         let scratch = Scratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
         let mut process = Process::start(&self.setup.installation, &self.limits, scratch)?;
         for Past { code, seen } in &recipe.history {
@@ -76,10 +65,12 @@ impl CpythonSessions {
     /// The runner cuts texts already; a program that took its place may not.
     fn shorten(&self, text: String) -> String {
         let most = self.limits.output_bytes as usize + 512;
-        text.chars().scan(0, |size, c| {
-            *size += c.len_utf8();
-            (*size <= most).then_some(c)
-        }).collect()
+        text.chars()
+            .scan(0, |size, c| {
+                *size += c.len_utf8();
+                (*size <= most).then_some(c)
+            })
+            .collect()
     }
     fn make_room(&mut self) {
         while self.open.len() >= MOST {
@@ -93,7 +84,7 @@ impl Sessions for CpythonSessions {
     fn open(&mut self, session: u64, recipe: &Recipe) {
         self.close(session);
         self.make_room();
-        match self.rebuild(recipe) {
+        match self.rebuild(session, recipe) {
             Ok(process) => drop(self.open.insert(session, Open { process, used: self.count })),
             Err(why) => drop(self.broken.insert(session, why)),
         }

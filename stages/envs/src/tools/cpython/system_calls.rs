@@ -60,11 +60,16 @@ const ALLOWED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[c_long] = &[];
 
-const IOCTL: [u64; 6] =
-    [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX];
+const IOCTL: [u64; 6] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX];
 /// Without those that name a process to be signaled (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
 const FCNTL: [i32; 8] = [
-    libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_GETFL, libc::F_GETLK, libc::F_SETFD, libc::F_SETFL,
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_GETFL,
+    libc::F_GETLK,
+    libc::F_SETFD,
+    libc::F_SETFL,
     libc::F_SETLK,
 ];
 const PRCTL: [i32; 3] = [libc::PR_GET_NAME, libc::PR_SET_NAME, libc::PR_SET_VMA];
@@ -167,7 +172,10 @@ mod tests {
             libc::SYS_pidfd_open,
             libc::SYS_setrlimit,
         ] {
-            assert!(!ALLOWED.contains(&call) && !ALLOWED_HERE.contains(&call) && !conditional.contains(&call), "{call}");
+            assert!(
+                !ALLOWED.contains(&call) && !ALLOWED_HERE.contains(&call) && !conditional.contains(&call),
+                "{call}"
+            );
         }
         assert!(conditional.iter().all(|call| !ALLOWED.contains(call)), "a condition that an exception lifts");
     }
