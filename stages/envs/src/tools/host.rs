@@ -11,6 +11,7 @@ use crate::tools::{Ticket, ToolLimits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_api::StageContext;
 use trainyard_core::Result;
 
 /// Worker processes by interpreter and limits. They end when the last handle is dropped.
@@ -56,6 +57,16 @@ impl ToolHost {
     pub fn interpreters(&self) -> Vec<String> {
         let installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
         installations.values().map(Installation::describe).collect()
+    }
+    /// Writes which interpreters of the user ran into the log of an attempt and among what it measured (`python`). No
+    /// digest sees them.
+    pub fn report(&self, context: &mut StageContext) {
+        let interpreters = self.interpreters();
+        if !interpreters.is_empty() {
+            let text = interpreters.join(", ");
+            context.log(format!("the tool `python` ran {text}"));
+            context.measure("python", text);
+        }
     }
     fn installation(&self, program: Option<&Path>, version: Option<&str>) -> Result<Installation> {
         let wanted = (program.map(Path::to_path_buf), version.map(str::to_string));

@@ -9,6 +9,7 @@ use crate::tools::wire::{self, Reply};
 use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -47,6 +48,10 @@ impl Process {
         let mut command = Command::new(&program.0);
         command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if key.cpython.is_some() {
+            // What kills our group at once would leave files behind; a supervisor ends with our end of the pipe.
+            command.process_group(0);
+        }
         let failed = |e: io::Error| {
             Error::lost(format!("cannot start the tool worker `{}`: {e}", program.0.display()))
                 .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
