@@ -69,17 +69,15 @@ fn descendants() -> BTreeSet<u32> {
     }
 }
 
-fn assert_seen(name: &str, expected: &Expected, result: &ToolResult) {
-    let place = format!("{name}: {result:?}");
-    assert!(!result.infrastructure, "{place}");
-    assert!(!result.text.contains(SECRET), "{place}");
-    match expected {
-        Expected::Error(part) => {
-            assert!(result.error && !result.timed_out && result.text.contains(part), "not {part}: {place}");
+/// Whether an agent saw what it must.
+fn is_as_expected(expected: &Expected, result: &ToolResult) -> bool {
+    let honest = !result.infrastructure && !result.text.contains(SECRET);
+    honest
+        && match expected {
+            Expected::Error(part) => result.error && !result.timed_out && result.text.contains(part),
+            Expected::Same(text) => result.text == *text && !result.error,
+            Expected::TimedOut => result.timed_out,
         }
-        Expected::Same(text) => assert_eq!((result.text.as_str(), result.error), (*text, false), "{place}"),
-        Expected::TimedOut => assert!(result.timed_out, "{place}"),
-    }
 }
 
 /// Runs every program in a session of its own, beside a neighbor that must not notice.
@@ -92,11 +90,14 @@ fn run_all(
     let treasure = Treasure::bury();
     let mut neighbor = open();
     assert_eq!(ask(&mut *neighbor, "x=41"), ToolResult::ok(""));
+    let mut wrong = Vec::new();
     for program in &programs() {
         let mut attacker = open();
         assert_eq!(ask(&mut *attacker, "kept='as before'"), ToolResult::ok(""), "{}", program.name);
         let result = ask(&mut *attacker, &treasure.code(program));
-        assert_seen(program.name, expected(program), &result);
+        if !is_as_expected(expected(program), &result) {
+            wrong.push(format!("{}: not {:?}, but {result:?}", program.name, expected(program)));
+        }
         treasure.assert_untouched(program.name);
         assert_eq!(ask(&mut *neighbor, "x+1"), ToolResult::ok("42"), "{}", program.name);
         drop(attacker);
@@ -104,9 +105,9 @@ fn run_all(
         assert_eq!(ask(&mut *neighbor, "x+1"), ToolResult::ok("42"), "{}", program.name);
         let left = descendants();
         assert!(left.len() <= processes, "{} left processes: {left:?}", program.name);
+        assert!(host.worker_ids().iter().all(|worker| left.contains(worker)));
     }
-    let left = descendants();
-    assert!(host.worker_ids().iter().all(|worker| left.contains(worker)));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Shared by the integration tests: tool hosts whose workers are this crate's binary or the one named by the
 //! environment.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,6 @@ pub fn session(host: &Arc<ToolHost>, limits: &ToolLimits) -> Box<dyn ToolSession
 
 /// A session of the CPython that is `python3` here. None where there is none or it cannot be confined, unless
 /// TRAINYARD_TEST_CPYTHON asks for it.
-#[allow(dead_code, reason = "not every test file has CPython")]
 pub fn cpython(host: &Arc<ToolHost>, limits: &ToolLimits) -> Option<Box<dyn ToolSession>> {
     let options = json!({"kind": "python", "interpreter": "cpython"});
     match family().build(&options, &()).unwrap().open(host, limits) {

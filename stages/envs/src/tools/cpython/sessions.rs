@@ -75,7 +75,8 @@ impl CpythonSessions {
     fn make_room(&mut self) {
         while self.open.len() >= MOST {
             let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(session, _)| *session);
-            oldest.and_then(|session| self.open.remove(&session));
+            let Some(oldest) = oldest else { return };
+            self.open.remove(&oldest);
         }
     }
 }

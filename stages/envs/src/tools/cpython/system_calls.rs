@@ -83,7 +83,7 @@ pub fn restrict() -> std::result::Result<(), String> {
 fn filter() -> Result<BpfProgram> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
         ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
-    for (call, alternatives) in conditional()? {
+    for (call, alternatives) in conditional()?.into_iter().chain(conditional_here()?) {
         let alternatives = alternatives.into_iter().map(SeccompRule::new).collect::<Result<Vec<_>>>()?;
         rules.insert(call, alternatives);
     }
@@ -103,8 +103,6 @@ fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
         (libc::SYS_fcntl, one_of(1, FCNTL.map(|command| command as u64))?),
         (libc::SYS_ioctl, one_of(1, IOCTL)?),
         (libc::SYS_kill, one_of(0, [own])?),
-        #[cfg(target_arch = "x86_64")]
-        (libc::SYS_open, opening(1)?),
         (libc::SYS_openat, opening(2)?),
         (libc::SYS_prctl, one_of(0, PRCTL.map(|option| option as u64))?),
         // Only to ask: no new limits.
@@ -114,6 +112,16 @@ fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
         (libc::SYS_socketpair, vec![stream]),
         (libc::SYS_tgkill, one_of(0, [own])?),
     ])
+}
+
+/// Those that only this processor has.
+#[cfg(target_arch = "x86_64")]
+fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+    Ok(vec![(libc::SYS_open, opening(1)?)])
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+    Ok(Vec::new())
 }
 
 /// Flags with which a file may be opened: `O_TRUNC` only for writing, because Landlock before its third version lets a
