@@ -106,7 +106,10 @@ An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTP
     QueryWorker,
     /// Serve tool calls on standard input and output (started by environments).
     #[command(hide = true)]
-    ToolWorker,
+    ToolWorker {
+        /// What a sandboxed interpreter is started with (by a worker).
+        order: Option<String>,
+    },
 }
 
 /// How results are printed.

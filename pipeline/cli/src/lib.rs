@@ -49,7 +49,7 @@ pub fn main(builder: Builder) -> ExitCode {
     match cli.command {
         // Workers start often and need no catalogue.
         Command::QueryWorker => ExitCode::from(query_process::worker::main()),
-        Command::ToolWorker => ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
+        Command::ToolWorker { .. } => ExitCode::from(u8::try_from(trainyard_envs::tools::worker::main()).unwrap_or(1)),
         command => match builder.build() {
             Ok(catalogue) => run(command, &Arc::new(catalogue)),
             Err(error) => ExitCode::from(failed(&error) as u8),
@@ -75,7 +75,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Completions(args) => commands::completions::run(&args),
         // The error was reported where the engine reads it; the code only tells success.
         Command::Attempt(args) => Ok(attempt::main(&args.url, catalogue).map_or(Exit::Failed, |()| Exit::Done)),
-        Command::QueryWorker | Command::ToolWorker => return ExitCode::from(Exit::Invalid as u8),
+        Command::QueryWorker | Command::ToolWorker { .. } => return ExitCode::from(Exit::Invalid as u8),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| failed(&error)) as u8)
 }

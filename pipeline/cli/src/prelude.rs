@@ -33,7 +33,7 @@ pub use trainyard_envs::environments::{
 };
 pub use trainyard_envs::{
     AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Score, Step, Ticket, Tool, ToolCall,
-    ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
+    ToolChoice, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
 };
 
 // Filter rules, import formats, synthesis methods.

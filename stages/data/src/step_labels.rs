@@ -123,7 +123,8 @@ impl Stage for StepLabels {
         let PreparedLabels { config, environment } = prepared;
         let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
         rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
-        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let host = ToolHost::new(context.cpus);
+        let environment = environment.build(&host)?;
         let mut problems = problems(&rows, environment.kind());
         problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));
         let by_id: BTreeMap<&str, &Problem> = problems.iter().map(|p| (p.id.as_str(), p)).collect();
@@ -137,6 +138,7 @@ impl Stage for StepLabels {
             context.stop_if_cancelled()
         };
         let (trajectories, counts) = label(&rows, &by_id, environment.as_ref(), progress)?;
+        host.report(context);
         publish(&trajectories, &problems, &counts, context)
     }
 }

@@ -24,5 +24,5 @@ pub use formats::{AgentTurn, ToolFormat};
 pub use parts::Parts;
 pub use rewards::{GroupView, Reward, Score};
 pub use toolbox::Toolbox;
-pub use tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+pub use tools::{Ticket, Tool, ToolCall, ToolChoice, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 pub use verifiers::Verifier;

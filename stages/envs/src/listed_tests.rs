@@ -40,12 +40,16 @@ fn files_and_registry_lines_match() {
     // Environments with a corpus or a database open `search` and `sql` themselves.
     let shared = [
         "call",
+        "choice",
         "confinement",
+        "cpython",
+        "embedded",
         "host",
         "interpreter",
         "limits",
         "pool",
         "search",
+        "sessions",
         "sql",
         "ticket",
         "tool",

@@ -1,7 +1,7 @@
 //! What options and problems name: the tools, tool-call formats and verifiers of a program.
 
 use crate::formats::ToolFormat;
-use crate::tools::{Tool, ToolSpec};
+use crate::tools::{Tool, ToolChoice, ToolSpec};
 use crate::verifiers::Verifier;
 use crate::{formats, tools, verifiers};
 use serde_json::Value;
@@ -24,9 +24,13 @@ impl Toolbox {
     pub fn standard() -> Self {
         Self { formats: formats::family(), tools: tools::family(), verifiers: verifiers::family() }
     }
-    /// The tool of a name. Errors: invalid, with the valid names.
+    /// The tool of a name, with its default options. Errors: invalid, with the valid names.
     pub fn tool(&self, name: &str) -> Result<Box<dyn Tool>> {
-        self.tools.build(&Value::from(name), &())
+        self.chosen_tool(&ToolChoice::from(name))
+    }
+    /// The tool that options name. Errors: invalid, with the valid names or the wrong option.
+    pub fn chosen_tool(&self, choice: &ToolChoice) -> Result<Box<dyn Tool>> {
+        self.tools.build(choice.options(), &())
     }
     /// The format of a name for these tools. Errors: invalid (no such format, or tools that it cannot write).
     pub fn format(&self, name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {

@@ -137,7 +137,8 @@ impl Stage for Filter {
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let environment = prepared.environment.build(&ToolHost::new(context.cpus))?;
+        let host = ToolHost::new(context.cpus);
+        let environment = prepared.environment.build(&host)?;
         let scratch = context.scratch.clone();
         let world = RuleContext {
             problems: &problems,
@@ -151,6 +152,7 @@ impl Stage for Filter {
             let rule = rule.build(&())?;
             counts.push(apply(rule.as_ref(), &mut rows, &world)?);
         }
+        host.report(context);
         publish(rows, &counts, context)
     }
 }

@@ -115,7 +115,8 @@ impl Stage for Synthesize {
     fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let method = method.map_err(|problem| Error::invalid(problem.message))?;
-        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let host = ToolHost::new(context.cpus);
+        let environment = environment.build(&host)?;
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
             context.progress(done as u64, total as u64, "demonstrations", None);
@@ -126,6 +127,7 @@ impl Stage for Synthesize {
             return Err(Error::data("no demonstration was made")
                 .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
         }
+        host.report(context);
         publish(made, &reported(method, &config), context)
     }
 }

@@ -50,7 +50,7 @@ impl Dialogue {
         read_answer: fn(&str) -> Option<String>,
     ) -> Result<Arc<Self>> {
         let (host, toolbox) = (Arc::clone(&setup.host), Arc::clone(&setup.toolbox));
-        let tools = options.tools.iter().map(|name| toolbox.tool(name)).collect::<Result<Vec<_>>>()?;
+        let tools = options.tools.iter().map(|choice| toolbox.chosen_tool(choice)).collect::<Result<Vec<_>>>()?;
         let specs = options.specs(own, &toolbox);
         let format = toolbox.format(&options.format, &specs)?;
         let clock = Arc::new(SystemClock::new());

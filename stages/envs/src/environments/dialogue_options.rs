@@ -6,7 +6,7 @@
 use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};
 use crate::formats::registry as formats;
-use crate::tools::{ToolLimits, ToolSpec};
+use crate::tools::{ToolChoice, ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
@@ -20,8 +20,8 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DialogueOptions {
-    /// Tools that the agent may call: `python`, `calculator`.
-    pub tools: Vec<String>,
+    /// Tools that the agent may call: `python`, `calculator`, or with options: `{kind: python, interpreter: cpython}`.
+    pub tools: Vec<ToolChoice>,
     /// How calls are written: `code` (raw text for a single tool), `hermes` or `toolrl` (JSON).
     #[schemars(schema_with = "formats::schema")]
     pub format: String,
@@ -46,7 +46,7 @@ pub struct DialogueOptions {
 impl Default for DialogueOptions {
     fn default() -> Self {
         Self {
-            tools: vec!["python".to_string()],
+            tools: vec!["python".into()],
             format: "code".to_string(),
             max_turns: 4,
             max_tool_calls: 8,
@@ -63,12 +63,13 @@ impl DialogueOptions {
     /// `tools` may be empty.
     pub fn check(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
-        for (index, name) in self.tools.iter().enumerate() {
-            if let Err(e) = toolbox.tool(name) {
-                problems.push(OptionProblem { pointer: format!("/tools/{index}"), message: e.message, help: e.help });
-            } else if self.tools[..index].contains(name) {
-                problems.push(OptionProblem::new(format!("/tools/{index}"), format!("tool `{name}` is listed twice")));
+        for (index, choice) in self.tools.iter().enumerate() {
+            let (place, kind) = (format!("/tools/{index}"), choice.kind());
+            let wrong = toolbox.tools.check(choice.options());
+            if wrong.is_empty() && self.tools[..index].iter().any(|earlier| earlier.kind() == kind) {
+                problems.push(OptionProblem::new(&place, format!("tool `{kind}` is listed twice")));
             }
+            problems.extend(wrong.into_iter().map(|problem| problem.within(&place)));
         }
         if self.tools.is_empty() && own.is_empty() {
             problems.push(
@@ -88,7 +89,7 @@ impl DialogueOptions {
     }
     /// Descriptions of the tools that the options name, then of the environment's `own`.
     pub(crate) fn specs(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
-        let named = self.tools.iter().filter_map(|name| toolbox.tool(name).ok()).map(|tool| tool.spec());
+        let named = self.tools.iter().filter_map(|choice| toolbox.chosen_tool(choice).ok()).map(|tool| tool.spec());
         named.chain(own.iter().cloned()).collect()
     }
 }
@@ -152,6 +153,9 @@ impl<O: ExtraOptions> EnvironmentOptions for WithDialogue<O> {
     fn fill_schema(schema: &mut Value, toolbox: &Toolbox) {
         if takes::<O>("format") {
             schema["properties"]["format"]["enum"] = json!(toolbox.formats.names());
+        }
+        if takes::<O>("tools") {
+            schema["properties"]["tools"]["items"] = toolbox.tools.schema();
         }
     }
 }

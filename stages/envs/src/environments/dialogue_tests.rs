@@ -9,7 +9,7 @@ fn spec(name: &str) -> ToolSpec {
 }
 
 fn dialogue(tools: &[&str], own: &[ToolSpec]) -> Arc<Dialogue> {
-    let tools = tools.iter().map(|name| (*name).to_string()).collect();
+    let tools = tools.iter().map(|name| (*name).into()).collect();
     let options = DialogueOptions { tools, format: "hermes".to_string(), max_turns: 4, ..DialogueOptions::default() };
     assert_eq!(options.check(own, &Toolbox::standard()), []);
     Dialogue::with_tools(options, &Setup::standard(1), own, |text| Some(text.to_string())).unwrap()

@@ -21,7 +21,7 @@ impl ExtraOptions for MathProblemsExtra {
         they name another. The defaults suit solutions that use a calculator. Generates no problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
-            tools: vec!["calculator".to_string()],
+            tools: vec!["calculator".into()],
             max_turns: 32,
             max_tool_calls: 32,
             ..DialogueOptions::default()

@@ -125,6 +125,28 @@ mod tests {
     }
 
     #[test]
+    fn tools_may_have_options() {
+        let words = |tools: Value| json!({"kind": "word-problems", "tools": tools});
+        let cpython = json!({"kind": "python", "interpreter": "cpython"});
+        assert_eq!(check(&words(json!([cpython]))), []);
+        assert_eq!(complete(&words(json!([cpython]))).unwrap()["tools"], json!([cpython]));
+        assert_eq!(complete(&words(json!([{"kind": "python"}]))).unwrap()["tools"], json!(["python"]));
+        let environment = build(&words(json!([cpython])), &ToolHost::new(1)).unwrap();
+        assert!(environment.tools()[0].description.starts_with("Runs a Python 3 program"));
+        let pointers = |tools: Value| -> Vec<String> { check(&words(tools)).into_iter().map(|p| p.pointer).collect() };
+        assert_eq!(pointers(json!(["python", cpython])), ["/tools/1"], "calls could not tell them apart");
+        assert_eq!(pointers(json!([{"kind": "python", "program": "python3"}])), ["/tools/0/program"]);
+        assert_eq!(pointers(json!([{"kind": "python", "interpretor": "cpython"}])), ["/tools/0"]);
+        assert_eq!(pointers(json!([{"kind": "abacus"}])), ["/tools/0"]);
+        assert_eq!(pointers(json!([3])), ["/tools/0"]);
+        let family = family();
+        let word_problems = family.members().iter().find(|kind| kind.kind == "word-problems").unwrap().branch();
+        let items = &word_problems["properties"]["tools"]["items"]["oneOf"];
+        assert_eq!(items[0]["enum"], json!(["calculator", "python"]));
+        assert!(items[2]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
+    }
+
+    #[test]
     fn every_mistake_is_located() {
         let options =
             json!({"kind": "word-problems", "tools": ["abacus"], "max_turns": 0, "limits": {"time_millis": 1}});

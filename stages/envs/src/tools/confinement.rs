@@ -25,8 +25,8 @@ pub fn confine(memory_bytes: u64) -> io::Result<()> {
     bound(Resource::As, address_space()?.saturating_add(memory_bytes))
 }
 
-/// Keeps a lower limit that is already set: raising it may not be permitted.
-fn bound(resource: Resource, amount: u64) -> io::Result<()> {
+/// Lowers a limit for good. Keeps a lower one that is already set: raising it may not be permitted.
+pub fn bound(resource: Resource, amount: u64) -> io::Result<()> {
     let amount = getrlimit(resource).maximum.map_or(amount, |most| most.min(amount));
     setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) })?;
     Ok(())

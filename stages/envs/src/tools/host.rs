@@ -1,46 +1,92 @@
 //! The parent side of tools that run in worker processes.
 //!
-//! A host keeps up to `workers` processes for each set of limits in use and starts them with the first call. Threads
-//! may share it: sessions are spread evenly, and calls reach the workers in batches.
+//! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
+//! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
 
-use crate::tools::pool::Pool;
+use crate::tools::cpython::installation::Installation;
+use crate::tools::cpython::support;
+use crate::tools::pool::{Pool, PoolKey};
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_api::StageContext;
 use trainyard_core::Result;
 
-/// Worker processes by limits. They end when the last handle is dropped.
+/// Worker processes by interpreter and limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
     /// `None` = looked up when the first pool starts.
     program: Option<WorkerProgram>,
-    pools: Mutex<BTreeMap<ToolLimits, Arc<Pool>>>,
+    pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
+    /// Interpreters of the user by the program and version that were asked for.
+    installations: Mutex<BTreeMap<(Option<PathBuf>, Option<String>), Installation>>,
 }
 
 impl ToolHost {
     /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
     pub fn new(workers: usize) -> Arc<Self> {
-        Arc::new(Self { workers: workers.max(1), program: None, pools: Mutex::default() })
+        Self::start(workers, None)
     }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Arc::new(Self {
-            workers: workers.max(1),
-            program: Some(WorkerProgram(program.into())),
-            pools: Mutex::default(),
-        })
+        Self::start(workers, Some(WorkerProgram(program.into())))
     }
-    /// Opens an interpreter session under these limits.
+    fn start(workers: usize, program: Option<WorkerProgram>) -> Arc<Self> {
+        let (pools, installations) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { workers: workers.max(1), program, pools, installations })
+    }
+    /// Opens a session of the embedded interpreter under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
+        self.enter(PoolKey { limits: limits.clone(), cpython: None })
+    }
+    /// Opens a session of the user's CPython (`python3` of the PATH unless a program is given) under these limits.
+    ///
+    /// Errors: invalid, if there is no such interpreter, it is of another version, or this machine cannot confine it.
+    pub fn open_cpython(
+        &self,
+        limits: &ToolLimits,
+        program: Option<&Path>,
+        version: Option<&str>,
+    ) -> Result<ProgramSession> {
+        let installation = self.installation(program, version)?;
+        self.enter(PoolKey { limits: limits.clone(), cpython: Some(installation) })
+    }
+    /// The interpreters of the user that sessions were opened with: `CPython 3.11.7 (/usr/bin/python3)`.
+    pub fn interpreters(&self) -> Vec<String> {
+        let installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
+        installations.values().map(Installation::describe).collect()
+    }
+    /// Writes which interpreters of the user ran into the log of an attempt and among what it measured (`python`). No
+    /// digest sees them.
+    pub fn report(&self, context: &mut StageContext) {
+        let interpreters = self.interpreters();
+        if !interpreters.is_empty() {
+            let text = interpreters.join(", ");
+            context.log(format!("the tool `python` ran {text}"));
+            context.measure("python", text);
+        }
+    }
+    fn installation(&self, program: Option<&Path>, version: Option<&str>) -> Result<Installation> {
+        let wanted = (program.map(Path::to_path_buf), version.map(str::to_string));
+        let mut installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = installations.get(&wanted) {
+            return Ok(known.clone());
+        }
+        support::require()?;
+        let found = Installation::find(program, version)?;
+        installations.insert(wanted, found.clone());
+        Ok(found)
+    }
+    fn enter(&self, key: PoolKey) -> Result<ProgramSession> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = match pools.get(limits) {
+        let pool = match pools.get(&key) {
             Some(pool) => Arc::clone(pool),
             None => {
                 let program = self.program.clone().map_or_else(WorkerProgram::find, Ok)?;
-                let pool = Arc::new(Pool::start(self.workers, limits.clone(), &program)?);
-                pools.insert(limits.clone(), Arc::clone(&pool));
+                let pool = Arc::new(Pool::start(self.workers, &key, &program)?);
+                pools.insert(key, Arc::clone(&pool));
                 pool
             }
         };

@@ -1,12 +1,15 @@
 //! Tools an agent can call, and where they run.
 //!
 //! [`calculator`] answers in this process; programs run in worker processes (`pool`, [`worker`]) that exchange the
-//! frames of `wire`. [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their
-//! sessions and the registry does not list them. No tool can reach the network, files or clocks.
+//! frames of `wire`, in the embedded interpreter or in the user's CPython ([`cpython`]). [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their
+//! sessions and the registry does not list them. No tool can reach the network or files that are not its own.
 
 pub mod calculator;
 pub mod call;
+pub mod choice;
 pub mod confinement;
+pub(crate) mod cpython;
+pub(crate) mod embedded;
 pub mod host;
 pub(crate) mod interpreter;
 pub mod limits;
@@ -14,6 +17,7 @@ pub(crate) mod pool;
 pub mod python;
 pub mod registry;
 pub mod search;
+pub(crate) mod sessions;
 pub mod sql;
 pub mod ticket;
 pub mod tool;
@@ -22,6 +26,7 @@ pub mod worker;
 pub(crate) mod worker_program;
 
 pub use call::{ToolCall, ToolResult, ToolSpec};
+pub use choice::ToolChoice;
 pub use host::ToolHost;
 pub use limits::ToolLimits;
 pub use registry::family;

@@ -1,38 +1,123 @@
 //! The `python` tool: an interpreter session in a worker process.
 //!
-//! The interpreter is monty, a subset of Python written in Rust; the description tells the model which subset. A result
-//! is what the program prints, the `repr` of its last expression, and the last line of an exception. Variables persist
-//! across calls, also after an exception. A call that hits its time or memory limit leaves the session as it was
-//! before.
+//! The interpreter is monty, a subset of Python written in Rust, or the user's CPython; the description tells the model
+//! which. A result is what the program prints, the `repr` of its last expression, and the last line of an exception.
+//! Variables persist across calls, also after an exception. A call that hits its time limit, or ends its interpreter,
+//! leaves the session as it was before.
 
 use crate::tools::host::ProgramSession;
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, Tool, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
-use trainyard_core::Result;
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, Result};
 
 /// Maximum length of one program in bytes.
 pub const MAX_PROGRAM_BYTES: usize = 64 << 10;
 
-/// What the model and the page are told.
-pub const DOC: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
+/// What the model is told of the embedded interpreter.
+const MONTY: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
 Variables stay between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, \
 exceptions, simple classes; no inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, \
 math, json, re, datetime, unicodedata, itertools (count, repeat), dataclasses, collections, functools (reduce, \
 partial), base64, binascii. No files, network or clock.";
 
+/// What the model is told of CPython.
+const CPYTHON: &str = "Runs a Python 3 program and returns what it prints and the value of its last expression. \
+Variables and files in the current folder stay between calls. No network, processes, threads, subfolders, or files \
+elsewhere.";
+
+/// The page.
+const DOC: &str = "Runs Python programs in worker processes. A result is what the program prints, the `repr` of its\n\
+last expression, and the last line of an exception. Variables stay between calls.\n\n\
+`interpreter: monty` (the default) is built in: a subset of Python 3 without files, network or clock. Its results\n\
+are the same everywhere, and its calls take microseconds.\n\n\
+`interpreter: cpython` is a Python of yours with its packages (`pip install` them there), in a process per session that\n\
+is confined by Landlock and seccomp. Without them (Linux before 5.13) it is refused: nothing runs unconfined. A program\n\
+can read the interpreter's installation and packages, and has one folder for files (64 MiB in up to 256 files, no\n\
+subfolders). It has no network, processes, threads, timers or other files. `limits.memory_bytes` holds per session and is\n\
+address space beyond the interpreter's own; `limits.recursion_depth` and `limits.suspensions` do not apply.\n\
+Hashes and `random` have fixed seeds; the clock and the system's random numbers are real. A session whose process is\n\
+needed again after a fork or a loss is rebuilt by running its programs again; if they then do something else, the\n\
+episode is an infrastructure failure and enters no update. Which Python a stage used is in its log; packages are not\n\
+part of the stage digest, and of the interpreter only what the options say.\n\n\
+    tools: [{kind: python, interpreter: cpython, program: /opt/agent/bin/python, version: \"3.12\"}]";
+
+/// What runs the programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PythonInterpreter {
+    /// The embedded one, a subset of Python 3.
+    #[default]
+    Monty,
+    /// The user's Python 3.
+    Cpython,
+}
+
+/// Options of the tool `python`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PythonOptions {
+    /// `monty`, a subset of Python 3 that is built in, or `cpython`, a Python 3 of yours in a sandbox.
+    #[serde(skip_serializing_if = "is_monty")]
+    pub interpreter: PythonInterpreter,
+    /// The interpreter for `cpython`, such as that of a virtual environment; null = `python3` of the PATH.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The version that the interpreter for `cpython` must have, such as `3.12`; null = any. Results may depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+fn is_monty(interpreter: &PythonInterpreter) -> bool {
+    *interpreter == PythonInterpreter::Monty
+}
+
+impl PartOptions for PythonOptions {
+    const KIND: &'static str = "python";
+    const SUMMARY: &'static str = "a Python session in a sandboxed worker process";
+    const DOC: &'static str = DOC;
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        for (name, value) in [("program", &self.program), ("version", &self.version)] {
+            let Some(value) = value else { continue };
+            let place = format!("/{name}");
+            if self.interpreter == PythonInterpreter::Monty {
+                let problem = OptionProblem::new(place, format!("`{name}` does nothing with `interpreter: monty`"));
+                problems.push(problem.help("set `interpreter: cpython`, or remove it"));
+            } else if value.is_empty() {
+                problems.push(OptionProblem::new(place, format!("`{name}` is empty")).help("leave it out"));
+            }
+        }
+        if let Some(version) = &self.version
+            && !version.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+        {
+            let problem = OptionProblem::new("/version", format!("`{version}` is not a version"));
+            problems.push(problem.help("write it as in \"3.12\" or \"3.12.4\""));
+        }
+        problems
+    }
+}
+
 /// The tool `python`.
-pub struct Python;
+pub struct Python(pub PythonOptions);
 
 impl Tool for Python {
     fn name(&self) -> &'static str {
-        "python"
+        PythonOptions::KIND
     }
     fn spec(&self) -> ToolSpec {
+        let description = match self.0.interpreter {
+            PythonInterpreter::Monty => MONTY,
+            PythonInterpreter::Cpython => CPYTHON,
+        };
         ToolSpec {
             name: self.name().to_string(),
-            description: DOC.to_string(),
+            description: description.to_string(),
             parameters: json!({
                 "type": "object",
                 "properties": {"code": {"type": "string", "description": "the program"}},
@@ -41,7 +126,14 @@ impl Tool for Python {
         }
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
-        Ok(Box::new(PythonSession { host: Arc::clone(host), program: host.open(limits)? }))
+        let PythonOptions { interpreter, program, version } = &self.0;
+        let program = match interpreter {
+            PythonInterpreter::Monty => host.open(limits)?,
+            PythonInterpreter::Cpython => {
+                host.open_cpython(limits, program.as_deref().map(Path::new), version.as_deref())?
+            }
+        };
+        Ok(Box::new(PythonSession { host: Arc::clone(host), program }))
     }
 }
 
@@ -63,5 +155,34 @@ impl ToolSession for PythonSession {
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self { host: Arc::clone(&self.host), program: self.program.fork() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(options: Value) -> Vec<String> {
+        let options: PythonOptions = serde_json::from_value(options).unwrap();
+        options.check().into_iter().map(|problem| problem.pointer).collect()
+    }
+
+    /// Stage configs hold these options, so their digests depend on the form.
+    #[test]
+    fn defaults_leave_no_trace() {
+        assert_eq!(serde_json::to_value(PythonOptions::default()).unwrap(), json!({}));
+        let whole = json!({"interpreter": "cpython", "program": "/opt/bin/python", "version": "3.12"});
+        let options: PythonOptions = serde_json::from_value(whole.clone()).unwrap();
+        assert_eq!(serde_json::to_value(options).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_does_nothing_or_means_nothing_is_refused() {
+        assert!(problems(json!({})).is_empty() && problems(json!({"interpreter": "cpython"})).is_empty());
+        assert!(problems(json!({"interpreter": "cpython", "version": "3.12"})).is_empty());
+        assert_eq!(problems(json!({"program": "/usr/bin/python3", "version": "3"})), ["/program", "/version"]);
+        assert_eq!(problems(json!({"interpreter": "cpython", "program": ""})), ["/program"]);
+        assert_eq!(problems(json!({"interpreter": "cpython", "version": ">=3.12"})), ["/version"]);
+        assert!(serde_json::from_value::<PythonOptions>(json!({"interpreter": "pypy"})).is_err());
     }
 }

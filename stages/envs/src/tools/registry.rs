@@ -13,9 +13,7 @@ pub fn family() -> Family<dyn Tool> {
         Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
-        Line::plain("python", "a Python session in a sandboxed worker process", python::DOC, |()| {
-            Ok(Box::new(python::Python))
-        }),
+        Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
     Family::new("tools", "tool", members)
 }

@@ -1,10 +1,12 @@
 //! The frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
 //!
-//! The first frame holds the limits. Each later request frame is a batch of jobs, which a worker reads whole before it
+//! The first frame holds the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which a worker reads whole before it
 //! starts, so the two sides never write at the same time. Replies come in call order, several to a frame. The format is
 //! binary because a call takes tens of microseconds, and JSON would be a large part of that.
 
 use crate::tools::ToolLimits;
+use crate::tools::cpython::setup::Setup;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -14,7 +16,22 @@ const MAX_FRAME: u32 = 256 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recipe {
     pub snapshot: Option<Arc<[u8]>>,
-    pub history: Vec<Arc<str>>,
+    pub history: Vec<Past>,
+}
+
+/// A call that a session has answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Past {
+    pub code: Arc<str>,
+    /// Digest of the text of its result, to compare with that of a repetition.
+    pub seen: u64,
+}
+
+/// A digest of a result's text that is the same in all processes of this program.
+pub fn digest(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +60,8 @@ pub enum Answered {
     Panicked,
     /// The worker does not have this session: it is gone, or its recipe failed.
     Missing,
+    /// The session cannot be rebuilt here; the text says why.
+    Broken,
 }
 
 /// The answer to one `Call`.
@@ -54,6 +73,13 @@ pub struct Reply {
     pub cost: u64,
     /// The session after this call, sent when replaying it would cost more.
     pub snapshot: Option<Vec<u8>>,
+}
+
+impl Reply {
+    /// The answer to a call that leaves no session behind.
+    pub fn without_session(answered: Answered) -> Self {
+        Self { answered, text: String::new(), cost: 0, snapshot: None }
+    }
 }
 
 /// Writes one frame.
@@ -142,7 +168,7 @@ impl<'a> In<'a> {
     }
 }
 
-pub fn encode_limits(limits: &ToolLimits) -> Vec<u8> {
+pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
     let mut out = Out::default();
     for value in [
         limits.time_millis,
@@ -153,18 +179,23 @@ pub fn encode_limits(limits: &ToolLimits) -> Vec<u8> {
     ] {
         out.long(value);
     }
+    // Paths that are not UTF-8 were refused with the probe's answer, which is JSON too.
+    let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
+    out.optional(setup.as_deref());
     out.0
 }
 
-pub fn decode_limits(payload: &[u8]) -> Option<ToolLimits> {
+pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
     let mut from = In(payload);
-    Some(ToolLimits {
+    let limits = ToolLimits {
         time_millis: from.long()?,
         memory_bytes: from.long()?,
         output_bytes: from.long()?,
         recursion_depth: u32::try_from(from.long()?).ok()?,
         suspensions: u32::try_from(from.long()?).ok()?,
-    })
+    };
+    let setup = from.optional()?.map(serde_json::from_slice).transpose().ok()?;
+    from.0.is_empty().then_some((limits, setup))
 }
 
 pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
@@ -181,8 +212,9 @@ pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
                 out.long(*session);
                 out.optional(recipe.snapshot.as_deref());
                 out.long(recipe.history.len() as u64);
-                for code in &recipe.history {
-                    out.bytes(code.as_bytes());
+                for past in &recipe.history {
+                    out.bytes(past.code.as_bytes());
+                    out.long(past.seen);
                 }
             }
             Job::Call { session, code } => {
@@ -207,7 +239,7 @@ pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
                 let snapshot = from.optional()?.map(Arc::from);
                 let mut history = Vec::new();
                 for _ in 0..from.long()? {
-                    history.push(Arc::from(from.text()?));
+                    history.push(Past { code: Arc::from(from.text()?), seen: from.long()? });
                 }
                 Job::Open { session, recipe: Recipe { snapshot, history } }
             }
@@ -227,6 +259,7 @@ pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
         Answered::TimedOut => 2,
         Answered::Panicked => 3,
         Answered::Missing => 4,
+        Answered::Broken => 5,
     });
     out.long(reply.cost);
     out.bytes(reply.text.as_bytes());
@@ -245,6 +278,7 @@ pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
             2 => Answered::TimedOut,
             3 => Answered::Panicked,
             4 => Answered::Missing,
+            5 => Answered::Broken,
             _ => return None,
         };
         let cost = from.long()?;
@@ -258,12 +292,13 @@ pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::cpython::installation::Installation;
     use proptest::prelude::*;
 
     fn jobs() -> Vec<Job> {
         let recipe = Recipe {
             snapshot: Some(Arc::from([1, 2, 3].as_slice())),
-            history: vec![Arc::from("x=1"), Arc::from("é")],
+            history: vec![Past { code: Arc::from("x=1"), seen: 7 }, Past { code: Arc::from("é"), seen: digest("é") }],
         };
         vec![
             Job::Open { session: 7, recipe },
@@ -286,7 +321,20 @@ mod tests {
         }
         assert_eq!(decode_replies(&payload), Some(replies));
         let limits = ToolLimits::default();
-        assert_eq!(decode_limits(&encode_limits(&limits)), Some(limits));
+        assert_eq!(decode_hello(&encode_hello(&limits, None)), Some((limits.clone(), None)));
+        let installation = Installation {
+            implementation: "cpython".to_string(),
+            version: "3.14.0".to_string(),
+            executable: "/opt/venv/bin/python".into(),
+            reads: vec!["/opt/venv/lib".into()],
+            executes: Vec::new(),
+            user_base: None,
+            search_paths: Vec::new(),
+        };
+        let setup = Setup { installation, scratch: "/tmp/a".into() };
+        let hello = encode_hello(&limits, Some(&setup));
+        assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
+        assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Shared by the integration tests: tool hosts whose workers are this crate's binary or the one named by the
 //! environment.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_envs::tools::WORKER_VARIABLE;
+use trainyard_envs::tools::family;
 use trainyard_envs::tools::registry::tool;
 use trainyard_envs::tools::{ToolHost, ToolLimits, ToolResult, ToolSession};
 
@@ -21,6 +25,20 @@ pub fn limits() -> ToolLimits {
 
 pub fn session(host: &Arc<ToolHost>, limits: &ToolLimits) -> Box<dyn ToolSession> {
     tool("python").unwrap().open(host, limits).unwrap()
+}
+
+/// A session of the CPython that is `python3` here. None where there is none or it cannot be confined, unless
+/// TRAINYARD_TEST_CPYTHON asks for it.
+pub fn cpython(host: &Arc<ToolHost>, limits: &ToolLimits) -> Option<Box<dyn ToolSession>> {
+    let options = json!({"kind": "python", "interpreter": "cpython"});
+    match family().build(&options, &()).unwrap().open(host, limits) {
+        Ok(session) => Some(session),
+        Err(error) if std::env::var_os("TRAINYARD_TEST_CPYTHON").is_none() => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 pub fn ask(session: &mut dyn ToolSession, code: &str) -> ToolResult {

@@ -30,7 +30,7 @@ impl ExtraOptions for CountdownExtra {
         (github.com/Jiayi-Pan/TinyZero) requires every number. Generates its own problems.";
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
-            tools: vec!["calculator".to_string()],
+            tools: vec!["calculator".into()],
             max_turns: 8,
             max_tool_calls: 8,
             ..DialogueOptions::default()

@@ -86,7 +86,7 @@ impl ProblemGenerator for WordProblems {
         mistake_chance: &Chance,
     ) -> Demonstration {
         let generated = generator::generate(level, index, chance);
-        let python = self.0.options().tools.first().is_some_and(|name| name == "python");
+        let python = self.0.options().tools.first().is_some_and(|tool| tool.kind() == "python");
         let programs = if python {
             generated.demonstration(mistakes, mistake_chance)
         } else {
@@ -95,9 +95,9 @@ impl ProblemGenerator for WordProblems {
         let first = programs.iter().filter_map(|program| self.0.call(program));
         // With a second tool, half of the demonstrations verify the result with it.
         let second = self.0.options().tools.get(1).filter(|_| mistake_chance.at("second tool", &[]).below(2) == 0);
-        let check = second.and_then(|name| {
-            let text = if name == "python" { generated.program() } else { generated.expression() };
-            self.0.call_of(name, &text)
+        let check = second.and_then(|tool| {
+            let text = if tool.kind() == "python" { generated.program() } else { generated.expression() };
+            self.0.call_of(tool.kind(), &text)
         });
         let calls = first.chain(check).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::RepeatResult]).collect(), mistaken: programs.len() > 1 }

@@ -5,11 +5,12 @@
 //! outside are repaired silently up to [`MAX_LOSSES`] times: sessions are rebuilt exactly from their recipes, and no
 //! agent learns of another's crash.
 
+use super::key::PoolKey;
 use super::lane::{Call, Lane, Work};
 use super::process::{Death, Process};
-use crate::tools::wire::{self, Answered, Job, Recipe, Reply};
+use crate::tools::ToolResult;
+use crate::tools::wire::{self, Answered, Job, Past, Recipe, Reply};
 use crate::tools::worker_program::WorkerProgram;
-use crate::tools::{ToolLimits, ToolResult};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,15 @@ use std::time::Duration;
 const MAX_LOSSES: u32 = 3;
 /// Time after a call's limit at which its worker is killed.
 const GRACE: Duration = Duration::from_secs(1);
+/// The same where the worker only supervises and ends late calls itself.
+const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
+/// Time for a worker to start the process of a session, beyond what the worker gives it.
+const SUPERVISED_START: Duration = Duration::from_secs(40);
 
 pub struct Driver {
     lane: Arc<Lane>,
     program: WorkerProgram,
-    limits: ToolLimits,
+    key: PoolKey,
     worker: Option<Process>,
     /// Number of the current process; sessions record the number of the process that holds them.
     incarnation: u64,
@@ -35,8 +40,8 @@ struct Lost {
 }
 
 impl Driver {
-    pub fn new(lane: Arc<Lane>, program: WorkerProgram, limits: ToolLimits) -> Self {
-        Self { lane, program, limits, worker: None, incarnation: 0 }
+    pub fn new(lane: Arc<Lane>, program: WorkerProgram, key: PoolKey) -> Self {
+        Self { lane, program, key, worker: None, incarnation: 0 }
     }
     /// Works until the lane is shut down.
     pub fn run(mut self) {
@@ -91,7 +96,7 @@ impl Driver {
         }
     }
     fn late(&self) -> ToolResult {
-        ToolResult::timed_out(format!("TimeoutError: the call ran longer than {} ms", self.limits.time_millis))
+        ToolResult::timed_out(format!("TimeoutError: the call ran longer than {} ms", self.key.limits.time_millis))
     }
     fn out_of_memory(&self) -> ToolResult {
         ToolResult::error("MemoryError: the program needs more memory than there is")
@@ -109,7 +114,11 @@ impl Driver {
         }
         let mut jobs = Vec::with_capacity(batch.len());
         let mut waiting = VecDeque::new();
-        let mut patience = self.limits.time() + GRACE;
+        let (grace, start) = match self.key.cpython {
+            Some(_) => (SUPERVISED_GRACE, SUPERVISED_START),
+            None => (GRACE, GRACE),
+        };
+        let mut patience = self.key.limits.time() + grace;
         for work in batch {
             match work {
                 Work::Close(session) => {
@@ -120,7 +129,7 @@ impl Driver {
                 }
                 Work::Call(call) => {
                     if let Some((recipe, cost)) = self.missing_session(call.session) {
-                        patience += cost * 4 + GRACE;
+                        patience += cost * 4 + start;
                         jobs.push(Job::Open { session: call.session, recipe });
                     }
                     jobs.push(Job::Call { session: call.session, code: Arc::clone(&call.code) });
@@ -174,17 +183,18 @@ impl Driver {
                     record.recipe = Recipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
                     record.cost = Duration::ZERO;
                 } else {
-                    record.recipe.history.push(Arc::clone(&call.code));
+                    record.recipe.history.push(Past { code: Arc::clone(&call.code), seen: wire::digest(&text) });
                     record.cost += Duration::from_nanos(cost);
                 }
             }
-            Answered::TimedOut | Answered::Panicked | Answered::Missing => record.held_by = 0,
+            Answered::TimedOut | Answered::Panicked | Answered::Missing | Answered::Broken => record.held_by = 0,
         });
         let result = match answered {
             Answered::Missing => return Some(call),
             Answered::Fine => ToolResult::ok(text),
             Answered::Failed | Answered::Panicked => ToolResult::error(text),
             Answered::TimedOut => ToolResult::timed_out(text),
+            Answered::Broken => ToolResult::infrastructure(text),
         };
         call.answer.give(result);
         None
@@ -193,7 +203,7 @@ impl Driver {
         if self.worker.is_some() {
             return Ok(());
         }
-        let worker = Process::start(&self.program, &self.limits).map_err(|e| e.to_string())?;
+        let worker = Process::start(&self.program, &self.key).map_err(|e| e.to_string())?;
         self.incarnation += 1;
         self.lane.set_worker(Some(worker.id()));
         self.worker = Some(worker);

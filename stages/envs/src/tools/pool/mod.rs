@@ -1,16 +1,18 @@
-//! Worker processes under one set of limits, and their sessions.
+//! Worker processes of one kind under one set of limits, and their sessions.
 //!
 //! Each worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session stays in
 //! its lane for life, which keeps its calls in order. Its record holds a recipe (a snapshot and the later calls), which
 //! is all that a fork or a new process needs.
 
 mod driver;
+mod key;
 mod lane;
 mod process;
 
 use crate::tools::wire::Recipe;
 use crate::tools::worker_program::WorkerProgram;
-use crate::tools::{Ticket, ToolLimits, ToolResult};
+use crate::tools::{Ticket, ToolResult};
+pub use key::PoolKey;
 use lane::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,11 +27,11 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Starts the threads. Processes start with their first call.
-    pub fn start(workers: usize, limits: ToolLimits, program: &WorkerProgram) -> Result<Self> {
+    pub fn start(workers: usize, key: &PoolKey, program: &WorkerProgram) -> Result<Self> {
         let mut pool = Self { lanes: Vec::new(), drivers: Vec::new(), next: AtomicU64::new(0) };
         for index in 0..workers {
             let lane = Arc::new(Lane::default());
-            let driver = driver::Driver::new(Arc::clone(&lane), program.clone(), limits.clone());
+            let driver = driver::Driver::new(Arc::clone(&lane), program.clone(), key.clone());
             let thread = std::thread::Builder::new().name(format!("tools-{index}"));
             let handle = thread.spawn(move || driver.run());
             pool.lanes.push(lane);

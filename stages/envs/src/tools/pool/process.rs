@@ -1,14 +1,22 @@
 //! A worker process from its owner's side: started clean, spoken to in frames, killed when late.
+//!
+//! A worker that supervises CPython gets a folder for the files of its sessions, and a moment to end them.
 
-use crate::tools::ToolLimits;
+use super::key::PoolKey;
 use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
+use crate::tools::cpython::setup::Setup;
 use crate::tools::wire::{self, Reply};
 use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use tempfile::TempDir;
 use trainyard_core::{Error, Result};
+
+/// Time for a supervisor to end its processes once nobody asks it any more.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a worker gave no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,30 +33,42 @@ pub enum Death {
 
 pub struct Process {
     child: Child,
-    stdin: ChildStdin,
+    stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     buffer: Vec<u8>,
+    /// Of a supervisor. Removed after it has ended.
+    scratch: Option<TempDir>,
 }
 
 impl Process {
     /// Starts a worker with an empty environment, so that no program can read this process's secrets.
-    pub fn start(program: &WorkerProgram, limits: &ToolLimits) -> Result<Self> {
+    pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<Self> {
+        let scratch = key.cpython.as_ref().map(|_| tempfile::Builder::new().prefix("trainyard-python-").tempdir());
+        let scratch = scratch.transpose().map_err(|e| Error::lost(format!("cannot make a folder for CPython: {e}")))?;
         let mut command = Command::new(&program.0);
         command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if key.cpython.is_some() {
+            // What kills our group at once would leave files behind; a supervisor ends with our end of the pipe.
+            command.process_group(0);
+        }
         let failed = |e: io::Error| {
             Error::lost(format!("cannot start the tool worker `{}`: {e}", program.0.display()))
                 .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
         };
         let mut child = command.spawn().map_err(failed)?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        let (stdin, Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a tool worker was started without pipes"));
         };
-        Self { child, stdin, stdout, buffer: Vec::new() }.with_limits(limits).map_err(failed)
+        Self { child, stdin, stdout, buffer: Vec::new(), scratch }.greeted(key).map_err(failed)
     }
-    /// Sends the limits to a fresh worker. On failure the drop kills it and waits for it.
-    fn with_limits(mut self, limits: &ToolLimits) -> io::Result<Self> {
-        wire::write_frame(&mut self.stdin, &wire::encode_limits(limits))?;
+    /// Sends a fresh worker what it is for. On failure the drop kills it and waits for it.
+    fn greeted(mut self, key: &PoolKey) -> io::Result<Self> {
+        let setup = key.cpython.as_ref().zip(self.scratch.as_ref()).map(|(installation, scratch)| Setup {
+            installation: installation.clone(),
+            scratch: scratch.path().to_path_buf(),
+        });
+        self.send(&wire::encode_hello(&key.limits, setup.as_ref()))?;
         Ok(self)
     }
     pub fn id(&self) -> u32 {
@@ -56,7 +76,8 @@ impl Process {
     }
     /// Sends a batch. On an error the worker is dead, and [`Process::replies`] says why.
     pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
-        wire::write_frame(&mut self.stdin, payload)
+        let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        wire::write_frame(stdin, payload)
     }
     /// Waits up to `patience` for the next replies, polling `shut`.
     pub fn replies(&mut self, patience: Duration, shut: impl Fn() -> bool) -> Result<Vec<Reply>, Death> {
@@ -97,6 +118,11 @@ impl Process {
     }
     /// Kills the worker for a known reason.
     fn end(&mut self, reason: Death) -> Death {
+        drop(self.stdin.take());
+        if self.scratch.is_some() {
+            // Until it has closed its end of the pipe.
+            while self.readable(FAREWELL).unwrap_or(false) && self.fill().is_ok_and(|count| count > 0) {}
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         reason
@@ -104,7 +130,8 @@ impl Process {
     /// Determines from its exit status why a worker died.
     fn autopsy(&mut self) -> Death {
         match self.child.wait() {
-            Ok(status) if died_of_its_program(status) => Death::Own,
+            // A supervisor runs no programs itself.
+            Ok(status) if self.scratch.is_none() && died_of_its_program(status) => Death::Own,
             _ => Death::Foreign,
         }
     }
@@ -124,6 +151,7 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::ToolLimits;
     use std::path::Path;
 
     #[test]
@@ -131,12 +159,12 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut process = Process { child, stdin, stdout, buffer: Vec::new() };
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take().unwrap());
+        let mut process = Process { child, stdin, stdout, buffer: Vec::new(), scratch: None };
         let entry = format!("/proc/{}", process.id());
         // This line is printed once it has closed its end of the pipe.
         assert_eq!(process.fill().unwrap(), 1);
-        assert!(process.with_limits(&ToolLimits::default()).is_err());
+        assert!(process.greeted(&PoolKey { limits: ToolLimits::default(), cpython: None }).is_err());
         assert!(!Path::new(&entry).exists(), "it is neither running nor a zombie");
     }
 }

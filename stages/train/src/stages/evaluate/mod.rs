@@ -129,7 +129,8 @@ impl Stage for Evaluate {
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let host = ToolHost::new(context.cpus);
+        let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
         let mut scorer = scorer(&config, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
@@ -145,6 +146,7 @@ impl Stage for Evaluate {
             }
             evaluation.run(name, &policy, scorer.as_mut(), &mut ledger)?;
         }
+        host.report(context);
         let rows = ledger.finish()?;
         write_results(&context.output_parquet("results")?, &rows.concat())?;
         Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)

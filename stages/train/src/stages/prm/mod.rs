@@ -190,10 +190,12 @@ fn labeled(config: &Config, environment: &EnvironmentSlot, policy: &Policy, cont
             let problems = problems::read(problems, "problems")?;
             problems::expect_environment(&config.environment, &problems, "problems")?;
             let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-            let environment = environment.build(&ToolHost::new(context.cpus))?;
+            let host = ToolHost::new(context.cpus);
+            let environment = environment.build(&host)?;
             let chance = Chance::new(config.seed).child("prm", &[]);
             let labeled =
                 Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
+            host.report(context);
             let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
             checkpoint::save(context, 1, &state, |folder| {
                 write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ())

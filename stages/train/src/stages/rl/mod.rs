@@ -133,7 +133,8 @@ impl Stage for Rl {
         // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
-        let environment = environment.build(&ToolHost::new(context.cpus))?;
+        let host = ToolHost::new(context.cpus);
+        let environment = environment.build(&host)?;
         let policy = Policy::load(context.input("model")?, "model")?;
         let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
@@ -156,6 +157,7 @@ impl Stage for Rl {
         let episodes = Episodes { environment, problems, validation, demonstrations };
         let run = Run::new(&config, &policy, episodes, declared.clone(), context)?;
         let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
+        host.report(context);
         model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)

@@ -1,0 +1,121 @@
+//! The user's interpreter: what it is, and which files it needs to run.
+//!
+//! The interpreter itself is asked, outside the sandbox and in the user's own environment, as `python3` on a command
+//! line would run. That finds virtual environments, user packages and version managers without knowing any of them.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use trainyard_core::{Error, Result};
+
+const PROBE: &str = include_str!("probe.py");
+/// Variables by which users tell an interpreter where its packages and libraries are.
+const SEARCH_PATHS: [&str; 2] = ["PYTHONPATH", "LD_LIBRARY_PATH"];
+
+/// An interpreter on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Installation {
+    /// `cpython`; others are refused.
+    pub implementation: String,
+    /// As in `3.11.7`.
+    pub version: String,
+    /// The program to start: in a virtual environment its link, by which the interpreter finds its packages.
+    pub executable: PathBuf,
+    /// Files and folders that programs may read.
+    pub reads: Vec<PathBuf>,
+    /// The interpreter and the loader of shared libraries.
+    pub executes: Vec<PathBuf>,
+    /// Where packages of the user are; none if the interpreter does not look there.
+    pub user_base: Option<String>,
+    /// Variables to set, from [`SEARCH_PATHS`].
+    #[serde(default)]
+    pub search_paths: Vec<(String, String)>,
+}
+
+impl Installation {
+    /// Asks `program` (`python3` of the PATH by default) what it is. With a `version` (`3.11`) it must be that one.
+    ///
+    /// Errors: invalid, if there is no such program, it is no CPython, or another version.
+    pub fn find(program: Option<&Path>, version: Option<&str>) -> Result<Self> {
+        let name = program.unwrap_or(Path::new("python3"));
+        let help = "install Python 3, or set `program` of the tool `python` to an interpreter";
+        let failed = |why: String| Error::invalid(format!("cannot run `{}`: {why}", name.display())).help(help);
+        let mut command = Command::new(name);
+        // A folder without modules: the interpreter would import from the current one.
+        command.args(["-c", PROBE]).current_dir("/").stdin(Stdio::null());
+        let output = command.output().map_err(|e| failed(e.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(failed(said.lines().last().unwrap_or("it failed without a word").to_string()));
+        }
+        let mut found: Self = serde_json::from_slice(&output.stdout).map_err(|e| failed(format!("its answer: {e}")))?;
+        found.accept(name, version)?;
+        for name in SEARCH_PATHS {
+            if let Ok(value) = std::env::var(name) {
+                found.reads.extend(std::env::split_paths(&value));
+                found.search_paths.push((name.to_string(), value));
+            }
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        found.reads.retain(|path| path.is_absolute() && !is_too_wide(path, &home));
+        Ok(found)
+    }
+    /// What logs call it: `CPython 3.11.7 (/usr/bin/python3)`.
+    pub fn describe(&self) -> String {
+        format!("CPython {} ({})", self.version, self.executable.display())
+    }
+    fn accept(&self, name: &Path, version: Option<&str>) -> Result<()> {
+        let name = name.display();
+        if self.implementation != "cpython" {
+            return Err(Error::invalid(format!("`{name}` is {}, not CPython", self.implementation))
+                .help("set `program` of the tool `python` to a CPython"));
+        }
+        match version {
+            Some(wanted) if !is_version(&self.version, wanted) => {
+                Err(Error::invalid(format!("`{name}` is Python {}, but `version` says {wanted}", self.version))
+                    .help("set `program` to an interpreter of that version, or change `version`"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a version is the wanted one, of which the last numbers may be left out.
+fn is_version(version: &str, wanted: &str) -> bool {
+    version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Whether a folder holds much more than packages. Such a one gets into a search path by mistake.
+fn is_too_wide(path: &Path, home: &Path) -> bool {
+    path.parent().is_none() || (!home.as_os_str().is_empty() && home.starts_with(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_whole_numbers() {
+        assert!(is_version("3.11.7", "3.11") && is_version("3.11.7", "3.11.7") && is_version("3.11.7", "3"));
+        assert!(!is_version("3.11.7", "3.1") && !is_version("3.11.7", "3.12") && !is_version("3.1", "3.11"));
+    }
+
+    #[test]
+    fn a_search_path_does_not_open_the_home_folder() {
+        let home = Path::new("/home/ada");
+        for wide in ["/", "/home", "/home/ada"] {
+            assert!(is_too_wide(Path::new(wide), home), "{wide}");
+        }
+        assert!(!is_too_wide(Path::new("/home/ada/lib"), home) && !is_too_wide(Path::new("/usr/lib"), home));
+        assert!(!is_too_wide(Path::new("/usr/lib"), Path::new("")));
+    }
+
+    #[test]
+    fn what_is_no_interpreter_is_named() {
+        for program in ["/nowhere/python3", "/bin/false"] {
+            let error = Installation::find(Some(Path::new(program)), None).unwrap_err();
+            assert!(error.message.contains(&format!("cannot run `{program}`")), "{error}");
+            assert!(error.help.unwrap().contains("`program`"));
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The process of one session from its supervisor's side: one program at a time, lines of JSON in both directions, and
+//! nothing that comes back is trusted.
+//!
+//! A program shares its process with the runner, so it can do to its own answers what it likes. It can neither reach
+//! another session's process nor make the supervisor wait longer, read more or keep more than the limits say.
+
+use super::installation::Installation;
+use super::sandbox::Order;
+use super::scratch::Scratch;
+use crate::tools::ToolLimits;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use trainyard_core::{Clock, SystemClock};
+
+/// Time for an interpreter to start on a busy machine.
+const START: Duration = Duration::from_secs(30);
+/// How often files are measured while a program runs.
+const WATCH: Duration = Duration::from_millis(20);
+/// Bytes that an answer may have beside its text.
+const ANSWER_FRAME: usize = 4 << 10;
+/// Processor time in the life of a session, in calls of full length. Calls are ended by the clock; this is for what
+/// runs on should its supervisor hang.
+const CALLS_OF_FULL_LENGTH: u64 = 100;
+/// Bytes of one file.
+const FILE_BYTES: u64 = 32 << 20;
+/// Parts of the environment that are the same for all: no random hashes, no threads, no local time, nothing written
+/// beside modules.
+const ENVIRONMENT: [(&str, &str); 14] = [
+    ("COLUMNS", "80"),
+    ("LANG", "C.UTF-8"),
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MKL_NUM_THREADS", "1"),
+    ("MPLBACKEND", "agg"),
+    ("NUMEXPR_NUM_THREADS", "1"),
+    ("OMP_NUM_THREADS", "1"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("PATH", "/usr/bin:/bin"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("PYTHONHASHSEED", "0"),
+    ("PYTHONUTF8", "1"),
+    ("RAYON_NUM_THREADS", "1"),
+    ("TZ", "UTC"),
+];
+
+#[derive(Serialize)]
+struct Request<'a> {
+    call: u64,
+    code: &'a str,
+    output_bytes: u64,
+}
+
+/// What the runner says about a program.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    call: u64,
+    /// Whether it ended with an exception or too much output.
+    pub failed: bool,
+    /// Its output, and its value or error.
+    pub text: String,
+}
+
+/// Why a program gave no answer. The process is of no use any more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It ran longer than it may.
+    TimedOut,
+    /// The process ended.
+    Ended(ExitStatus),
+    /// It made too many or too large files.
+    FilesFull,
+    /// The process ended before it got the program.
+    Gone,
+    /// Something else than one answer came back.
+    Garbled,
+    /// Whoever asks is gone.
+    HungUp,
+}
+
+/// Killed when dropped, with all its files.
+pub struct Process {
+    child: Child,
+    requests: ChildStdin,
+    answers: ChildStdout,
+    received: Vec<u8>,
+    calls: u64,
+    output_bytes: u64,
+    clock: SystemClock,
+    // Dropped after `drop` has ended the process.
+    scratch: Scratch,
+}
+
+impl Process {
+    /// Starts an interpreter with this folder for its files. The error says why it does not start.
+    pub fn start(installation: &Installation, limits: &ToolLimits, scratch: Scratch) -> Result<Self, String> {
+        let order = order(installation, limits, &scratch);
+        let order = serde_json::to_string(&order).map_err(|e| format!("a path is not UTF-8: {e}"))?;
+        // This program, even if its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["tool-worker", order.as_str()]).env_clear().process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let failed = |e: io::Error| format!("cannot start the sandbox of CPython: {e}");
+        let mut child = command.spawn().map_err(failed)?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("the sandbox of CPython has no pipes".to_string());
+        };
+        let clock = SystemClock::new();
+        let (received, output_bytes) = (Vec::new(), limits.output_bytes);
+        let mut process = Self { child, requests, answers, received, calls: 0, output_bytes, clock, scratch };
+        process.wait_until_ready(limits.memory_bytes).map_err(|fault| process.reason(&fault))?;
+        Ok(process)
+    }
+    /// Waits for the runner, then limits what it may add to its address space.
+    fn wait_until_ready(&mut self, memory_bytes: u64) -> Result<(), Fault> {
+        let flags = fcntl_getfl(&self.requests).map_err(|_| Fault::Garbled)?;
+        fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| Fault::Garbled)?;
+        self.answer(&[], START)?;
+        self.child.stderr = None;
+        let most = self.address_space().and_then(|used| {
+            let most = Some(used.saturating_add(memory_bytes));
+            let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+            Ok(prlimit(pid, Resource::As, Rlimit { current: most, maximum: most })?)
+        });
+        most.map(drop).map_err(|_| Fault::Garbled)
+    }
+    fn address_space(&self) -> io::Result<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id()))?;
+        let pages = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+        let pages = pages.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "statm"))?;
+        Ok(pages * rustix::param::page_size() as u64)
+    }
+    /// Why it did not start: its own words, if there are any.
+    fn reason(&mut self, fault: &Fault) -> String {
+        let _ = self.child.kill();
+        let mut said = Vec::new();
+        if let Some(stderr) = self.child.stderr.take() {
+            let _ = stderr.take(4 << 10).read_to_end(&mut said);
+        }
+        let said = String::from_utf8_lossy(&said);
+        let said = said.trim();
+        let why = if said.is_empty() { format!("{fault:?}") } else { said.to_string() };
+        format!("CPython does not start in its sandbox: {why}")
+    }
+    /// Runs one program.
+    pub fn run(&mut self, code: &str, time: Duration) -> Result<Answer, Fault> {
+        if self.ready(PollFlags::empty(), Duration::ZERO)?.answers {
+            self.receive().map_err(|_| Fault::Gone)?;
+        }
+        if !self.received.is_empty() {
+            // The last program left something behind its answer.
+            return Err(Fault::Garbled);
+        }
+        self.calls += 1;
+        let request = Request { call: self.calls, code, output_bytes: self.output_bytes };
+        let mut line = serde_json::to_vec(&request).map_err(|_| Fault::Garbled)?;
+        line.push(b'\n');
+        let answer = self.answer(&line, time)?;
+        if self.scratch.is_full(self.child.id()) { Err(Fault::FilesFull) } else { Ok(answer) }
+    }
+    /// Sends a request and waits for its answer.
+    fn answer(&mut self, mut unsent: &[u8], time: Duration) -> Result<Answer, Fault> {
+        let start = self.clock.monotonic();
+        let mut watched = start;
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).collect();
+                return self.read(&line);
+            }
+            let now = self.clock.monotonic();
+            if now.saturating_sub(start) > time {
+                return Err(Fault::TimedOut);
+            }
+            if now.saturating_sub(watched) >= WATCH {
+                watched = now;
+                if self.scratch.is_full(self.child.id()) {
+                    return Err(Fault::FilesFull);
+                }
+            }
+            let writing = if unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+            let ready = self.ready(writing, WATCH)?;
+            if ready.requests {
+                let sent = self.requests.write(unsent).or_else(later).map_err(|_| self.ended())?;
+                unsent = &unsent[sent..];
+            }
+            if ready.answers {
+                self.receive()?;
+            }
+        }
+    }
+    fn receive(&mut self) -> Result<(), Fault> {
+        let mut chunk = [0; 1 << 14];
+        let count = self.answers.read(&mut chunk).or_else(later).map_err(|_| Fault::Garbled)?;
+        if count == 0 {
+            return Err(self.ended());
+        }
+        self.received.extend_from_slice(&chunk[..count]);
+        // A byte of text takes at most six in JSON.
+        let most = ANSWER_FRAME + 6 * self.output_bytes as usize;
+        if self.received.len() > most { Err(Fault::Garbled) } else { Ok(()) }
+    }
+    fn read(&self, line: &[u8]) -> Result<Answer, Fault> {
+        let answer: Answer = serde_json::from_slice(line).map_err(|_| Fault::Garbled)?;
+        if answer.call == self.calls { Ok(answer) } else { Err(Fault::Garbled) }
+    }
+    /// The end of the process. One that only closed its side of the pipe will be killed.
+    fn ended(&mut self) -> Fault {
+        // Pipes are closed a moment before an exit is known.
+        for _ in 0..100 {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Fault::Ended(status),
+                Ok(None) => std::thread::sleep(Duration::from_millis(10)),
+                Err(_) => break,
+            }
+        }
+        Fault::Garbled
+    }
+    /// Waits up to `within` until one of the pipes can be used.
+    fn ready(&self, requests: PollFlags, within: Duration) -> Result<Ready, Fault> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(within.subsec_nanos()) };
+        let asker = io::stdin();
+        let mut pipes = [
+            PollFd::new(&self.answers, PollFlags::IN),
+            PollFd::new(&self.requests, requests),
+            PollFd::new(&asker, PollFlags::empty()),
+        ];
+        match poll(&mut pipes, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Err(Fault::Garbled),
+        }
+        if pipes[2].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Fault::HungUp);
+        }
+        let usable = |index: usize, wanted: PollFlags| pipes[index].revents().intersects(wanted);
+        Ok(Ready {
+            answers: usable(0, PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            requests: usable(1, PollFlags::OUT),
+        })
+    }
+}
+
+/// Which pipes can be used.
+struct Ready {
+    answers: bool,
+    requests: bool,
+}
+
+fn later(error: io::Error) -> io::Result<usize> {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+        _ => Err(error),
+    }
+}
+
+fn order(installation: &Installation, limits: &ToolLimits, scratch: &Scratch) -> Order {
+    let folder = scratch.path().display().to_string();
+    let own = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));
+    let packages = match &installation.user_base {
+        Some(base) => ("PYTHONUSERBASE".to_string(), base.clone()),
+        None => ("PYTHONNOUSERSITE".to_string(), "1".to_string()),
+    };
+    let fixed = ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string()));
+    let found = installation.search_paths.iter().cloned();
+    Order {
+        executable: installation.executable.clone(),
+        reads: installation.reads.clone(),
+        executes: installation.executes.clone(),
+        scratch: scratch.path().to_path_buf(),
+        environment: fixed.into_iter().chain(own).chain([packages]).chain(found).collect(),
+        cpu_seconds: limits.time_millis.div_ceil(1000) * CALLS_OF_FULL_LENGTH + START.as_secs(),
+        file_bytes: FILE_BYTES,
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Fault {
+    /// What the agent reads.
+    pub fn describe(&self, limits: &ToolLimits) -> String {
+        match self {
+            Self::TimedOut => format!("TimeoutError: the call ran longer than {} ms", limits.time_millis),
+            Self::Ended(status) => match status.signal() {
+                Some(signal) => format!("SystemError: the interpreter was ended by signal {signal}"),
+                None => {
+                    let status = status.code().unwrap_or(0);
+                    format!("SystemError: the program ended the interpreter with status {status}")
+                }
+            },
+            Self::FilesFull => format!(
+                "OSError: the program's files take more than {} MiB, or there are more than {}",
+                super::scratch::MAX_BYTES >> 20,
+                super::scratch::MAX_FILES
+            ),
+            Self::Gone => "error: the interpreter was lost".to_string(),
+            Self::Garbled => "SystemError: the program broke the interpreter's answers".to_string(),
+            Self::HungUp => "error: the tool is shutting down".to_string(),
+        }
+    }
+}

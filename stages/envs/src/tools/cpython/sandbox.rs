@@ -1,0 +1,90 @@
+//! The last thing a process does before it becomes the interpreter: it gives up everything that a program must not
+//! have. Each step is required; a process that cannot take one ends with the reason on stderr.
+//!
+//! A superuser is confined as everybody else: no capability is left and none can be gained, so its files are guarded by
+//! Landlock alone, and limits on processes, which do not bind it, are not relied on.
+
+use super::{files, system_calls};
+use crate::tools::confinement::bound;
+use close_fds::set_fds_cloexec;
+use rustix::process::{Resource, Signal, set_parent_process_death_signal};
+use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs};
+use serde::{Deserialize, Serialize};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+const RUNNER: &str = include_str!("runner.py");
+/// Open files of one process.
+const OPEN_FILES: u64 = 128;
+/// Native stack.
+const STACK_BYTES: u64 = 16 << 20;
+/// Exit status of a process that could not be confined.
+pub const REFUSED: i32 = 125;
+
+/// What a process is to become.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The interpreter.
+    pub executable: PathBuf,
+    /// Files and folders that it may read.
+    pub reads: Vec<PathBuf>,
+    /// Programs that it may become.
+    pub executes: Vec<PathBuf>,
+    /// Its folder.
+    pub scratch: PathBuf,
+    /// Its whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Seconds of processor time in its life.
+    pub cpu_seconds: u64,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+}
+
+/// Becomes what the order says. Returns only if that fails, with an exit status.
+pub fn main(order: &str) -> i32 {
+    let failure = match serde_json::from_str(order) {
+        Ok(order) => become_interpreter(&order).unwrap_or_else(|why| why),
+        Err(e) => format!("the order of this sandbox: {e}"),
+    };
+    eprintln!("{failure}");
+    REFUSED
+}
+
+/// The reason why it failed, either way.
+fn become_interpreter(order: &Order) -> Result<String, String> {
+    let step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    // Whatever the supervisor inherited from its own parents.
+    set_fds_cloexec(3, &[]);
+    limit(order).map_err(|e| format!("limits: {e}"))?;
+    let none = CapabilitySet::empty();
+    set_no_new_privs(true).map_err(step("no_new_privs"))?;
+    clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(step("capabilities"))?;
+    // Changing capabilities may clear it, so not before.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("the signal at the supervisor's death"))?;
+    files::restrict(&order.reads, &order.executes, &order.scratch)?;
+    let mut command = Command::new(&order.executable);
+    command.args(["-c", RUNNER]).current_dir(&order.scratch).env_clear();
+    command.envs(order.environment.iter().map(|(name, value)| (name, value)));
+    system_calls::restrict()?;
+    Ok(format!("`{}`: {}", order.executable.display(), command.exec()))
+}
+
+/// Address space is limited by the supervisor once the interpreter has started.
+fn limit(order: &Order) -> std::io::Result<()> {
+    for (resource, amount) in [
+        (Resource::Core, 0),
+        (Resource::Cpu, order.cpu_seconds),
+        (Resource::Fsize, order.file_bytes),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+        (Resource::Nofile, OPEN_FILES),
+        (Resource::Nproc, 0),
+        (Resource::Stack, STACK_BYTES),
+    ] {
+        bound(resource, amount)?;
+    }
+    Ok(())
+}

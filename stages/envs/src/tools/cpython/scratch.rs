@@ -1,0 +1,84 @@
+//! The folder of one session. Programs make files in it, but neither folders nor links, so it is quick to measure and
+//! to remove whatever they do.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Bytes of all files of a session together, deleted ones included while they are open.
+pub const MAX_BYTES: u64 = 64 << 20;
+/// Files of a session.
+pub const MAX_FILES: u64 = 256;
+
+/// Removed when dropped. The process that writes there must have ended.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new folder of this name.
+    pub fn create(folder: PathBuf) -> io::Result<Self> {
+        fs::create_dir(&folder)?;
+        Ok(Self(folder))
+    }
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+    /// Whether the process has made more or larger files than it may.
+    pub fn is_full(&self, process: u32) -> bool {
+        let (files, bytes) = self.usage().unwrap_or_default();
+        files > MAX_FILES || bytes + deleted(process) > MAX_BYTES
+    }
+    /// Number of files, and bytes on disk.
+    fn usage(&self) -> io::Result<(u64, u64)> {
+        let (mut files, mut bytes) = (0, 0);
+        for entry in fs::read_dir(&self.0)? {
+            files += 1;
+            bytes += entry?.metadata().map_or(0, |metadata| on_disk(&metadata));
+        }
+        Ok((files, bytes))
+    }
+}
+
+/// Bytes on disk of files that a process holds open although their names are gone.
+fn deleted(process: u32) -> u64 {
+    let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    let nameless = open.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(|m| m.is_file() && m.nlink() == 0);
+    nameless.map(|metadata| on_disk(&metadata)).sum()
+}
+
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    metadata.blocks() * 512
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_count_by_what_they_take_on_disk_and_deleted_ones_too() {
+        let root = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(root.path().join("a")).unwrap();
+        let file = scratch.path().join("sparse");
+        let sparse = fs::File::create(&file).unwrap();
+        sparse.set_len(MAX_BYTES * 4).unwrap();
+        assert!(!scratch.is_full(std::process::id()));
+        fs::write(&file, vec![1; MAX_BYTES as usize + 1]).unwrap();
+        assert!(scratch.is_full(std::process::id()));
+        fs::remove_file(&file).unwrap();
+        assert!(scratch.is_full(std::process::id()), "it is still open");
+        drop(sparse);
+        assert!(!scratch.is_full(std::process::id()));
+        for index in 0..=MAX_FILES {
+            fs::write(scratch.path().join(index.to_string()), "").unwrap();
+        }
+        assert!(scratch.is_full(std::process::id()));
+        let path = scratch.path().to_path_buf();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

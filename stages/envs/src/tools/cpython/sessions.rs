@@ -1,0 +1,134 @@
+//! The sessions of one worker that supervises CPython processes.
+//!
+//! A session is rebuilt by running its programs again, in a new process. That is only right if they do the same again,
+//! so their results are compared; a session that does not repeat itself is lost rather than silently another.
+
+use super::process::{Answer, Fault, Process};
+use super::scratch::Scratch;
+use super::setup::Setup;
+use crate::tools::ToolLimits;
+use crate::tools::sessions::Sessions;
+use crate::tools::wire::{Answered, Past, Recipe, Reply, digest};
+use std::collections::HashMap;
+use std::time::Duration;
+use trainyard_core::{Clock, SystemClock};
+
+/// Processes that a worker keeps. The session that was asked longest ago loses its process first, and is rebuilt when
+/// it is asked again.
+const MOST: usize = 64;
+
+/// The processes by session.
+pub struct CpythonSessions {
+    setup: Setup,
+    limits: ToolLimits,
+    open: HashMap<u64, Open>,
+    /// Sessions that could not be rebuilt, and why.
+    broken: HashMap<u64, String>,
+    clock: SystemClock,
+    /// Calls so far.
+    count: u64,
+}
+
+struct Open {
+    process: Process,
+    used: u64,
+}
+
+impl CpythonSessions {
+    /// No sessions yet.
+    pub fn new(setup: Setup, limits: ToolLimits) -> Self {
+        let clock = SystemClock::new();
+        Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }
+    }
+    fn rebuild(&self, session: u64, recipe: &Recipe) -> Result<Process, String> {
+        // The same name again, because programs may print it.
+        let folder = self.setup.scratch.join(session.to_string());
+        let scratch = Scratch::create(folder).map_err(|e| format!("cannot make a folder for CPython: {e}"))?;
+        let mut process = Process::start(&self.setup.installation, &self.limits, scratch)?;
+        for Past { code, seen } in &recipe.history {
+            let again = self.run(&mut process, code);
+            if !again.is_ok_and(|answer| digest(&self.shorten(answer.text)) == *seen) {
+                return Err("a program of this session did not do the same again".to_string());
+            }
+        }
+        Ok(process)
+    }
+    fn run(&self, process: &mut Process, code: &str) -> Result<Answer, Fault> {
+        let answer = process.run(code, self.limits.time());
+        if matches!(answer, Err(Fault::HungUp)) {
+            // The programs are ended by their signal, and nobody else would remove their files.
+            let _ = std::fs::remove_dir_all(&self.setup.scratch);
+            std::process::exit(0);
+        }
+        answer
+    }
+    /// The runner cuts texts already; a program that took its place may not.
+    fn shorten(&self, text: String) -> String {
+        let most = self.limits.output_bytes as usize + 512;
+        text.chars()
+            .scan(0, |size, c| {
+                *size += c.len_utf8();
+                (*size <= most).then_some(c)
+            })
+            .collect()
+    }
+    fn make_room(&mut self) {
+        while self.open.len() >= MOST {
+            let oldest = self.open.iter().min_by_key(|(_, open)| open.used).map(|(session, _)| *session);
+            let Some(oldest) = oldest else { return };
+            self.open.remove(&oldest);
+        }
+    }
+}
+
+impl Sessions for CpythonSessions {
+    fn open(&mut self, session: u64, recipe: &Recipe) {
+        self.close(session);
+        self.make_room();
+        match self.rebuild(session, recipe) {
+            Ok(process) => drop(self.open.insert(session, Open { process, used: self.count })),
+            Err(why) => drop(self.broken.insert(session, why)),
+        }
+    }
+    fn close(&mut self, session: u64) {
+        self.open.remove(&session);
+        self.broken.remove(&session);
+    }
+    fn call(&mut self, session: u64, code: &str) -> Reply {
+        if let Some(why) = self.broken.remove(&session) {
+            return Reply { text: format!("error: {why}"), ..Reply::without_session(Answered::Broken) };
+        }
+        let Some(mut open) = self.open.remove(&session) else { return Reply::without_session(Answered::Missing) };
+        self.count += 1;
+        open.used = self.count;
+        let start = self.clock.monotonic();
+        let answer = self.run(&mut open.process, code);
+        let cost = self.clock.monotonic().saturating_sub(start);
+        match answer {
+            Ok(Answer { failed, text, .. }) => {
+                self.open.insert(session, open);
+                let answered = if failed { Answered::Failed } else { Answered::Fine };
+                Reply { answered, text: self.shorten(text), cost: nanos(cost), snapshot: None }
+            }
+            Err(fault) => {
+                let answered = match fault {
+                    Fault::TimedOut => Answered::TimedOut,
+                    Fault::Gone => Answered::Missing,
+                    _ => Answered::Panicked,
+                };
+                Reply { text: fault.describe(&self.limits), ..Reply::without_session(answered) }
+            }
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Drop for CpythonSessions {
+    fn drop(&mut self) {
+        self.open.clear();
+        let _ = std::fs::remove_dir_all(&self.setup.scratch);
+    }
+}

@@ -1,0 +1,14 @@
+//! What a worker needs to know before it can run CPython.
+
+use super::installation::Installation;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Sent with the limits in the first frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The user's interpreter.
+    pub installation: Installation,
+    /// A folder of this worker alone, for the folders of its sessions.
+    pub scratch: PathBuf,
+}

@@ -1,0 +1,37 @@
+//! What the kernel must have before a program may run. There is no way around it: what cannot be confined is not run.
+
+use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
+use trainyard_core::{Error, Result};
+
+/// Refuses a machine that cannot confine programs. Errors: invalid, with all that it lacks.
+pub fn require() -> Result<()> {
+    let lacks = missing();
+    if lacks.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("CPython cannot be confined on this machine, which lacks {}", lacks.join(" and ")))
+        .help("use the tool `python` with `interpreter: monty`, or a kernel that has it"))
+}
+
+/// What this machine lacks; empty if programs can be confined.
+pub fn missing() -> Vec<&'static str> {
+    let checks = [
+        (has_known_system_calls(), "a processor whose system calls are known here (x86_64 or aarch64)"),
+        (has_landlock(), "Landlock (Linux 5.13 or later with `landlock` among its `lsm`)"),
+        (has_seccomp(), "seccomp filters (CONFIG_SECCOMP_FILTER)"),
+    ];
+    checks.into_iter().filter(|(there, _)| !there).map(|(_, what)| what).collect()
+}
+
+fn has_known_system_calls() -> bool {
+    cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+}
+
+fn has_landlock() -> bool {
+    let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    rules.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()
+}
+
+fn has_seccomp() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail").is_ok_and(|actions| actions.contains("errno"))
+}

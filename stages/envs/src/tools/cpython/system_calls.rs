@@ -1,0 +1,190 @@
+//! Which system calls a confined program may make, by seccomp. Everything that is not named here fails with `EPERM`.
+//!
+//! What is absent on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets,
+//! signals to others, tracing, memory files, io_uring, timers (a program must not run between its calls), changing
+//! owners, modes or times, links and folders, and truncation by name, which early Landlock lets through.
+//! `execve` is needed once to become the interpreter; Landlock lets it start nothing else.
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use std::collections::BTreeMap;
+use std::process::id;
+
+type Result<T> = std::result::Result<T, BackendError>;
+
+/// Allowed with any arguments.
+#[rustfmt::skip]
+const ALLOWED: &[c_long] = &[
+    // Memory.
+    libc::SYS_brk, libc::SYS_madvise, libc::SYS_mincore, libc::SYS_mmap, libc::SYS_mprotect, libc::SYS_mremap,
+    libc::SYS_msync, libc::SYS_munmap, libc::SYS_membarrier, libc::SYS_get_mempolicy,
+    // Open files.
+    libc::SYS_close, libc::SYS_close_range, libc::SYS_copy_file_range, libc::SYS_dup, libc::SYS_dup3,
+    libc::SYS_fallocate, libc::SYS_fdatasync, libc::SYS_flock, libc::SYS_fsync, libc::SYS_ftruncate, libc::SYS_lseek,
+    libc::SYS_pread64, libc::SYS_preadv, libc::SYS_preadv2, libc::SYS_pwrite64, libc::SYS_pwritev, libc::SYS_pwritev2,
+    libc::SYS_read, libc::SYS_readv, libc::SYS_sendfile, libc::SYS_write, libc::SYS_writev, libc::SYS_fadvise64,
+    // Names of files.
+    libc::SYS_chdir, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_fchdir, libc::SYS_fstat, libc::SYS_fstatfs,
+    libc::SYS_getcwd, libc::SYS_getdents64, libc::SYS_newfstatat, libc::SYS_readlinkat, libc::SYS_renameat,
+    libc::SYS_renameat2, libc::SYS_statfs, libc::SYS_statx, libc::SYS_umask, libc::SYS_unlinkat,
+    // Waiting.
+    libc::SYS_clock_nanosleep, libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_futex, libc::SYS_nanosleep, libc::SYS_pipe2,
+    libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_sched_yield,
+    // The two ends of an anonymous pair of sockets, as asyncio has one.
+    libc::SYS_getpeername, libc::SYS_getsockname, libc::SYS_getsockopt, libc::SYS_recvfrom, libc::SYS_shutdown,
+    // Time and chance.
+    libc::SYS_clock_getres, libc::SYS_clock_gettime, libc::SYS_getrandom, libc::SYS_gettimeofday, libc::SYS_times,
+    // This process.
+    libc::SYS_execve, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_getcpu, libc::SYS_getegid, libc::SYS_geteuid,
+    libc::SYS_getgid, libc::SYS_getgroups, libc::SYS_getpgid, libc::SYS_getpid, libc::SYS_getppid,
+    libc::SYS_getpriority, libc::SYS_getresgid, libc::SYS_getresuid, libc::SYS_getrlimit, libc::SYS_getrusage,
+    libc::SYS_getsid, libc::SYS_gettid, libc::SYS_getuid, libc::SYS_restart_syscall, libc::SYS_rseq,
+    libc::SYS_rt_sigaction, libc::SYS_rt_sigpending, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigsuspend, libc::SYS_sched_getaffinity, libc::SYS_sched_getparam, libc::SYS_sched_getscheduler,
+    libc::SYS_set_robust_list, libc::SYS_set_tid_address, libc::SYS_sigaltstack, libc::SYS_sysinfo, libc::SYS_uname,
+];
+
+/// Older forms that only this processor has.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const ALLOWED_HERE: &[c_long] = &[
+    libc::SYS_access, libc::SYS_arch_prctl, libc::SYS_creat, libc::SYS_dup2, libc::SYS_epoll_create,
+    libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_getdents, libc::SYS_getpgrp, libc::SYS_lstat, libc::SYS_pause,
+    libc::SYS_pipe, libc::SYS_poll, libc::SYS_readlink, libc::SYS_rename, libc::SYS_select, libc::SYS_stat,
+    libc::SYS_time, libc::SYS_unlink,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_HERE: &[c_long] = &[];
+
+const IOCTL: [u64; 6] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX];
+/// Without those that name a process to be signaled (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
+const FCNTL: [i32; 8] = [
+    libc::F_DUPFD,
+    libc::F_DUPFD_CLOEXEC,
+    libc::F_GETFD,
+    libc::F_GETFL,
+    libc::F_GETLK,
+    libc::F_SETFD,
+    libc::F_SETFL,
+    libc::F_SETLK,
+];
+const PRCTL: [i32; 3] = [libc::PR_GET_NAME, libc::PR_SET_NAME, libc::PR_SET_VMA];
+
+/// Confines this thread for good.
+pub fn restrict() -> std::result::Result<(), String> {
+    let filter = filter().map_err(|e| format!("seccomp: {e}"))?;
+    seccompiler::apply_filter(&filter).map_err(|e| format!("seccomp: {e}"))
+}
+
+fn filter() -> Result<BpfProgram> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
+        ALLOWED.iter().chain(ALLOWED_HERE).map(|call| (*call, Vec::new())).collect();
+    for (call, alternatives) in conditional()?.into_iter().chain(conditional_here()?) {
+        let alternatives = alternatives.into_iter().map(SeccompRule::new).collect::<Result<Vec<_>>>()?;
+        rules.insert(call, alternatives);
+    }
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, std::env::consts::ARCH.try_into()?)?.try_into()
+}
+
+/// Alternatives, each a list of conditions that must all hold.
+type Alternatives = Vec<Vec<SeccompCondition>>;
+
+/// Calls that are allowed with some arguments only.
+fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
+    let own = u64::from(id());
+    let plain = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
+    let stream = vec![equal(0, libc::AF_UNIX as u64)?, masked(1, plain, libc::SOCK_STREAM as u32)?];
+    Ok(vec![
+        (libc::SYS_fcntl, one_of(1, FCNTL.map(|command| command as u64))?),
+        (libc::SYS_ioctl, one_of(1, IOCTL)?),
+        (libc::SYS_kill, one_of(0, [own])?),
+        (libc::SYS_openat, opening(2)?),
+        (libc::SYS_prctl, one_of(0, PRCTL.map(|option| option as u64))?),
+        // Only to ask: no new limits.
+        (libc::SYS_prlimit64, vec![vec![null(2)?]]),
+        // Only without an address.
+        (libc::SYS_sendto, vec![vec![null(4)?]]),
+        (libc::SYS_socketpair, vec![stream]),
+        (libc::SYS_tgkill, one_of(0, [own])?),
+    ])
+}
+
+/// Those that only this processor has.
+#[cfg(target_arch = "x86_64")]
+fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+    Ok(vec![(libc::SYS_open, opening(1)?)])
+}
+#[cfg(not(target_arch = "x86_64"))]
+fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
+    Ok(Vec::new())
+}
+
+/// Flags with which a file may be opened: `O_TRUNC` only for writing, because Landlock before its third version lets a
+/// file be emptied that may only be read.
+fn opening(argument: u8) -> Result<Alternatives> {
+    let mode = libc::O_ACCMODE as u32;
+    Ok(vec![
+        vec![masked(argument, libc::O_TRUNC as u32, 0)?],
+        vec![masked(argument, mode, libc::O_WRONLY as u32)?],
+        vec![masked(argument, mode, libc::O_RDWR as u32)?],
+    ])
+}
+
+fn one_of<const N: usize>(argument: u8, values: [u64; N]) -> Result<Alternatives> {
+    values.into_iter().map(|value| Ok(vec![equal(argument, value)?])).collect()
+}
+
+fn equal(argument: u8, value: u64) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn masked(argument: u8, mask: u32, value: u32) -> Result<SeccompCondition> {
+    let bits = SeccompCmpOp::MaskedEq(u64::from(mask));
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, bits, u64::from(value))
+}
+
+/// A pointer is null.
+fn null(argument: u8) -> Result<SeccompCondition> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_compiles_and_leaves_out_what_reaches_others() {
+        assert!(!filter().unwrap().is_empty());
+        let conditional: Vec<c_long> = conditional().unwrap().into_iter().map(|(call, _)| call).collect();
+        for call in [
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_socket,
+            libc::SYS_ptrace,
+            libc::SYS_memfd_create,
+            libc::SYS_io_uring_setup,
+            libc::SYS_execveat,
+            libc::SYS_openat2,
+            libc::SYS_truncate,
+            libc::SYS_fchmod,
+            libc::SYS_linkat,
+            libc::SYS_symlinkat,
+            libc::SYS_mkdirat,
+            libc::SYS_setitimer,
+            libc::SYS_tkill,
+            libc::SYS_pidfd_open,
+            libc::SYS_setrlimit,
+        ] {
+            assert!(
+                !ALLOWED.contains(&call) && !ALLOWED_HERE.contains(&call) && !conditional.contains(&call),
+                "{call}"
+            );
+        }
+        assert!(conditional.iter().all(|call| !ALLOWED.contains(call)), "a condition that an exception lifts");
+    }
+}

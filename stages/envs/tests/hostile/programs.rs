@@ -1,0 +1,46 @@
+//! The table of hostile programs: `programs.txt`, whose first lines tell its form.
+
+/// What an agent must see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// An error with this text in it.
+    Error(&'static str),
+    /// No error, and exactly this.
+    Same(&'static str),
+    /// The end of the call at its time limit.
+    TimedOut,
+}
+
+/// One program.
+pub struct Program {
+    pub name: &'static str,
+    pub code: &'static str,
+    pub cpython: Expected,
+    pub monty: Expected,
+}
+
+/// All programs, in the order of the file.
+pub fn programs() -> Vec<Program> {
+    include_str!("programs.txt").split("\n--- ").skip(1).map(read).collect()
+}
+
+fn read(entry: &'static str) -> Program {
+    let (head, code) = entry.split_once('\n').unwrap_or_else(|| panic!("no program under `{entry}`"));
+    let fields: Vec<&'static str> = head.split(" | ").collect();
+    let [name, cpython, monty] = fields[..] else { panic!("`{head}` has {} fields, not 3", fields.len()) };
+    // A line that begins a subject belongs to no program.
+    let code = code.split("\n\n# ").next().unwrap_or_default().trim_end();
+    Program { name, code, cpython: Expected::read(cpython), monty: Expected::read(monty) }
+}
+
+impl Expected {
+    fn read(text: &'static str) -> Self {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "error" => Self::Error(rest),
+            "same" => Self::Same(rest),
+            "timeout" => Self::TimedOut,
+            _ => panic!("`{text}` is not an outcome"),
+        }
+    }
+}
