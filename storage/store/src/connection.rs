@@ -255,6 +255,16 @@ impl Connection {
         let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.size))
     }
+    /// When the object of this name was written, in Unix milliseconds by the store's clock.
+    pub async fn modified(&self, path: &str) -> Result<Option<i64>> {
+        if let Some(root) = self.root() {
+            return local::modified(&root.join(path))
+                .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+        }
+        let name = parse(path)?;
+        let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
+        Ok(meta.map(|meta| meta.last_modified.timestamp_millis()))
+    }
     /// Everything under a folder, sorted by path.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
         let name = parse(prefix)?;

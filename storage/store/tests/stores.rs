@@ -12,7 +12,7 @@ use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId, StageKey, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::manifests::Newest;
-use trainyard_store::{Chunk, Created, Missing, Store, StoreOptions, conformance, layout};
+use trainyard_store::{Chunk, Created, Missing, Policy, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -254,8 +254,8 @@ async fn staged_files_of_dead_processes_are_hidden_and_collected() {
     let staged = PathBuf::from(format!("{}#123", store.object_path(&digest).unwrap().display()));
     std::fs::write(&staged, b"half").unwrap();
     assert_eq!(store.list("objects").await.unwrap().len(), 1);
-    assert!(store.garbage_plan(Duration::from_secs(3600)).await.unwrap().staged.is_empty());
-    let plan = store.garbage_plan(Duration::ZERO).await.unwrap();
+    assert!(store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.unwrap().staged.is_empty());
+    let plan = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap();
     assert_eq!(plan.staged, [(staged.clone(), 4)]);
     assert_eq!(store.collect_garbage(&plan).await.unwrap().files, 2);
     assert!(!staged.exists() && store.object_path(&Digest::of(b"x")).is_some_and(|p| !p.exists()));
@@ -267,7 +267,7 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
     store.put_object(Bytes::from_static(b"orphan")).await.unwrap();
     let stage = Digest::of(b"s");
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
-    let error = store.garbage_plan(Duration::ZERO).await.unwrap_err();
+    let error = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap_err();
     assert!(error.message.contains("nothing is removed"), "{error}");
 }
 
