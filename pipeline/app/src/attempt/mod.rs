@@ -10,6 +10,7 @@ mod command;
 mod files;
 mod inputs;
 mod outputs;
+mod redaction;
 mod reporter;
 mod sources;
 mod supervision;
@@ -37,8 +38,8 @@ use trainyard_store::{Created, Missing, Store, StoreOptions};
 
 /// Runs the attempt named by the URL. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
-    let outcome = attempt(url, catalogue, &reporter).map_err(supervision::name_timeout);
+    let reporter: Arc<dyn Reporter> = Arc::new(redaction::Redacted(LineReporter::default()));
+    let outcome = attempt(url, catalogue, &reporter).map_err(supervision::name_timeout).map_err(redaction::error);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }
