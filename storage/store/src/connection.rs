@@ -7,7 +7,7 @@ use crate::patience::{Patience, Tries};
 use crate::place::Place;
 use crate::problem::{fault, io_fault};
 use crate::root::Root;
-use crate::s3;
+use crate::schemes::Scheme;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
@@ -73,7 +73,7 @@ impl Connection {
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
         match Place::parse(url)? {
             Place::Folder(folder) => Self::open_folder(folder, options),
-            Place::Bucket { name, prefix } => Self::open_bucket(name, prefix, options),
+            Place::Bucket { scheme, name, prefix } => Self::open_bucket(scheme, name, prefix, options),
             Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY, options)),
             Place::Memory(name) => {
                 let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,14 +89,16 @@ impl Connection {
         let patience = Patience::none(&options.clock);
         Self { url: name.to_string(), root: None, direct: false, objects, patience }
     }
-    fn open_bucket(name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
-        let bucket = s3::connect(name)?;
-        let url = prefix.as_ref().map_or_else(|| format!("s3://{name}"), |prefix| format!("s3://{name}/{prefix}"));
-        let objects: Arc<dyn ObjectStore> = match prefix {
-            None => Arc::new(bucket),
-            Some(prefix) => Arc::new(PrefixStore::new(bucket, prefix)),
-        };
-        Ok(Self { url, ..Self::over(objects, "", options) })
+    fn open_bucket(scheme: &Scheme, name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
+        let bucket = (scheme.connect)(name)?;
+        let url = format!("{}://{name}", scheme.name);
+        Ok(match prefix {
+            None => Self::over(bucket, &url, options),
+            Some(prefix) => {
+                let url = format!("{url}/{prefix}");
+                Self::over(Arc::new(PrefixStore::new(bucket, prefix)), &url, options)
+            }
+        })
     }
     fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
         let folder = Path::new(if folder.is_empty() { "." } else { folder });

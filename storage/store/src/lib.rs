@@ -57,9 +57,10 @@ mod patience;
 pub mod pins;
 mod place;
 mod problem;
+mod registry;
 mod root;
 pub mod runs;
-mod s3;
+mod schemes;
 mod store;
 mod upload;
 
@@ -73,5 +74,5 @@ pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWrit
 pub use manifests::Published;
 pub use options::{Missing, StoreOptions};
 pub use pins::Pin;
-pub use s3::install_tls;
+pub use schemes::install_tls;
 pub use store::Store;

@@ -14,9 +14,9 @@ use std::path::Path;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
-/// Bytes of one part; S3 demands at least 5 MiB for all but the last.
+/// Bytes of one part; S3 and Google demand at least 5 MiB for all but the last.
 const PART: usize = 8 << 20;
-/// S3 allows 10,000 parts, so very large files get larger parts.
+/// S3 and Google allow 10,000 parts, so very large files get larger parts.
 const PARTS: u64 = 9_000;
 
 impl Store {
