@@ -122,7 +122,7 @@ pub enum Format {
 /// The site: which store, which pools.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
-    /// Store: a folder, `file://…` or `s3://bucket/prefix`. Overrides the site file.
+    /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
     #[arg(long, value_name = "URL", global = true)]
     pub store: Option<String>,
     /// Site file. Without it, `trainyard.yaml` in the working directory or the nearest folder above.
