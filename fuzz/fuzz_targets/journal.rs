@@ -1,5 +1,5 @@
-//! Any bytes as batches of a journal, and any lines of JSON as events: no panic; a reader takes a journal in pieces as it
-//! takes it whole; what a writer appends to a readable journal is read back. A line of `%` separates batches.
+//! Any bytes as batches of a journal, and any lines of JSON as events: no panic; a reader takes a journal in pieces as
+//! it takes it whole; what a writer appends to a readable journal is read back. A line of `%` separates batches.
 #![no_main]
 
 use bytes::Bytes;

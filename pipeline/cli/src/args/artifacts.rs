@@ -41,6 +41,8 @@ pub enum ArtifactsCommand {
     /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file.
     Export(ExportArgs),
     /// Remove what nobody can reach any more; `--dry-run` shows what that is, by workflow and stage.
+    ///
+    /// Nothing goes that an unfinished run, the newest run of a schedule, a pin or a young attempt can reach.
     Gc(GcArgs),
     /// Keep an artifact, its stage's other outputs, and all that they were made of, whatever `gc` is told.
     Pin {
@@ -59,7 +61,7 @@ pub enum ArtifactsCommand {
     Pins,
 }
 
-/// What may go. Nothing goes that an unfinished run, the newest run of a schedule, a pin or a young attempt can reach.
+// A doc comment here would replace that of the command.
 #[derive(Debug, Clone, Args)]
 pub struct GcArgs {
     /// Show what would go, and remove nothing.
