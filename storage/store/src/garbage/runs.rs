@@ -1,7 +1,7 @@
 //! What runs reach: the stage digests in the journals of those that may go on, and the files that attempts name.
 //!
-//! A run is finished when its journal says so behind its last writer. One whose journal is damaged cannot go on, but its
-//! attempts may still work, so what can be read of it counts.
+//! A run is finished when its journal says so behind its last writer. One whose journal is damaged cannot go on, but
+//! its attempts may still work, so what can be read of it counts.
 
 use super::named;
 use super::policy::is_old;
@@ -122,8 +122,23 @@ async fn read(store: &Store, id: &RunId) -> Result<Run> {
                     return Ok(run);
                 }
             }
-            Err(error) if error.kind == ErrorKind::Data => return Ok(Run { state: State::Damaged, ..run }),
+            Err(error) if error.kind == ErrorKind::Data => return read_damaged(store, id).await,
             Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What can be read of a damaged journal.
+async fn read_damaged(store: &Store, id: &RunId) -> Result<Run> {
+    let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
+    loop {
+        match journal.next().await {
+            Ok(Some(batch)) => {
+                let records = batch.events.iter().filter_map(|event| Record::from_value(event).ok());
+                records.for_each(|record| run.apply(record.event));
+            }
+            Err(error) if error.kind != ErrorKind::Data => return Err(error),
+            Ok(None) | Err(_) => return Ok(Run { state: State::Damaged, ..run }),
         }
     }
 }

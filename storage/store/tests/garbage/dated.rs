@@ -1,4 +1,5 @@
-//! A store in memory that dates what is written by the clock of a test, and lets other tasks go first at seeded moments.
+//! A store in memory that dates what is written by the clock of a test, and lets other tasks go first at seeded
+//! moments.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -83,8 +84,8 @@ impl ObjectStore for Dated {
         found.meta = self.dated(found.meta);
         Ok(found)
     }
-    /// Nobody goes first: between the last look at an object and its removal there is a moment in every real store, too,
-    /// but `docs/design/0014-garbage.md` does not claim that nothing happens in it.
+    /// Nobody goes first: between the last look at an object and its removal there is a moment in every real store,
+    /// too, but `docs/design/0014-garbage.md` does not claim that nothing happens in it.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Name>>) -> BoxStream<'static, Result<Name>> {
         self.0.objects.delete_stream(locations)
     }
