@@ -2,10 +2,10 @@
 //!
 //! It does what Google documents (cloud.google.com/storage/docs/xml-api, …/docs/request-preconditions): a put with
 //! `x-goog-if-generation-match: 0` succeeds only if there is no object of this name, with another number only if that
-//! is its generation, else the answer is 412; every put makes a new generation; a multipart upload appears as a whole when
-//! it is completed with the right parts; listings are in order, in pages, and always up to date; a request without a
-//! bearer token is answered with 401. It is no Google: it knows no rights, no expiry of tokens, no limit on the rate of
-//! writes to one name (one a second, answered with 429), and never fails by itself.
+//! is its generation, else the answer is 412; every put makes a new generation; a multipart upload appears as a whole
+//! when it is completed with the right parts; listings are in order, in pages, and always up to date; a request without
+//! a bearer token is answered with 401. It is no Google: it knows no rights, no expiry of tokens, no limit on the rate
+//! of writes to one name (one a second, answered with 429), and never fails by itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
