@@ -68,7 +68,11 @@ fn serve(connection: TcpStream, bucket: &Mutex<Bucket>) {
     let Ok(mut out) = connection.try_clone() else { return };
     let mut reader = BufReader::new(connection);
     while let Some(request) = read(&mut reader) {
-        let response = answer(&request, &mut bucket.lock().unwrap());
+        let mut response = answer(&request, &mut bucket.lock().unwrap());
+        if request.method == "HEAD" {
+            response.length = Some(response.body.len());
+            response.body.clear();
+        }
         if send(&mut out, &response).is_err() {
             return;
         }
@@ -255,7 +259,7 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
     if range.as_ref().is_some_and(|range| range.start >= size) {
         return Response::error("416 Requested Range Not Satisfiable", "InvalidRange");
     }
-    let mut found = match range {
+    let found = match range {
         None => Response { body: object.bytes.clone(), ..Response::new("200 OK") },
         Some(range) => {
             let told = format!("bytes {}-{}/{size}", range.start, range.end - 1);
@@ -263,10 +267,6 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
             Response { body, ..Response::new("206 Partial Content") }.with("content-range", told)
         }
     };
-    if request.method == "HEAD" {
-        found.length = Some(found.body.len());
-        found.body.clear();
-    }
     found
         .with("etag", tag(object.generation))
         .with("x-goog-generation", object.generation)
