@@ -16,6 +16,10 @@ check:
 test:
     cargo test --release --workspace
 
+# Fuzz a target (workflow, expression, journal, manifest) for some minutes.
+fuzz TARGET MINUTES:
+    fuzz/run {{TARGET}} {{MINUTES}}
+
 # The pipeline of the README.
 quickstart:
     cargo run --release -- run workflows/quickstart.yaml

@@ -60,7 +60,10 @@ fn looking_at_a_store_that_is_not_there_says_so_and_makes_nothing() {
         &["artifacts", "query", "latest/one/o", "select 1"],
         &["artifacts", "export", "latest/one/o", "out"],
         &["artifacts", "gc"],
-        &["artifacts", "gc", "--delete"],
+        &["artifacts", "gc", "--dry-run"],
+        &["artifacts", "pin", "latest/one/o"],
+        &["artifacts", "unpin", "latest/one/o"],
+        &["artifacts", "pins"],
     ];
     for &command in commands {
         s.run(&[command, &["--store", "typo"]].concat()).code(3).says("there is no store at typo").says("--store");

@@ -7,7 +7,8 @@ use crate::kit::{Sandbox, ran, skipped, wait_for};
 use crate::published::{all_hits, intact, publish};
 use std::collections::BTreeMap;
 use std::process::Child;
-use trainyard_store::{GarbagePlan, Store, StoreOptions, layout};
+use std::time::Duration;
+use trainyard_store::{GarbagePlan, Policy, Store, StoreOptions, layout};
 
 /// A sandbox whose store is in the bucket.
 struct Bucket {
@@ -36,7 +37,7 @@ impl Bucket {
         let objects: Vec<_> =
             self.names(layout::OBJECTS).iter().map(|name| (name.replacen(&folder, "", 1), 0)).collect();
         assert!(!objects.is_empty());
-        let plan = GarbagePlan { objects, ..GarbagePlan::default() };
+        let plan = GarbagePlan { objects, policy: Policy::from(Duration::ZERO), ..GarbagePlan::default() };
         wait(async { open(&format!("{}/{}", self.url, layout::OBJECTS)).await.collect_garbage(&plan).await.unwrap() });
         assert_eq!(self.names(layout::OBJECTS), Vec::<String>::new());
     }

@@ -2,7 +2,7 @@
 
 mod artifacts;
 
-pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, QueryArgs};
+pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -67,12 +67,14 @@ pub enum Command {
     #[command(after_help = "Example:
   trainyard explain latest rl")]
     Explain(ExplainArgs),
-    /// List, show, query and export artifacts; collect garbage.
+    /// List, show, query, export and pin artifacts; collect garbage.
     #[command(after_help = "Examples:
   trainyard artifacts show latest/rl/trajectories --row 0
   trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
   trainyard artifacts export latest/rl/model model
   trainyard artifacts export latest/rl/trajectories rollouts.jsonl --columns id,messages,reward
+  trainyard artifacts pin latest/rl/model --note \"in the paper\"
+  trainyard artifacts gc --keep-last 3 --dry-run
 
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
     Artifacts(ArtifactsArgs),
@@ -123,7 +125,7 @@ pub enum Format {
 /// The site: which store, which pools.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
-    /// Store: a folder, `file://…` or `s3://bucket/prefix`. Overrides the site file.
+    /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
     #[arg(long, value_name = "URL", global = true)]
     pub store: Option<String>,
     /// Site file. Without it, `trainyard.yaml` in the working directory or the nearest folder above.

@@ -49,7 +49,8 @@ pub enum Looked {
     Hit(Arc<Manifest>),
     /// Nothing is published.
     Miss,
-    /// The highest generation is damaged: one of its objects is missing, or its manifest cannot be read.
+    /// The highest generation cannot be used: one of its objects is missing, its manifest cannot be read, or its files
+    /// were given up.
     Lost {
         /// That generation.
         generation: u32,

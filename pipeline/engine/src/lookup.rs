@@ -47,7 +47,7 @@ impl Engine {
             }
             (Ok(Looked::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
             (Ok(Looked::Lost { generation, what }), forced) => {
-                let why = format!("generation {generation} is damaged: {what}");
+                let why = format!("generation {generation} cannot be used: {what}");
                 self.miss(node, generation + 1, forced.or(Some(GenerationReason::Lost)), why);
             }
         }

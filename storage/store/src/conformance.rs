@@ -6,6 +6,7 @@ mod attempts;
 
 use crate::connection::Created;
 use crate::fetch::FetchMode;
+use crate::garbage::Policy;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
 use crate::layout;
 use crate::manifests::{Newest, Published};
@@ -312,9 +313,9 @@ async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     let named = manifest(store, "garbage", 0, b"named").await;
     store.publish(&named).await.expect("publishes");
     let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");
-    let young = store.garbage_plan(Duration::from_secs(3600)).await.expect("plans");
+    let young = store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.expect("plans");
     assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");
-    let plan = store.garbage_plan(Duration::ZERO).await.expect("plans");
+    let plan = store.garbage_plan(&Policy::from(Duration::ZERO)).await.expect("plans");
     assert!(plan.objects.iter().any(|(path, size)| *path == layout::object(&orphan) && *size == 6));
     assert_eq!(store.has_object(&orphan, 6).await, Ok(true), "a plan removes nothing");
     let done = store.collect_garbage(&plan).await.expect("removes");

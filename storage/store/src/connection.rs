@@ -7,7 +7,7 @@ use crate::patience::{Patience, Tries};
 use crate::place::Place;
 use crate::problem::{fault, io_fault};
 use crate::root::Root;
-use crate::s3;
+use crate::schemes::Scheme;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use object_store::local::LocalFileSystem;
@@ -73,7 +73,7 @@ impl Connection {
     pub fn open(url: &str, options: &StoreOptions) -> Result<Self> {
         match Place::parse(url)? {
             Place::Folder(folder) => Self::open_folder(folder, options),
-            Place::Bucket { name, prefix } => Self::open_bucket(name, prefix, options),
+            Place::Bucket { scheme, name, prefix } => Self::open_bucket(scheme, name, prefix, options),
             Place::Memory("") => Ok(Self::over(Arc::new(InMemory::new()), PRIVATE_MEMORY, options)),
             Place::Memory(name) => {
                 let mut all = SHARED_MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,14 +89,16 @@ impl Connection {
         let patience = Patience::none(&options.clock);
         Self { url: name.to_string(), root: None, direct: false, objects, patience }
     }
-    fn open_bucket(name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
-        let bucket = s3::connect(name)?;
-        let url = prefix.as_ref().map_or_else(|| format!("s3://{name}"), |prefix| format!("s3://{name}/{prefix}"));
-        let objects: Arc<dyn ObjectStore> = match prefix {
-            None => Arc::new(bucket),
-            Some(prefix) => Arc::new(PrefixStore::new(bucket, prefix)),
-        };
-        Ok(Self { url, ..Self::over(objects, "", options) })
+    fn open_bucket(scheme: &Scheme, name: &str, prefix: Option<Name>, options: &StoreOptions) -> Result<Self> {
+        let bucket = (scheme.connect)(name)?;
+        let url = format!("{}://{name}", scheme.name);
+        Ok(match prefix {
+            None => Self::over(bucket, &url, options),
+            Some(prefix) => {
+                let url = format!("{url}/{prefix}");
+                Self::over(Arc::new(PrefixStore::new(bucket, prefix)), &url, options)
+            }
+        })
     }
     fn open_folder(folder: &str, options: &StoreOptions) -> Result<Self> {
         let folder = Path::new(if folder.is_empty() { "." } else { folder });
@@ -254,6 +256,16 @@ impl Connection {
         let name = parse(path)?;
         let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.size))
+    }
+    /// When the object of this name was written, in Unix milliseconds by the store's clock.
+    pub async fn modified(&self, path: &str) -> Result<Option<i64>> {
+        if let Some(root) = self.root() {
+            return local::modified(&root.join(path))
+                .map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
+        }
+        let name = parse(path)?;
+        let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
+        Ok(meta.map(|meta| meta.last_modified.timestamp_millis()))
     }
     /// Everything under a folder, sorted by path.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {

@@ -17,6 +17,8 @@ pub const RUNS: &str = "runs";
 pub const SCHEDULES: &str = "schedules";
 /// Claims of runs by plan and selection.
 pub const PLANS: &str = "plans";
+/// What people said must be kept, by stage digest and generation.
+pub const PINS: &str = "pins";
 /// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
 
@@ -36,6 +38,11 @@ pub fn manifests(stage: &Digest) -> String {
 /// One generation's manifest.
 pub fn manifest(stage: &Digest, generation: u32) -> String {
     format!("{}/{generation}.json", manifests(stage))
+}
+
+/// The folder of what was said about a manifest.
+pub fn pin(stage: &Digest, generation: u32) -> String {
+    format!("{PINS}/{}/{stage}/{generation}", stage.shard())
 }
 
 /// The folder of a stage's resume points.
@@ -66,6 +73,11 @@ pub fn summaries(run: &RunId) -> String {
 /// The summary of a run whose journal ended in front of batch `end`.
 pub fn summary(run: &RunId, end: u64) -> String {
     format!("{}/{end:010}", summaries(run))
+}
+
+/// Says that a run is being removed, so that whoever is interrupted there can be followed by somebody else.
+pub fn removal(run: &RunId) -> String {
+    format!("{}/removal", self::run(run))
 }
 
 /// The request that the writer of this epoch ends a run.

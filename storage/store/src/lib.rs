@@ -10,6 +10,7 @@
 //! artifacts/<aa>/<stage-digest>/<generation>.json         manifests
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
+//! pins/<aa>/<stage-digest>/<generation>/<n>               what people said must be kept
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, chunks of log and metrics,
@@ -38,6 +39,7 @@
 
 pub mod attempts;
 pub mod checkpoints;
+mod collected;
 pub mod conformance;
 mod connection;
 mod credentials;
@@ -53,21 +55,25 @@ pub mod manifests;
 pub mod objects;
 mod options;
 mod patience;
+pub mod pins;
 mod place;
 mod problem;
+mod registry;
 mod root;
 pub mod runs;
-mod s3;
+mod schemes;
 mod store;
 mod upload;
 
 pub use attempts::Chunk;
+pub use collected::Collected;
 pub use connection::Created;
 pub use credentials::credentials;
 pub use fetch::FetchMode;
-pub use garbage::{GarbageDone, GarbagePlan};
+pub use garbage::{GarbageDone, GarbagePlan, Policy};
 pub use journal::{AppendError, Batch, Fenced, Header, JournalReader, JournalWriter};
 pub use manifests::Published;
 pub use options::{Missing, StoreOptions};
-pub use s3::install_tls;
+pub use pins::Pin;
+pub use schemes::install_tls;
 pub use store::Store;

@@ -41,6 +41,16 @@ pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
+/// When a file was last written, in Unix milliseconds; none if there is no such file.
+pub(crate) fn modified(path: &Path) -> io::Result<Option<i64>> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_file() => Ok(Some(modified_millis(&meta))),
+        Ok(_) => Ok(None),
+        Err(e) if is_missing(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 /// Removes the write permission, so that nobody changes the store by accident through a link in an input folder.
 pub(crate) fn protect(path: &Path) {
     if let Ok(meta) = fs::metadata(path) {

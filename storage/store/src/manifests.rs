@@ -2,9 +2,10 @@
 //!
 //! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the one behind
 //! which a read finds nothing; where a stage has several, a listing says from where to read on. A manifest that cannot
-//! be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next one. What a
-//! newer program wrote is not treated as damage.
+//! be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next one; so does
+//! one whose files garbage collection gave up. What a newer program wrote is not treated as damage.
 
+use crate::collected::Collected;
 use crate::connection::Created;
 use crate::damage::require_inside;
 use crate::layout;
@@ -25,7 +26,7 @@ pub enum Newest {
     Missing,
     /// Its manifest.
     Sound(Box<Manifest>),
-    /// Its bytes are not a manifest of this stage and generation.
+    /// Its bytes are not a manifest of this stage and generation, or its files were given up.
     Damaged {
         /// The generation.
         generation: u32,
@@ -74,7 +75,8 @@ impl Store {
     }
     /// The manifest of one generation; none if it was never published.
     ///
-    /// Errors: data (the bytes are not a manifest, or belong to another stage), invalid (a newer program wrote it).
+    /// Errors: data (the bytes are not a manifest, or belong to another stage, or its files were given up), invalid (a
+    /// newer program wrote it).
     pub async fn manifest_at(&self, stage: &Digest, generation: u32) -> Result<Option<Manifest>> {
         let path = layout::manifest(stage, generation);
         match self.get(&path).await? {
@@ -137,7 +139,7 @@ fn encode(path: &str, manifest: &Manifest) -> Result<Bytes> {
     Ok(text.into())
 }
 
-fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Manifest> {
+pub(crate) fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -> Result<Manifest> {
     let manifest: Manifest = serde_json::from_slice(bytes).map_err(|e| unreadable(path, bytes, &e))?;
     if manifest.format != FORMAT {
         return Err(newer(path, manifest.format));
@@ -160,6 +162,9 @@ fn unreadable(path: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
     struct Header {
         format: u32,
     }
+    if let Some(collected) = Collected::parse(bytes) {
+        return collected.error(path);
+    }
     match serde_json::from_slice(bytes) {
         Ok(Header { format }) if format != FORMAT => newer(path, format),
         Ok(_) | Err(_) => damaged(format!("{path}: not a manifest: {error}")),
@@ -176,7 +181,8 @@ fn damaged(message: String) -> Error {
     )
 }
 
-fn split_name(path: &str) -> Option<(Digest, u32)> {
+/// Stage digest and generation in the path of a manifest.
+pub(crate) fn split_name(path: &str) -> Option<(Digest, u32)> {
     let mut parts = path.rsplit('/');
     let generation = parts.next()?.strip_suffix(".json")?.parse().ok()?;
     Some((Digest::try_from(parts.next()?.to_string()).ok()?, generation))

@@ -2,10 +2,12 @@
 //!
 //! Equal bytes are stored once and a name never changes its meaning, so puts need no create-only rule and may be
 //! repeated. Before a put is skipped, the object that is there is read to its end: name and size say nothing about
-//! damage, and storing the same bytes again heals it. Bytes are hashed twice, so a file that changes while it is stored
-//! is an error and never becomes a wrong object.
+//! damage, and storing the same bytes again heals it. One that is not young is put anyway: garbage collection goes by
+//! age, and whoever stores bytes is about to name them. Bytes are hashed twice, so a file that changes while it is
+//! stored is an error and never becomes a wrong object.
 
 use crate::damage::missing;
+use crate::garbage::RENEWED;
 use crate::layout;
 use crate::local;
 use crate::problem::io_fault;
@@ -20,10 +22,11 @@ use trainyard_core::{Digest, Error, FileEntry, Result};
 const CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest, unless they are there already undamaged. Returns digest and size in bytes.
+    /// Stores bytes under their digest, unless they are there already, undamaged and young. Returns digest and size in
+    /// bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
-        if !self.is_sound(&digest, size).await? {
+        if !self.is_there_for_long(&digest, size).await? {
             self.writable(&layout::object(&digest))?;
             self.upload_bytes(&layout::object(&digest), bytes).await?;
         }
@@ -57,6 +60,19 @@ impl Store {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
+    /// Whether the object is there, undamaged, and so young that no garbage collection takes it away before its name
+    /// stands in a result. A store that is only read is asked for soundness alone.
+    pub(crate) async fn is_there_for_long(&self, digest: &Digest, size: u64) -> Result<bool> {
+        if !self.is_sound(digest, size).await? {
+            return Ok(false);
+        }
+        if self.options().read_only {
+            return Ok(true);
+        }
+        let modified = self.connection().modified(&layout::object(digest)).await?;
+        let now = self.options().clock.unix_millis();
+        Ok(modified.is_some_and(|modified| now.saturating_sub(modified) < RENEWED.as_millis() as i64))
+    }
     /// Whether the object is there with this size and, when read to its end, has its digest.
     pub(crate) async fn is_sound(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.has_object(digest, size).await? {

@@ -3,18 +3,21 @@
 //! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart. Text that
 //! only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error: taken for a folder, it would quietly become one.
 
+use crate::registry::{BUCKETS, meant, scheme};
+use crate::schemes::Scheme;
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
 
-/// The schemes of this build.
-const SCHEMES: [&str; 3] = ["file", "s3", "memory"];
-/// Schemes of other stores; text that begins with one is never meant as a folder.
-const FOREIGN: [&str; 9] = ["abfs", "abfss", "az", "azure", "gcs", "gs", "hf", "http", "https"];
+/// The schemes of places on this machine.
+const HERE: [&str; 2] = ["file", "memory"];
+/// Schemes of what is no store here; text that begins with one is never meant as a folder.
+const FOREIGN: [&str; 3] = ["hf", "http", "https"];
 
 #[derive(Debug, PartialEq)]
 pub(crate) enum Place<'a> {
     Folder(&'a str),
     Bucket {
+        scheme: &'static Scheme,
         name: &'a str,
         prefix: Option<Name>,
     },
@@ -24,44 +27,51 @@ pub(crate) enum Place<'a> {
 
 impl<'a> Place<'a> {
     pub fn parse(url: &'a str) -> Result<Self> {
-        let Some((scheme, place)) = url.split_once("://") else { return Self::folder(url) };
+        let Some((before, place)) = url.split_once("://") else { return Self::folder(url) };
         let place = place.trim_end_matches('/');
-        match scheme {
-            "file" => Ok(Self::Folder(place)),
-            "s3" => Self::bucket(place),
-            "memory" => Ok(Self::Memory(place)),
-            _ if SCHEMES.contains(&scheme.to_lowercase().as_str()) => {
-                Err(not_a_url(url).help(format!("schemes are lower-case: write {}://{place}", scheme.to_lowercase())))
-            }
-            _ => Err(Error::invalid(format!("this build has no store scheme `{scheme}://`, found in \"{url}\""))
-                .help("write s3://bucket/prefix or the path of a folder")),
+        match before {
+            "file" => return Ok(Self::Folder(place)),
+            "memory" => return Ok(Self::Memory(place)),
+            _ => {}
         }
+        if let Some(scheme) = scheme(before) {
+            return Self::bucket(scheme, place);
+        }
+        let lower = before.to_lowercase();
+        if HERE.contains(&lower.as_str()) || scheme(&lower).is_some() {
+            return Err(not_a_url(url).help(format!("schemes are lower-case: write {lower}://{place}")));
+        }
+        let help = meant(before).map_or_else(examples, |scheme| format!("write {}://{place}", scheme.name));
+        Err(Error::invalid(format!("this build has no store scheme `{before}://`, found in \"{url}\"")).help(help))
     }
 
     /// A path, unless it looks like a mistyped URL.
     fn folder(text: &'a str) -> Result<Self> {
-        let Some((scheme, rest)) = mistyped(text) else { return Ok(Self::Folder(text)) };
-        let url = match scheme.as_str() {
-            "file" => format!("file:///{rest}"),
-            scheme if SCHEMES.contains(&scheme) => format!("{scheme}://{rest}"),
-            _ => "s3://bucket/prefix".to_string(),
+        let Some((before, rest)) = mistyped(text) else { return Ok(Self::Folder(text)) };
+        let url = match (before.as_str(), meant(&before)) {
+            ("file", _) => format!("file:///{rest}"),
+            ("memory", _) => format!("memory://{rest}"),
+            (_, Some(scheme)) => format!("{}://{rest}", scheme.name),
+            _ => BUCKETS[0].example(),
         };
         Err(not_a_url(text).help(format!("write {url}; for a folder of this name, ./{text}")))
     }
 
-    fn bucket(place: &'a str) -> Result<Self> {
+    fn bucket(scheme: &'static Scheme, place: &'a str) -> Result<Self> {
         let (name, prefix) = place.split_once('/').unwrap_or((place, ""));
+        let write = format!("write {}", scheme.example());
         if name.is_empty() {
-            return Err(Error::invalid("the store URL \"s3://\" names no bucket").help("write s3://bucket/prefix"));
+            let message = format!("the store URL \"{}://\" names no {}", scheme.name, scheme.place);
+            return Err(Error::invalid(message).help(write));
         }
         let parse = |prefix: &str| {
             Name::parse(prefix).map_err(|e| {
-                Error::invalid(format!("`{prefix}` is not a valid prefix in \"s3://{place}\": {e}"))
-                    .help("write s3://bucket/prefix")
+                Error::invalid(format!("`{prefix}` is not a valid prefix in \"{}://{place}\": {e}", scheme.name))
+                    .help(write)
             })
         };
         let prefix = if prefix.is_empty() { None } else { Some(parse(prefix)?) };
-        Ok(Self::Bucket { name, prefix })
+        Ok(Self::Bucket { scheme, name, prefix })
     }
 }
 
@@ -69,12 +79,17 @@ fn not_a_url(text: &str) -> Error {
     Error::invalid(format!("\"{text}\" is not a store URL"))
 }
 
+fn examples() -> String {
+    let buckets: Vec<String> = BUCKETS.iter().map(|scheme| scheme.example()).collect();
+    format!("write {}, or the path of a folder", buckets.join(", "))
+}
+
 /// The scheme and the rest of text such as `s3:/bucket/x`, `S3:bucket` and `s3//bucket`.
 fn mistyped(text: &str) -> Option<(String, &str)> {
     let end = text.find([':', '/'])?;
-    let (scheme, rest) = (text[..end].to_lowercase(), &text[end..]);
-    let known = SCHEMES.contains(&scheme.as_str()) || FOREIGN.contains(&scheme.as_str());
-    (known && (rest.starts_with(':') || rest.starts_with("//"))).then(|| (scheme, rest.trim_start_matches([':', '/'])))
+    let (before, rest) = (text[..end].to_lowercase(), &text[end..]);
+    let known = HERE.contains(&before.as_str()) || FOREIGN.contains(&before.as_str()) || meant(&before).is_some();
+    (known && (rest.starts_with(':') || rest.starts_with("//"))).then(|| (before, rest.trim_start_matches([':', '/'])))
 }
 
 #[cfg(test)]
@@ -87,14 +102,17 @@ mod tests {
         assert_eq!(Place::parse("a/b"), Ok(Place::Folder("a/b")));
         assert_eq!(Place::parse("file:///a/b/"), Ok(Place::Folder("/a/b")));
         assert_eq!(Place::parse("memory://x"), Ok(Place::Memory("x")));
-        assert_eq!(Place::parse("s3://bucket/"), Ok(Place::Bucket { name: "bucket", prefix: None }));
-        let prefix = Some(Name::from("a/b"));
-        assert_eq!(Place::parse("s3://bucket/a/b"), Ok(Place::Bucket { name: "bucket", prefix }));
+        for scheme in BUCKETS {
+            let url = format!("{}://bucket/", scheme.name);
+            assert_eq!(Place::parse(&url), Ok(Place::Bucket { scheme, name: "bucket", prefix: None }));
+            let (url, prefix) = (format!("{url}a/b"), Some(Name::from("a/b")));
+            assert_eq!(Place::parse(&url), Ok(Place::Bucket { scheme, name: "bucket", prefix }));
+        }
     }
 
     #[test]
     fn impossible_urls_are_invalid() {
-        for url in ["gopher://x", "gs://bucket", "S3://bucket", "s3://", "s3:///prefix", "s3://bucket/a//b"] {
+        for url in ["gopher://x", "gcs://bucket", "S3://bucket", "az://", "s3:///prefix", "gs://bucket/a//b"] {
             assert_eq!(Place::parse(url).unwrap_err().kind, ErrorKind::Invalid, "{url}");
         }
     }
@@ -109,7 +127,14 @@ mod tests {
         assert_eq!(help("s3//bucket"), "write s3://bucket; for a folder of this name, ./s3//bucket");
         assert_eq!(help("S3:bucket"), "write s3://bucket; for a folder of this name, ./S3:bucket");
         assert_eq!(help("S3://bucket/"), "schemes are lower-case: write s3://bucket");
-        assert_eq!(help("gs:/bucket"), "write s3://bucket/prefix; for a folder of this name, ./gs:/bucket");
+        assert_eq!(help("gs:/bucket"), "write gs://bucket; for a folder of this name, ./gs:/bucket");
+        assert_eq!(help("abfss:/c/x"), "write az://c/x; for a folder of this name, ./abfss:/c/x");
+        assert_eq!(help("http:/x"), "write s3://bucket/prefix; for a folder of this name, ./http:/x");
+        assert_eq!(help("gcs://bucket/x"), "write gs://bucket/x");
+        assert_eq!(
+            help("ftp://x"),
+            "write s3://bucket/prefix, az://container/prefix, gs://bucket/prefix, or the path of a folder"
+        );
         assert_eq!(help("file:/a/b"), "write file:///a/b; for a folder of this name, ./file:/a/b");
         for folder in ["s3", "s3/x", "./s3:/bucket/x", "az", "a:b", "/s3:/x", "../gs//x"] {
             assert_eq!(Place::parse(folder), Ok(Place::Folder(folder)));

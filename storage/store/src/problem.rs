@@ -1,6 +1,7 @@
 //! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
 //! it.
 
+use crate::registry::of_url;
 use crate::root::Gone;
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
@@ -10,8 +11,8 @@ use trainyard_core::Error;
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
     if lacks_credentials(error) {
-        return Error::lost(format!("cannot {action} {url}/{path}: no AWS credentials"))
-            .help("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them");
+        let (cloud, help) = of_url(url).map_or(("cloud", ""), |scheme| (scheme.cloud, scheme.sign_in));
+        return Error::lost(format!("cannot {action} {url}/{path}: no {cloud} credentials")).help(help);
     }
     if let Some(gone) = find_io(error).and_then(Gone::find) {
         return Error::lost(format!("cannot {action} {url}/{path}: {gone}"))
@@ -89,13 +90,16 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     refused && !find_io(error).is_some_and(is_disk)
 }
 
+/// Parts of the addresses of metadata services.
+const METADATA: [&str; 4] = ["/latest/api/token", "/latest/meta-data", "169.254.169.254", "metadata.google.internal"];
+
 /// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
 /// answers, and that service's address would only mislead.
 fn lacks_credentials(error: &object_store::Error) -> bool {
     let mut source: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(this) = source {
         let text = this.to_string();
-        if ["/latest/api/token", "/latest/meta-data", "169.254.169.254"].iter().any(|mark| text.contains(mark)) {
+        if METADATA.iter().any(|mark| text.contains(mark)) {
             return true;
         }
         source = this.source();
@@ -135,6 +139,21 @@ mod tests {
         assert_eq!(error.message, "cannot write s3://bucket/a/b: the store denied access");
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert_eq!(error.causes().last(), Some("403 Forbidden"));
+    }
+
+    #[test]
+    fn missing_credentials_are_those_of_the_stores_cloud() {
+        let asked =
+            |url: &str| object_store::Error::Generic { store: "x", source: format!("GET {url}: refused").into() };
+        for (store, service, says, help) in [
+            ("s3://b", "http://169.254.169.254/latest/api/token", "no AWS credentials", "AWS_ACCESS_KEY_ID"),
+            ("az://c", "http://169.254.169.254/metadata/identity", "no Azure credentials", "AZURE_STORAGE_ACCOUNT_KEY"),
+            ("gs://b", "http://metadata.google.internal/x", "no Google Cloud credentials", "GOOGLE_APPLICATION"),
+        ] {
+            let error = fault("list", store, "runs", &asked(service));
+            assert_eq!(error.message, format!("cannot list {store}/runs: {says}"));
+            assert!(error.help.is_some_and(|told| told.contains(help)) && error.source.is_none());
+        }
     }
 
     #[test]

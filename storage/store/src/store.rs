@@ -36,6 +36,8 @@ impl Store {
     ///
     /// - a path or `file://…`: a folder, made unless the options say otherwise
     /// - `s3://bucket/prefix`: credentials, region and endpoint come from the `AWS_*` environment variables
+    /// - `az://container/prefix`: account, credentials and endpoint from `AZURE_*`
+    /// - `gs://bucket/prefix`: credentials and endpoint from `GOOGLE_*`
     /// - `memory://`: a store of its own; `memory://name`: one shared by this process
     ///
     /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and
@@ -141,7 +143,9 @@ impl Store {
                     "the store {} let two writers create one name, so it could publish twice",
                     self.url()
                 ))
-                .help("use a bucket that honors `If-None-Match: *` on puts, or a file system with hard links")),
+                .help(
+                    "use a bucket that honors conditional puts (`If-None-Match: *`), or a file system with hard links",
+                )),
             };
         }
         Err(Error::retryable(format!("found no unused name for a probe in the store {}", self.url()))

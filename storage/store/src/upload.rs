@@ -14,21 +14,21 @@ use std::path::Path;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
-/// Bytes of one part; S3 demands at least 5 MiB for all but the last.
+/// Bytes of one part; S3 and Google demand at least 5 MiB for all but the last.
 const PART: usize = 8 << 20;
-/// S3 allows 10,000 parts, so very large files get larger parts.
+/// S3 and Google allow 10,000 parts, so very large files get larger parts.
 const PARTS: u64 = 9_000;
 
 impl Store {
-    /// Stores a file under its digest, streaming, unless it is there already undamaged. Returns digest and size in
-    /// bytes.
+    /// Stores a file under its digest, streaming, unless it is there already, undamaged and young. Returns digest and
+    /// size in bytes.
     ///
     /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
     /// network).
     pub async fn put_object_file(&self, file: &Path) -> Result<(Digest, u64)> {
         let path = file.to_path_buf();
         let (digest, size) = blocking(move || hash_file(&path)).await?;
-        if self.is_sound(&digest, size).await? {
+        if self.is_there_for_long(&digest, size).await? {
             return Ok((digest, size));
         }
         let place = layout::object(&digest);

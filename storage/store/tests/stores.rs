@@ -1,5 +1,8 @@
 //! The conformance suite on every kind of store, and how stores behave when they fail.
 
+#[path = "gcs/server.rs"]
+mod gcs;
+
 use bytes::Bytes;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
@@ -12,7 +15,7 @@ use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId, StageKey, SystemClock};
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::manifests::Newest;
-use trainyard_store::{Chunk, Created, Missing, Store, StoreOptions, conformance, layout};
+use trainyard_store::{Chunk, Created, Missing, Policy, Store, StoreOptions, conformance, layout};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -29,11 +32,11 @@ async fn a_folder_conforms() {
     conformance::suite(folder.path().join("a store").to_str().unwrap(), scratch().path()).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_bucket_conforms() {
-    let Ok(url) = std::env::var("TRAINYARD_TEST_S3") else {
+/// Runs the suite below the place that a variable names; without it, the test says that it is skipped.
+async fn conforms_if_named(variable: &str) {
+    let Ok(url) = std::env::var(variable) else {
         // Past the harness, which keeps to itself what a test that passes prints.
-        let _ = writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_S3 names no bucket", file!());
+        let _ = writeln!(std::io::stderr(), "skipped: {}: {variable} names no bucket", file!());
         return;
     };
     let prefix = format!(
@@ -43,6 +46,42 @@ async fn a_bucket_conforms() {
         std::process::id()
     );
     conformance::suite(&prefix, scratch().path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_conforms() {
+    conforms_if_named("TRAINYARD_TEST_S3").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_container_of_azure_conforms() {
+    conforms_if_named("TRAINYARD_TEST_AZ").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_bucket_of_google_conforms() {
+    conforms_if_named("TRAINYARD_TEST_GS").await;
+}
+
+/// This program again with other variables, as tests may not change their own: runs one of its tests.
+fn again(test: &str, variables: &[(&str, &str)]) -> std::process::Output {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([test, "--exact", "--nocapture"]).envs(variables.iter().copied());
+    command.output().unwrap()
+}
+
+#[test]
+fn a_bucket_on_a_small_server_of_googles_interface_conforms() {
+    let server = gcs::start();
+    let gs = [
+        ("TRAINYARD_TEST_GS", "gs://bucket/tests"),
+        ("GOOGLE_BASE_URL", &server),
+        ("GOOGLE_ALLOW_HTTP", "true"),
+        ("GOOGLE_BEARER_TOKEN", "any"),
+    ];
+    let ran = again("a_bucket_of_google_conforms", &gs);
+    let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && told.contains("1 passed") && !told.contains("skipped"), "{told}");
 }
 
 #[tokio::test]
@@ -254,8 +293,8 @@ async fn staged_files_of_dead_processes_are_hidden_and_collected() {
     let staged = PathBuf::from(format!("{}#123", store.object_path(&digest).unwrap().display()));
     std::fs::write(&staged, b"half").unwrap();
     assert_eq!(store.list("objects").await.unwrap().len(), 1);
-    assert!(store.garbage_plan(Duration::from_secs(3600)).await.unwrap().staged.is_empty());
-    let plan = store.garbage_plan(Duration::ZERO).await.unwrap();
+    assert!(store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.unwrap().staged.is_empty());
+    let plan = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap();
     assert_eq!(plan.staged, [(staged.clone(), 4)]);
     assert_eq!(store.collect_garbage(&plan).await.unwrap().files, 2);
     assert!(!staged.exists() && store.object_path(&Digest::of(b"x")).is_some_and(|p| !p.exists()));
@@ -267,7 +306,7 @@ async fn garbage_is_left_alone_when_a_manifest_cannot_be_read() {
     store.put_object(Bytes::from_static(b"orphan")).await.unwrap();
     let stage = Digest::of(b"s");
     store.create(&layout::manifest(&stage, 0), Bytes::from_static(b"{half")).await.unwrap();
-    let error = store.garbage_plan(Duration::ZERO).await.unwrap_err();
+    let error = store.garbage_plan(&Policy::from(Duration::ZERO)).await.unwrap_err();
     assert!(error.message.contains("nothing is removed"), "{error}");
 }
 

@@ -4,6 +4,7 @@
 //! left in the background may hold the pipes and write into outputs that are being stored, so it gets a moment for its
 //! last lines and is then killed. The last line on stderr becomes a part of the error.
 
+use super::redaction;
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitStatus};
@@ -41,7 +42,7 @@ pub fn wait(mut child: Child, mark: &str, spec: &AttemptSpec, context: &StageCon
     let how =
         status.code().map_or_else(|| format!("signal {}", status.signal().unwrap_or(0)), |c| format!("exit code {c}"));
     let last = last.lock().unwrap_or_else(PoisonError::into_inner);
-    let reason = if last.is_empty() { String::new() } else { format!(": {}", shorten(&last)) };
+    let reason = if last.is_empty() { String::new() } else { format!(": {}", shorten(&redaction::text(&last))) };
     Err(Error::data(format!("the command of stage `{}` ended with {how}{reason}", spec.stage))
         .help(format!("`trainyard logs {} {}` shows what it wrote", spec.run, spec.stage)))
 }

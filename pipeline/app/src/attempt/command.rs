@@ -2,7 +2,7 @@
 //!
 //! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
 
-use super::child;
+use super::{child, redaction};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -112,6 +112,7 @@ fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
             Error::invalid(format!("secret `{name}`: the variable {variable} is not set on {}", host()))
                 .help("secrets are read where the attempt runs: set it there")
         })?;
+        redaction::keep(name, &value);
         Ok((name.clone(), value))
     };
     spec.secrets.iter().map(one).collect()
@@ -138,6 +139,7 @@ fn read_metrics(path: &Path, context: &mut StageContext) -> Result<()> {
     };
     let text =
         String::from_utf8(bytes).map_err(|_| Error::data("$TRAINYARD_METRICS is not UTF-8 text").help(METRIC))?;
+    let text = redaction::text(&text);
     for (number, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty()) {
         let (name, value) = metric(line).at(format!("$TRAINYARD_METRICS line {}", number + 1))?;
         context.metric(name, value);

@@ -9,6 +9,7 @@
 use super::heartbeat::Beats;
 use super::lease;
 use super::opening::{open, runtime, span};
+use super::redaction;
 use super::stop::{Stop, Stops, outcome_of};
 use super::work::{Work, stale};
 use crate::catalogue::Catalogue;
@@ -53,7 +54,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         reporter: attempt.clone(),
         enter: &|phase| attempt.beats.enter(phase),
     };
-    let outcome = runtime.block_on(attempt.end(work.result()));
+    let outcome = runtime.block_on(attempt.end(work.result().map_err(redaction::error)));
     attempt.log.close();
     // It only puts what is left; if it panicked, the log is short.
     let _ = runtime.block_on(writing);
@@ -96,6 +97,7 @@ struct Detached {
 
 impl Reporter for Detached {
     fn report(&self, message: AttemptMessage) {
+        let message = redaction::message(message);
         self.beats.message(&message);
         self.log.message(&message);
     }

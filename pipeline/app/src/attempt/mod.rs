@@ -15,6 +15,7 @@ mod inputs;
 mod lease;
 mod opening;
 mod outputs;
+mod redaction;
 mod reporter;
 mod sources;
 mod stop;

@@ -7,6 +7,7 @@
 //! before it can end its children.
 
 use super::opening::{open, runtime, span};
+use super::redaction::{self, Redacted};
 use super::reporter::LineReporter;
 use super::work::{Work, stale};
 use crate::catalogue::Catalogue;
@@ -34,8 +35,8 @@ pub fn is_supervised(url: &str) -> bool {
 
 /// Runs the attempt. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    let reporter: Arc<dyn Reporter> = Arc::new(LineReporter::default());
-    let outcome = attempt(url, catalogue, &reporter).map_err(name_timeout);
+    let reporter: Arc<dyn Reporter> = Arc::new(Redacted(LineReporter::default()));
+    let outcome = attempt(url, catalogue, &reporter).map_err(name_timeout).map_err(redaction::error);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }

@@ -40,12 +40,44 @@ pub enum ArtifactsCommand {
     Query(QueryArgs),
     /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file.
     Export(ExportArgs),
-    /// List objects that no manifest or checkpoint names, and delete them with `--delete`.
-    Gc {
-        /// Delete them.
-        #[arg(long)]
-        delete: bool,
+    /// Remove what nobody can reach any more; `--dry-run` shows what that is, by workflow and stage.
+    ///
+    /// Nothing goes that an unfinished run, the newest run of a schedule, a pin or a young attempt can reach.
+    Gc(GcArgs),
+    /// Keep an artifact, its stage's other outputs, and all that they were made of, whatever `gc` is told.
+    Pin {
+        /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
+        artifact: String,
+        /// Why, for those who find the pin.
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
     },
+    /// Take the pin of an artifact away.
+    Unpin {
+        /// RUN/STAGE/OUTPUT, or DIGEST/OUTPUT.
+        artifact: String,
+    },
+    /// All pins.
+    Pins,
+}
+
+// A doc comment here would replace that of the command.
+#[derive(Debug, Clone, Args)]
+pub struct GcArgs {
+    /// Show what would go, and remove nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Nothing younger goes; at least `1h`.
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
+    pub older_than: Duration,
+    /// Of each stage of each workflow keep the N results that runs used last, and what they were made of; the files of
+    /// the others go. Without it, all results stay.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keep_last: Option<u32>,
+    /// Remove finished runs that wrote nothing for so long, with their logs; and resume points as old as that of stages
+    /// that were never finished. Without it, all runs stay.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub runs_older_than: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,9 +1,10 @@
-//! `trainyard artifacts`: list, show, query, export, gc.
+//! `trainyard artifacts`: list, show, query, export, pin, gc.
 
 mod export;
 mod fetch;
 mod gc;
 mod list;
+mod pins;
 mod query;
 mod show;
 
@@ -14,17 +15,26 @@ use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Opens the store, to look unless something is to be deleted, and hands over to the subcommand.
+/// Opens the store, to look unless something is to be changed, and hands over to the subcommand.
 pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let access =
-        if matches!(args.command, ArtifactsCommand::Gc { delete: true }) { Access::Change } else { Access::Look };
-    let session = session::open(&args.site, access, catalogue)?;
+    let session = session::open(&args.site, access(&args.command), catalogue)?;
     match &args.command {
         ArtifactsCommand::List { run } => list::run(&session, run, args.format),
         ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),
         ArtifactsCommand::Show { artifact, rows, .. } => show::run(&session, artifact, *rows, args.format),
         ArtifactsCommand::Query(asked) => query::run(&session, asked, args.format),
         ArtifactsCommand::Export(asked) => export::run(&session, asked, args.format),
-        ArtifactsCommand::Gc { delete } => gc::run(&session, *delete, args.format),
+        ArtifactsCommand::Gc(asked) => gc::run(&session, asked, args.format),
+        ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),
+        ArtifactsCommand::Unpin { artifact } => pins::unpin(&session, artifact, args.format),
+        ArtifactsCommand::Pins => pins::list(&session, args.format),
+    }
+}
+
+fn access(command: &ArtifactsCommand) -> Access {
+    match command {
+        ArtifactsCommand::Gc(asked) if asked.dry_run => Access::Look,
+        ArtifactsCommand::Gc(_) | ArtifactsCommand::Pin { .. } | ArtifactsCommand::Unpin { .. } => Access::Change,
+        _ => Access::Look,
     }
 }

@@ -74,7 +74,7 @@ fn a_stage_that_may_only_be_looked_up_is_not_healed_and_says_why() {
     let mut again = after(&damaged(), 1, &chain("one"), only);
     assert_eq!(again.finish(), RunOutcome::Failed);
     assert!(again.launched.is_empty());
-    assert!(again.error("a").contains("generation 0 is damaged: it is unreadable"), "{}", again.error("a"));
+    assert!(again.error("a").contains("generation 0 cannot be used: it is unreadable"), "{}", again.error("a"));
     assert_eq!((again.status("a"), again.status("b")), (Failed, Blocked));
 }
 

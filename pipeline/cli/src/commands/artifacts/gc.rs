@@ -1,47 +1,175 @@
-//! Objects that no manifest and no checkpoint names: listed, and deleted only if asked.
+//! Removes what nobody can reach any more, or shows what that is.
 
-use crate::args::Format;
+use crate::args::{Format, GcArgs};
 use crate::exit::Exit;
-use crate::output::human::{print_json, print_text};
+use crate::output::human::{print_json, print_text, table};
 use crate::session::Session;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
-use trainyard_core::Result;
-use trainyard_core::units::format_size;
+use trainyard_core::units::{format_duration, format_size};
+use trainyard_core::{Error, Result, RunId};
+use trainyard_store::garbage::{Amount, StageSize};
+use trainyard_store::{GarbageDone, GarbagePlan, Policy};
 
-/// Younger objects may belong to an attempt that is about to publish.
-const MIN_AGE: Duration = Duration::from_secs(24 * 3600);
+/// The least age of what goes: longer than an attempt needs from its first stored output to its result, and several
+/// times the age at which stored bytes are written anew.
+const LEAST_AGE: Duration = Duration::from_secs(3_600);
+/// Runs that a note names.
+const NAMED: usize = 5;
 
-/// Lists garbage; deletes it only if asked.
-pub fn run(session: &Session, delete: bool, format: Format) -> Result<Exit> {
-    let plan = session.block_on(session.store.garbage_plan(MIN_AGE))?;
-    let done = if delete { Some(session.block_on(session.store.collect_garbage(&plan))?) } else { None };
-    if format == Format::Json {
-        let paths: Vec<&String> = plan.objects.iter().map(|(path, _)| path).collect();
-        print_json(&json!({
-            "garbage": paths,
-            "bytes": plan.bytes(),
-            "young": plan.young,
-            "kept": plan.kept,
-            "kept_bytes": plan.kept_bytes,
-            "deleted": done.map(|d| d.files),
-        }))?;
-        return Ok(Exit::Done);
+/// Plans, and removes unless only a look was asked for.
+pub fn run(session: &Session, asked: &GcArgs, format: Format) -> Result<Exit> {
+    let policy = policy(session, asked)?;
+    let (plan, done) = session.block_on(async {
+        let plan = session.store.garbage_plan(&policy).await?;
+        let done = if asked.dry_run { None } else { Some(session.store.collect_garbage(&plan).await?) };
+        Ok((plan, done))
+    })?;
+    match format {
+        Format::Json => print_json(&as_json(&plan, done.as_ref()))?,
+        Format::Text => print_text(&text(&plan, done.as_ref())),
     }
-    print_text(&format!(
-        "{} objects ({}) are in use; {} without a name are younger than a day",
-        plan.kept,
-        format_size(plan.kept_bytes),
-        plan.young
-    ));
-    let garbage = plan.objects.len() + plan.staged.len();
-    print_text(&match done {
-        Some(done) => format!("deleted {} files, {}", done.files, format_size(done.bytes)),
-        None if garbage == 0 => "no garbage".into(),
-        None => format!(
-            "{garbage} files ({}) are garbage; `trainyard artifacts gc --delete` removes them",
-            format_size(plan.bytes())
-        ),
-    });
     Ok(Exit::Done)
+}
+
+fn policy(session: &Session, asked: &GcArgs) -> Result<Policy> {
+    let least = LEAST_AGE.max(session.site.store_outage.saturating_mul(2));
+    if asked.older_than < least {
+        let (given, least) = (format_duration(asked.older_than), format_duration(least));
+        return Err(Error::invalid(format!("`--older-than {given}` is shorter than {least}")).help(format!(
+            "what is younger than {least} (an hour, or twice the site's `store_outage`) may belong to a stage that is \
+             about to publish"
+        )));
+    }
+    Ok(Policy {
+        older_than: asked.older_than,
+        keep_last: asked.keep_last.map(|count| count as usize),
+        runs_older_than: asked.runs_older_than,
+    })
+}
+
+fn as_json(plan: &GarbagePlan, done: Option<&GarbageDone>) -> Value {
+    let objects: Vec<Value> = plan.objects.iter().map(|(path, size)| json!({"path": path, "bytes": size})).collect();
+    let manifests: Vec<Value> = plan
+        .manifests
+        .iter()
+        .map(|(stage, generation)| json!({"stage_digest": stage, "generation": generation}))
+        .collect();
+    let staged: Vec<Value> =
+        plan.staged.iter().map(|(path, size)| json!({"path": path.display().to_string(), "bytes": size})).collect();
+    json!({
+        "older_than_seconds": plan.policy.older_than.as_secs(),
+        "keep_last": plan.policy.keep_last,
+        "runs_older_than_seconds": plan.policy.runs_older_than.map(|age| age.as_secs()),
+        "objects": objects,
+        "bytes": plan.bytes(),
+        "manifests": manifests,
+        "resume_points": plan.resume_points,
+        "runs": plan.runs,
+        "staged": staged,
+        "probes": plan.probes,
+        "kept": {"objects": plan.kept, "bytes": plan.kept_bytes},
+        "young": plan.young,
+        "stages": plan.stages,
+        "unfinished_runs": plan.unfinished,
+        "damaged_runs": plan.damaged,
+        "removed": done.map(|done| json!({
+            "files": done.files, "bytes": done.bytes, "manifests": done.manifests,
+            "resume_points": done.resume_points, "runs": done.runs,
+        })),
+    })
+}
+
+fn text(plan: &GarbagePlan, done: Option<&GarbageDone>) -> String {
+    let mut text = String::new();
+    if !plan.stages.is_empty() {
+        text = sizes(&plan.stages);
+        text.push_str("\n\n");
+    }
+    text.push_str(&format!("{} objects ({}) stay", plan.kept, format_size(plan.kept_bytes)));
+    if plan.young > 0 {
+        let age = format_duration(plan.policy.older_than);
+        text.push_str(&format!("; {} that nothing names are younger than {age}", plan.young));
+    }
+    text.push_str(&held(&plan.unfinished, "without an end hold what they reached; `trainyard runs cancel` ends one"));
+    text.push_str(&held(&plan.damaged, "with a damaged journal hold what the rest of it names"));
+    text.push('\n');
+    text.push_str(&match done {
+        _ if plan.is_empty() => "nothing to remove".to_string(),
+        Some(done) => format!("removed {}", amounts(done)),
+        None => {
+            let files = plan.objects.len() + plan.staged.len() + plan.probes.len();
+            let would = GarbageDone {
+                files: files as u64,
+                bytes: plan.bytes(),
+                manifests: plan.manifests.len() as u64,
+                resume_points: plan.resume_points.len() as u64,
+                runs: plan.runs.len() as u64,
+            };
+            format!("without --dry-run: removes {}", amounts(&would))
+        }
+    });
+    if !plan.manifests.is_empty() {
+        let age = format_duration(plan.policy.older_than);
+        text.push_str(&format!("\nthe files of the results that are given up now go with a `gc` after {age} or more"));
+    }
+    text
+}
+
+/// A row for each stage, and one for what no manifest names.
+fn sizes(stages: &[StageSize]) -> String {
+    let cell = |amount: &Amount| if amount.objects == 0 { "-".to_string() } else { format_size(amount.bytes) };
+    let row = |stage: &StageSize| {
+        let names = match (&stage.workflow, &stage.stage) {
+            (Some(workflow), Some(stage)) => [workflow.clone(), stage.clone()],
+            _ => ["-".to_string(), "(attempts, resume points)".to_string()],
+        };
+        let objects = stage.kept.objects + stage.given_up.objects + stage.garbage.objects;
+        let amounts = [&stage.kept, &stage.given_up, &stage.garbage].map(cell);
+        names.into_iter().chain([objects.to_string()]).chain(amounts).collect()
+    };
+    let header = ["workflow", "stage", "objects", "stays", "goes later", "goes now"];
+    table(&header, &stages.iter().map(row).collect::<Vec<Vec<String>>>())
+}
+
+fn held(runs: &[RunId], what: &str) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let mut names: Vec<&str> = runs.iter().rev().take(NAMED).map(|run| run.0.as_str()).collect();
+    if runs.len() > NAMED {
+        names.push("…");
+    }
+    let count = counted(runs.len() as u64, "run");
+    format!("\n{count} {what}: {}", names.join(", "))
+}
+
+fn amounts(done: &GarbageDone) -> String {
+    let mut parts = vec![format!("{} ({})", counted(done.files, "file"), format_size(done.bytes))];
+    let more = [(done.manifests, "result"), (done.resume_points, "resume point"), (done.runs, "run")];
+    parts.extend(more.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| counted(count, what)));
+    parts.join(", ")
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_removed_is_told_in_one_line() {
+        let done = GarbageDone { files: 2, bytes: 2_048, manifests: 3, resume_points: 0, runs: 1 };
+        assert_eq!(amounts(&done), "2 files (2.0 KiB), 3 results, 1 run");
+    }
+
+    #[test]
+    fn runs_that_hold_something_are_named_newest_first() {
+        let runs: Vec<RunId> = (0..7).map(|i| RunId(format!("r{i}"))).collect();
+        assert_eq!(held(&runs, "wait"), "\n7 runs wait: r6, r5, r4, r3, r2, …");
+        assert_eq!(held(&runs[..1], "waits"), "\n1 run waits: r0");
+        assert_eq!(held(&[], "wait"), "");
+    }
 }

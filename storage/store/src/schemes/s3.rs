@@ -1,65 +1,54 @@
-//! S3 and compatible stores, with path-style URLs, configured by environment variables alone.
-//!
-//! A request has no limit on its whole time, or large objects could never be read over slow lines; it ends when nothing
-//! arrives for a while.
-//!
-//! TLS and signatures use ring, because rustls' other provider, aws-lc, would add a long C build.
+//! `s3://`: Amazon S3 and compatible stores, with path-style URLs.
 
-use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
-use object_store::{ClientOptions, RetryConfig};
-use std::time::Duration;
+use super::Scheme;
+use super::client::{RETRIES, environment, install_tls, limits, options, retry};
+use object_store::ObjectStore;
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(5);
-/// How long nothing may arrive. The client also counts the time until an answer begins, and so that of sending a body:
-/// the parts of an upload must get through within it.
-const IDLE: Duration = Duration::from_secs(60);
-/// How long `object_store` may retry one request: more than one silence. Few tries, because the create-only rule and
-/// ranged reads retry above it, and a store that is not there should be reported within seconds.
-const RETRY: Duration = Duration::from_secs(120);
-const RETRIES: usize = 4;
+pub(crate) const SCHEME: Scheme = Scheme {
+    name: "s3",
+    aliases: &["s3a", "s3n"],
+    place: "bucket",
+    cloud: "AWS",
+    sign_in: "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where a role gives them",
+    credentials: &[
+        "AWS_ACCESS_KEY_ID",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ],
+    connect,
+};
 
-/// A connection to a bucket. Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
-pub(crate) fn connect(bucket: &str) -> Result<AmazonS3> {
-    builder(bucket, RETRIES, environment()).build().map_err(|e| {
+/// Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
+fn connect(bucket: &str) -> Result<Arc<dyn ObjectStore>> {
+    let client = builder(bucket, RETRIES, environment()).build().map_err(|e| {
         Error::invalid(format!("cannot connect to the bucket s3://{bucket}"))
             .help(
                 "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL and AWS_ALLOW_HTTP \
                  in the environment",
             )
             .caused_by(&e)
-    })
-}
-
-/// Installs this process's TLS provider, which every HTTP client needs before it is built. Calling it again is
-/// harmless.
-pub fn install_tls() {
-    // An error means that this process has a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-/// The variables of this process whose names and values are text.
-fn environment() -> impl Iterator<Item = (String, String)> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    })?;
+    Ok(Arc::new(client))
 }
 
 fn builder(bucket: &str, max_retries: usize, environment: impl Iterator<Item = (String, String)>) -> AmazonS3Builder {
     install_tls();
-    let retry = RetryConfig { max_retries, retry_timeout: RETRY, ..RetryConfig::default() };
-    let limits = ClientOptions::new().with_timeout_disabled().with_connect_timeout(CONNECT).with_read_timeout(IDLE);
-    let mut builder = AmazonS3Builder::new().with_client_options(limits);
-    // After our limits, so that `AWS_TIMEOUT` and its like have the last word.
-    for (name, value) in environment.filter(|(name, _)| name.starts_with("AWS_")) {
-        if let Ok(key) = name.to_ascii_lowercase().parse() {
-            builder = builder.with_config(key, value);
-        }
-    }
+    // First our limits, so that `AWS_TIMEOUT` and its like have the last word.
+    let builder = AmazonS3Builder::new().with_client_options(limits());
+    let builder = options(environment, "AWS_").fold(builder, |b, (key, value)| b.with_config(key, value));
     builder
         .with_bucket_name(bucket)
         .with_virtual_hosted_style_request(false)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
-        .with_retry(retry)
+        .with_retry(retry(max_retries))
 }
 
 #[cfg(test)]

@@ -1,0 +1,159 @@
+//! Keeps the values of an attempt's secrets out of what it says: log lines, metrics and errors.
+//!
+//! A command may print what it was given, most often in its last line before it fails. Before anything leaves the
+//! attempt, a value of [`SHORTEST`] characters or more is replaced by `[secret NAME]`, and so is each line of one that
+//! has several. Shorter ones would be found in ordinary words. What a command writes into its outputs is its own doing,
+//! and so is a value in another form (base64, a hash). An attempt is a process, so the process knows them.
+
+use std::borrow::Cow;
+use std::sync::{PoisonError, RwLock};
+use trainyard_api::Reporter;
+use trainyard_core::Error;
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_runtime::executors::TEXT_LIMIT;
+
+/// Characters of the shortest value that is looked for.
+pub const SHORTEST: usize = 8;
+
+/// What must not be said: values with the names of their secrets, the longest first.
+static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
+
+/// From here on this value is never said.
+pub fn keep(name: &str, value: &str) {
+    let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
+    let values = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
+    for value in values.filter(|value| value.chars().count() >= SHORTEST) {
+        if secrets.iter().all(|(known, _)| known != value) {
+            secrets.push((value.to_string(), name.to_string()));
+        }
+    }
+    secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
+}
+
+/// A text as it may be said.
+pub fn text(text: &str) -> Cow<'_, str> {
+    redact(text, &SECRETS.read().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// An error as it may be said.
+pub fn error(mut error: Error) -> Error {
+    error.message = text(&error.message).into_owned();
+    error.help = error.help.map(|help| text(&help).into_owned());
+    let causes: Vec<String> = error.causes().map(|cause| text(cause).into_owned()).collect();
+    error.source = causes.try_into().ok().map(Box::new);
+    error
+}
+
+/// Says everything to another reporter, without the secrets.
+pub struct Redacted<R>(pub R);
+
+impl<R: Reporter> Reporter for Redacted<R> {
+    fn report(&self, said: AttemptMessage) {
+        self.0.report(message(said));
+    }
+}
+
+/// A message as it may be said.
+pub fn message(message: AttemptMessage) -> AttemptMessage {
+    match message {
+        AttemptMessage::Log { level, text: said } => AttemptMessage::Log { level, text: text(&said).into_owned() },
+        AttemptMessage::Error { error: said } => AttemptMessage::Error { error: error(said) },
+        AttemptMessage::Metric { name, step, value } => {
+            AttemptMessage::Metric { name: text(&name).into_owned(), step, value }
+        }
+        AttemptMessage::Progress { done, total, unit, metric } => {
+            let metric = metric.map(|(name, value)| (text(&name).into_owned(), value));
+            AttemptMessage::Progress { done, total, unit: text(&unit).into_owned(), metric }
+        }
+        AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => message,
+    }
+}
+
+fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
+    let mut said = Cow::Borrowed(text);
+    for (value, name) in secrets {
+        if said.contains(value.as_str()) {
+            said = Cow::Owned(said.replace(value.as_str(), &mark(name)));
+        }
+        // A line that was cut may end in the beginning of a value.
+        if text.len() + 4 > TEXT_LIMIT
+            && let Some(length) = beginning(value).find(|length| said.ends_with(&value[..*length]))
+        {
+            said = Cow::Owned(format!("{}{}", &said[..said.len() - length], mark(name)));
+        }
+    }
+    said
+}
+
+/// Lengths of the parts that a value may be cut to and still give something away, the longest first.
+fn beginning(value: &str) -> impl Iterator<Item = usize> {
+    value.char_indices().map(|(at, _)| at).filter(|at| *at >= SHORTEST).rev()
+}
+
+fn mark(name: &str) -> String {
+    format!("[secret {name}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use trainyard_core::attempt::LogLevel;
+
+    fn secrets(all: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut all: Vec<_> = all.iter().map(|(value, name)| (value.to_string(), name.to_string())).collect();
+        all.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        all
+    }
+
+    #[test]
+    fn values_become_their_names_wherever_they_stand() {
+        let secrets = secrets(&[("hunter2-hunter2", "TOKEN"), ("hunter2-hunter2-more", "LONG")]);
+        assert_eq!(redact("no secret", &secrets), "no secret");
+        assert_eq!(redact("ahunter2-hunter2bhunter2-hunter2", &secrets), "a[secret TOKEN]b[secret TOKEN]");
+        assert_eq!(redact("x hunter2-hunter2-more y", &secrets), "x [secret LONG] y", "the longer one counts");
+    }
+
+    #[test]
+    fn a_line_that_was_cut_within_a_value_gives_nothing_away() {
+        let secrets = secrets(&[("abcdefghijklmnop", "TOKEN")]);
+        let cut = format!("{}abcdefghijkl", "x".repeat(TEXT_LIMIT - 12));
+        assert!(redact(&cut, &secrets).ends_with("x[secret TOKEN]"));
+        assert_eq!(redact("abcdefghijkl", &secrets), "abcdefghijkl", "a short line was not cut");
+    }
+
+    struct Heard(Mutex<Vec<AttemptMessage>>);
+
+    impl Reporter for Heard {
+        fn report(&self, message: AttemptMessage) {
+            self.0.lock().unwrap().push(message);
+        }
+    }
+
+    #[test]
+    fn nothing_that_leaves_an_attempt_holds_a_value() {
+        keep("KEY", "-----BEGIN-----\nline one of it\nshort\n-----END-----\n");
+        keep("PIN", "1234567");
+        let reporter = Redacted(Heard(Mutex::default()));
+        let line = |text: &str| AttemptMessage::Log { level: LogLevel::Info, text: text.into() };
+        reporter.report(line("it says line one of it, short, 1234567"));
+        let refused = std::io::Error::other("bad line one of it");
+        let failed = Error::data("ends: line one of it").help("ask line one of it").caused_by(&refused);
+        reporter.report(AttemptMessage::Error { error: failed });
+        reporter.report(AttemptMessage::Metric { name: "line one of it".into(), step: 1, value: 0.5 });
+        let progress = |name: &str| AttemptMessage::Progress {
+            done: 1,
+            total: 2,
+            unit: "steps".into(),
+            metric: Some((name.into(), 0.5)),
+        };
+        reporter.report(progress("line one of it"));
+        let heard = reporter.0.0.into_inner().unwrap();
+        assert_eq!(heard[0], line("it says [secret KEY], short, 1234567"), "short values are ordinary words");
+        let AttemptMessage::Error { error } = &heard[1] else { panic!("{heard:?}") };
+        assert_eq!(error.to_string(), "ends: [secret KEY]; ask [secret KEY]");
+        assert_eq!(error.causes().collect::<Vec<_>>(), ["bad [secret KEY]"]);
+        assert_eq!(heard[2], AttemptMessage::Metric { name: "[secret KEY]".into(), step: 1, value: 0.5 });
+        assert_eq!(heard[3], progress("[secret KEY]"));
+    }
+}

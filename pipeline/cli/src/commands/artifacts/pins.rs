@@ -1,0 +1,126 @@
+//! Pins: what `gc` must keep.
+
+use crate::args::Format;
+use crate::exit::Exit;
+use crate::names;
+use crate::output::human::{print_json, print_text, table};
+use crate::session::Session;
+use serde::Serialize;
+use serde_json::json;
+use trainyard_core::units::{format_size, format_time};
+use trainyard_core::{Digest, Manifest, Result};
+use trainyard_store::Pin;
+
+#[derive(Serialize)]
+struct Row {
+    /// None if the manifest cannot be read.
+    workflow: Option<String>,
+    run: Option<String>,
+    stage: Option<String>,
+    stage_digest: Digest,
+    generation: u32,
+    /// Size of its outputs.
+    bytes: Option<u64>,
+    /// RFC 3339, UTC.
+    since: String,
+    note: Option<String>,
+}
+
+/// Pins the manifest of an artifact.
+pub fn pin(session: &Session, artifact: &str, note: Option<String>, format: Format) -> Result<Exit> {
+    say(session, artifact, true, note, format)
+}
+
+/// Takes the pin of an artifact's manifest away; of a digest, those of all its generations, readable or not.
+pub fn unpin(session: &Session, artifact: &str, format: Format) -> Result<Exit> {
+    let digest = artifact.split('/').next().and_then(|name| Digest::try_from(name.to_string()).ok());
+    let Some(digest) = digest else { return say(session, artifact, false, None, format) };
+    let count = session.block_on(async {
+        let mut count = 0;
+        for pin in session.store.pins().await?.iter().filter(|pin| pin.stage_digest == digest) {
+            count += u32::from(session.store.set_pin(&digest, pin.generation, false, None).await?);
+        }
+        Ok(count)
+    })?;
+    match format {
+        Format::Json => print_json(&json!({"stage_digest": digest, "pinned": false, "changed": count > 0}))?,
+        Format::Text => print_text(&format!("pins of {} that are gone: {count}", digest.short())),
+    }
+    Ok(Exit::Done)
+}
+
+fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, format: Format) -> Result<Exit> {
+    let store = &session.store;
+    let (manifest, changed) = session.block_on(async {
+        let manifest = names::artifact(store, artifact).await?.manifest;
+        let changed = store.set_pin(&manifest.stage_digest, manifest.generation, pinned, note).await?;
+        // A collection may have been under way that did not know the pin yet.
+        store.manifest_at(&manifest.stage_digest, manifest.generation).await?;
+        Ok((manifest, changed))
+    })?;
+    let (stage, digest) = (&manifest.provenance.stage, &manifest.stage_digest);
+    match format {
+        Format::Json => print_json(&json!({
+            "stage_digest": digest, "generation": manifest.generation, "pinned": pinned, "changed": changed,
+        }))?,
+        Format::Text => {
+            let what = format!("stage `{stage}` ({}, generation {})", digest.short(), manifest.generation);
+            print_text(&match (pinned, changed) {
+                (true, true) => format!("pinned {what}"),
+                (true, false) => format!("{what} was pinned before"),
+                (false, true) => format!("the pin of {what} is gone"),
+                (false, false) => format!("{what} has no pin"),
+            });
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Prints all pins.
+pub fn list(session: &Session, format: Format) -> Result<Exit> {
+    let rows = session.block_on(async {
+        let mut rows = Vec::new();
+        for pin in session.store.pins().await? {
+            let manifest = session.store.manifest_at(&pin.stage_digest, pin.generation).await.ok().flatten();
+            rows.push(Row::new(pin, manifest));
+        }
+        Ok(rows)
+    })?;
+    match format {
+        Format::Json => print_json(&rows)?,
+        Format::Text if rows.is_empty() => print_text("no pins"),
+        Format::Text => {
+            let header = ["stage", "run", "digest", "generation", "size", "since (UTC)", "note"];
+            print_text(&table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl Row {
+    fn new(pin: Pin, manifest: Option<Manifest>) -> Self {
+        let made = manifest.as_ref().map(|manifest| &manifest.provenance);
+        Self {
+            workflow: made.map(|made| made.workflow.clone()),
+            run: made.map(|made| made.run.0.clone()),
+            stage: made.map(|made| made.stage.0.clone()),
+            bytes: manifest.as_ref().map(|manifest| manifest.outputs.values().map(|output| output.size()).sum()),
+            stage_digest: pin.stage_digest,
+            generation: pin.generation,
+            since: format_time(pin.at),
+            note: pin.note,
+        }
+    }
+    fn cells(&self) -> Vec<String> {
+        let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_string());
+        vec![
+            or(&self.stage),
+            or(&self.run),
+            self.stage_digest.short().to_string(),
+            self.generation.to_string(),
+            self.bytes.map_or_else(|| "-".to_string(), format_size),
+            self.since.get(..19).unwrap_or_default().replace('T', " "),
+            self.note.clone().unwrap_or_default(),
+        ]
+    }
+}

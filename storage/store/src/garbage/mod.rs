@@ -1,0 +1,85 @@
+//! Garbage collection: what nobody can reach any more (`docs/design/0014-garbage.md`). First a plan, then the removal.
+//!
+//! Reached are manifests and all that they were made of, resume points, what the journals of runs that may go on name,
+//! what their attempts and all young ones name, and pins. A manifest goes in two steps: its place is overwritten by a
+//! record that its files are given up, so nobody finds it any more; a collection that comes at least `older_than` later
+//! removes its objects, if no run has found it before. An object goes only when it is old, and storing its bytes again
+//! makes it young. Deletion decides nothing: what is missing after all costs the computation of its stage.
+
+mod named;
+mod old_runs;
+mod plan;
+mod policy;
+mod reach;
+mod records;
+mod removal;
+mod runs;
+mod sizes;
+mod survey;
+
+pub use plan::{GarbageDone, GarbagePlan};
+pub use policy::{Policy, RENEWED};
+pub use sizes::{Amount, StageSize};
+
+use crate::connection::Entry;
+use crate::local;
+use crate::problem::io_fault;
+use crate::store::Store;
+use policy::is_old;
+use reach::Reach;
+use runs::State;
+use std::collections::BTreeSet;
+use survey::Survey;
+use trainyard_core::{Result, RunId};
+
+impl Store {
+    /// Finds what can go. Removes nothing.
+    ///
+    /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
+    /// go.
+    pub async fn garbage_plan(&self, policy: &Policy) -> Result<GarbagePlan> {
+        let survey = Survey::of(self, policy).await?;
+        let reach = Reach::of(&survey, policy);
+        let used: BTreeSet<&str> = reach.used.iter().map(|digest| digest.as_str()).collect();
+        let is_gone = |entry: &&Entry| {
+            !used.contains(name(entry)) && is_old(survey.now, entry.modified_millis, policy.older_than)
+        };
+        let gone: BTreeSet<&str> = survey.objects.iter().filter(is_gone).map(name).collect();
+        let of_state = |state: State| -> Vec<RunId> {
+            survey.runs.iter().filter(|(_, run)| run.state == state).map(|(id, _)| id.clone()).collect()
+        };
+        let mut plan = GarbagePlan {
+            policy: policy.clone(),
+            manifests: reach.given_up.iter().cloned().collect(),
+            resume_points: reach.resume_points.iter().cloned().collect(),
+            runs: reach.runs.iter().cloned().collect(),
+            stages: sizes::by_stage(&survey, &reach, &|name| gone.contains(name)),
+            unfinished: of_state(State::Unfinished),
+            damaged: of_state(State::Damaged),
+            ..GarbagePlan::default()
+        };
+        for entry in &survey.objects {
+            if used.contains(name(entry)) {
+                plan.kept += 1;
+                plan.kept_bytes += entry.size;
+            } else if gone.contains(name(entry)) {
+                plan.objects.push((entry.path.clone(), entry.size));
+            } else {
+                plan.young += 1;
+            }
+        }
+        let old_probe = |entry: &&Entry| is_old(survey.now, entry.modified_millis, policy.older_than);
+        plan.probes = survey.probes.iter().filter(old_probe).map(|entry| entry.path.clone()).collect();
+        if let Some(root) = self.local_root() {
+            let age = i64::try_from(policy.older_than.as_millis()).unwrap_or(i64::MAX);
+            plan.staged = local::stale_staged(root, survey.now, age)
+                .map_err(|e| io_fault("list", &root.display().to_string(), &e))?;
+        }
+        Ok(plan)
+    }
+}
+
+/// The digest in an object's path.
+fn name(entry: &Entry) -> &str {
+    entry.path.rsplit('/').next().unwrap_or_default()
+}

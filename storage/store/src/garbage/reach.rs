@@ -1,0 +1,113 @@
+//! What is reached, and so what may go: a pure function of what was read.
+
+use super::policy::{Policy, is_old};
+use super::records::{Key, Record, ResumePoint};
+use super::runs::{Run, State};
+use super::survey::Survey;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Digest, RunId};
+
+/// The judgment about what was read.
+#[derive(Debug, PartialEq)]
+pub(super) struct Reach {
+    /// Manifests that stay, or whose files do although they were given up, with all that they were made of.
+    pub kept: BTreeSet<Key>,
+    /// Manifests whose files are given up now.
+    pub given_up: BTreeSet<Key>,
+    /// Objects that something names.
+    pub used: BTreeSet<Digest>,
+    /// Paths of resume points that nobody begins with any more.
+    pub resume_points: BTreeSet<String>,
+    /// Runs that go.
+    pub runs: BTreeSet<RunId>,
+}
+
+impl Reach {
+    pub fn of(survey: &Survey, policy: &Policy) -> Self {
+        let held: BTreeSet<&Digest> =
+            survey.runs.values().filter(|run| run.holds()).flat_map(|run| &run.digests).collect();
+        let kept = closure(survey, roots(survey, policy, &held));
+        let gone = |record: &&Record| !record.collected && !kept.contains(&record.key);
+        let given_up = survey.manifests.iter().filter(gone).map(|record| record.key.clone()).collect();
+        let points: BTreeSet<String> = resume_points(survey, policy, &held).map(|point| point.path.clone()).collect();
+        let used = used(survey, policy, &kept, &points);
+        let runs = survey.runs.iter().filter(|(_, run)| goes(survey.now, run, policy)).map(|(id, _)| id.clone());
+        Self { runs: runs.collect(), kept, given_up, used, resume_points: points }
+    }
+}
+
+/// The manifests that must stay on their own account.
+fn roots(survey: &Survey, policy: &Policy, held: &BTreeSet<&Digest>) -> Vec<Key> {
+    let last = policy.keep_last.map(|count| last_used(survey, count));
+    let stays = |record: &&Record| {
+        let by_policy = match &last {
+            None => true,
+            Some(last) => last.contains(&record.key) || !is_old(survey.now, record.modified, policy.older_than),
+        };
+        held.contains(&record.key.0) || survey.pins.contains(&record.key) || (by_policy && !record.collected)
+    };
+    survey.manifests.iter().filter(stays).map(|record| record.key.clone()).collect()
+}
+
+/// Of each stage of each workflow, the manifests that runs used last.
+fn last_used(survey: &Survey, count: usize) -> BTreeSet<Key> {
+    let mut used: BTreeMap<&Key, &RunId> = BTreeMap::new();
+    for (id, run) in &survey.runs {
+        // Runs come in the order of their times.
+        used.extend(run.uses.iter().map(|key| (key, id)));
+    }
+    let mut stages: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for record in survey.manifests.iter().filter(|record| !record.collected) {
+        let last = used.get(&record.key).map_or(&record.run, |run| (*run).max(&record.run));
+        let stage = stages.entry((&record.workflow, &record.stage)).or_default();
+        stage.push((last, record.key.1, &record.key));
+    }
+    let newest = |mut all: Vec<(&RunId, u32, &Key)>| {
+        all.sort_by(|a, b| b.cmp(a));
+        all.into_iter().take(count).map(|(_, _, key)| key.clone()).collect::<Vec<_>>()
+    };
+    stages.into_values().flat_map(newest).collect()
+}
+
+/// These manifests and all that they were made of.
+fn closure(survey: &Survey, roots: Vec<Key>) -> BTreeSet<Key> {
+    let inputs: BTreeMap<&Key, &Vec<Key>> = survey.manifests.iter().map(|r| (&r.key, &r.inputs)).collect();
+    let (mut open, mut kept) = (roots, BTreeSet::new());
+    while let Some(key) = open.pop() {
+        if !kept.contains(&key) {
+            open.extend(inputs.get(&key).into_iter().flat_map(|inputs| inputs.iter().cloned()));
+            kept.insert(key);
+        }
+    }
+    kept
+}
+
+/// The resume points that go: of stages that were published, and of very old ones that nobody finishes.
+fn resume_points<'a>(
+    survey: &'a Survey,
+    policy: &'a Policy,
+    held: &'a BTreeSet<&Digest>,
+) -> impl Iterator<Item = &'a ResumePoint> {
+    let published: BTreeSet<&Digest> = survey.manifests.iter().map(|record| &record.key.0).collect();
+    survey.resume_points.iter().filter(move |point| {
+        let old = |age| is_old(survey.now, point.modified, age);
+        let done = published.contains(&point.stage) && old(policy.older_than);
+        !held.contains(&point.stage) && (done || policy.runs_older_than.is_some_and(old))
+    })
+}
+
+/// The objects that something names. What was just given up still counts: a run may have found it a moment before.
+fn used(survey: &Survey, policy: &Policy, kept: &BTreeSet<Key>, gone: &BTreeSet<String>) -> BTreeSet<Digest> {
+    let counts = |record: &&Record| {
+        !record.collected || kept.contains(&record.key) || !is_old(survey.now, record.modified, policy.older_than)
+    };
+    let manifests = survey.manifests.iter().filter(counts).flat_map(|record| &record.files);
+    let points = survey.resume_points.iter().filter(|point| !gone.contains(&point.path));
+    let points = points.flat_map(|point| &point.files);
+    manifests.chain(points).chain(&survey.attempts).cloned().collect()
+}
+
+fn goes(now: i64, run: &Run, policy: &Policy) -> bool {
+    let old = |age: std::time::Duration| is_old(now, run.modified, age.max(policy.older_than));
+    run.marked || (run.state == State::Finished && !run.scheduled && policy.runs_older_than.is_some_and(old))
+}

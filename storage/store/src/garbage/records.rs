@@ -1,0 +1,136 @@
+//! What a collection has to know of manifests and resume points.
+//!
+//! A manifest that cannot be read stops the collection, unless its stage has published again since: nobody reads a
+//! damaged one before a sound one. A resume point that cannot be read is of use to nobody, who looks for one passes it
+//! over.
+
+use crate::collected::Collected;
+use crate::connection::Entry;
+use crate::layout;
+use crate::manifests::{parse, split_name};
+use crate::store::Store;
+use futures::{StreamExt, stream};
+use serde::Deserialize;
+use trainyard_core::attempt::CheckpointRecord;
+use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result, RunId, StageKey};
+
+/// Requests in flight.
+pub(super) const CONCURRENT: usize = 16;
+
+/// Stage digest and generation of a manifest.
+pub(super) type Key = (Digest, u32);
+
+/// A manifest, without all that makes it large.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Record {
+    pub key: Key,
+    /// When it was written, or its files were given up.
+    pub modified: i64,
+    /// Whether its files were given up.
+    pub collected: bool,
+    pub workflow: String,
+    pub stage: StageKey,
+    pub run: RunId,
+    pub inputs: Vec<Key>,
+    pub files: Vec<Digest>,
+}
+
+/// A resume point.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ResumePoint {
+    pub path: String,
+    pub stage: Digest,
+    pub modified: i64,
+    pub files: Vec<Digest>,
+}
+
+impl Record {
+    fn of(key: Key, modified: i64, collected: bool, manifest: Manifest) -> Self {
+        let inputs = manifest.inputs.into_values().flatten().map(|input| (input.stage_digest, input.generation));
+        let files = manifest.outputs.into_values().flat_map(|output| output.files).map(|file| file.digest);
+        let made = manifest.provenance;
+        Self {
+            key,
+            modified,
+            collected,
+            workflow: made.workflow,
+            stage: made.stage,
+            run: made.run,
+            inputs: inputs.collect(),
+            files: files.collect(),
+        }
+    }
+}
+
+/// All manifests, sorted by key. Errors: data (one cannot be read and counts), invalid (a newer program wrote it).
+pub(super) async fn records(store: &Store) -> Result<Vec<Record>> {
+    let entries = store.connection().list(layout::ARTIFACTS).await?;
+    let mut listed: Vec<(Key, i64)> =
+        entries.iter().filter_map(|entry| Some((split_name(&entry.path)?, entry.modified_millis))).collect();
+    listed.sort();
+    // Newest generation first.
+    let reads = stream::iter(listed.into_iter().rev()).map(|(key, modified)| async move {
+        let read = record(store, &key, modified).await;
+        (key.0, read)
+    });
+    let mut reads = reads.buffered(CONCURRENT);
+    let (mut records, mut published) = (Vec::new(), None);
+    while let Some((stage, read)) = reads.next().await {
+        match read {
+            Ok(Some(record)) => {
+                records.push(record);
+                published = Some(stage);
+            }
+            Err(error) if error.kind == ErrorKind::Data && published.as_ref() == Some(&stage) => {}
+            Err(error) => return Err(error),
+            Ok(None) => {}
+        }
+    }
+    records.reverse();
+    Ok(records)
+}
+
+async fn record(store: &Store, key: &Key, modified: i64) -> Result<Option<Record>> {
+    let path = layout::manifest(&key.0, key.1);
+    let Some(bytes) = store.get(&path).await? else { return Ok(None) };
+    if let Some(collected) = Collected::parse(&bytes) {
+        return Ok(Some(Record::of(key.clone(), modified, true, collected.manifest)));
+    }
+    let manifest = parse(&path, &bytes, &key.0, key.1)?;
+    Ok(Some(Record::of(key.clone(), modified, false, manifest)))
+}
+
+/// All resume points, sorted by path. Errors: invalid (a newer program wrote one).
+pub(super) async fn resume_points(store: &Store) -> Result<Vec<ResumePoint>> {
+    let entries = store.connection().list(layout::CHECKPOINTS).await?;
+    let reads = stream::iter(entries).map(|entry| async move { resume_point(store, entry).await });
+    let reads: Vec<_> = reads.buffered(CONCURRENT).collect().await;
+    reads.into_iter().filter_map(Result::transpose).collect()
+}
+
+async fn resume_point(store: &Store, entry: Entry) -> Result<Option<ResumePoint>> {
+    let Entry { path, modified_millis: modified, .. } = entry;
+    let stage = path.rsplit('/').nth(1).and_then(|digest| Digest::try_from(digest.to_string()).ok());
+    let Some((stage, bytes)) = stage.zip(store.get(&path).await?) else { return Ok(None) };
+    let files = match serde_json::from_slice::<CheckpointRecord>(&bytes) {
+        Ok(record) if record.format == 1 => record.files,
+        _ => refuse_newer(&path, &bytes)?,
+    };
+    let files = files.into_iter().map(|file| file.digest).collect();
+    Ok(Some(ResumePoint { path, stage, modified, files }))
+}
+
+/// Bytes that are no resume point name no files, unless a newer program knows better.
+fn refuse_newer<T>(path: &str, bytes: &[u8]) -> Result<Vec<T>> {
+    #[derive(Deserialize)]
+    struct Header {
+        format: u32,
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Header { format }) if format != 1 => {
+            Err(Error::invalid(format!("{path}: resume point format {format} is newer than this program"))
+                .help("use a newer trainyard"))
+        }
+        Ok(_) | Err(_) => Ok(Vec::new()),
+    }
+}

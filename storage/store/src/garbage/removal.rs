@@ -1,0 +1,103 @@
+//! Takes away what a plan lists, as far as it may still go.
+//!
+//! Every reference is read again first. Each step is whole in itself and leaves a store that everybody can read, so a
+//! collection may be stopped at any moment; the next one goes on.
+
+use super::plan::{GarbageDone, GarbagePlan};
+use super::policy::is_old;
+use super::reach::Reach;
+use super::records::{CONCURRENT, Key};
+use super::survey::Survey;
+use crate::collected::Collected;
+use crate::layout;
+use crate::manifests::parse;
+use crate::problem::io_fault;
+use crate::store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use trainyard_core::{Digest, ErrorKind, Result};
+
+/// Objects whose removal is prepared at the same time.
+const MANY: usize = 1_024;
+
+impl Store {
+    /// Removes what a plan lists, unless something reaches it by now.
+    ///
+    /// Errors: invalid (the store was opened read-only), those of [`Store::garbage_plan`].
+    pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageDone> {
+        self.writable(layout::OBJECTS)?;
+        let survey = Survey::of(self, &plan.policy).await?;
+        let reach = Reach::of(&survey, &plan.policy);
+        let mut done = GarbageDone::default();
+        for key in plan.manifests.iter().filter(|key| reach.given_up.contains(key)) {
+            done.manifests += u64::from(self.give_up(key).await?);
+        }
+        for path in plan.resume_points.iter().filter(|path| reach.resume_points.contains(*path)) {
+            self.delete(path).await?;
+            done.resume_points += 1;
+        }
+        let objects: Vec<_> = plan.objects.iter().filter(|(path, _)| !is_used(path, &reach)).collect();
+        for some in objects.chunks(MANY) {
+            // Collected first: see `first_missing` in `objects.rs`.
+            let removals: Vec<_> = some.iter().map(|object| self.remove_old(object, survey.now, plan)).collect();
+            let removed: Vec<_> = stream::iter(removals).buffer_unordered(CONCURRENT).try_collect().await?;
+            done.files += removed.iter().flatten().count() as u64;
+            done.bytes += removed.iter().flatten().sum::<u64>();
+        }
+        for run in plan.runs.iter().filter(|run| reach.runs.contains(run)) {
+            let end = survey.runs.get(run).map_or(0, |run| run.end);
+            done.runs += u64::from(self.remove_run(run, end).await?);
+        }
+        self.remove_leftovers(plan, &mut done).await?;
+        Ok(done)
+    }
+
+    /// Writes over a manifest that its files are given up. Returns whether it was a manifest until now.
+    async fn give_up(&self, (stage, generation): &Key) -> Result<bool> {
+        let path = layout::manifest(stage, *generation);
+        let Some(bytes) = self.get(&path).await? else { return Ok(false) };
+        let manifest = match parse(&path, &bytes, stage, *generation) {
+            Ok(manifest) => manifest,
+            // Somebody else gave it up, or it was damaged meanwhile.
+            Err(error) if error.kind == ErrorKind::Data => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let collected = Collected::new(manifest, self.options().clock.unix_millis());
+        self.overwrite(&path, collected.encode(&path)?).await?;
+        Ok(true)
+    }
+
+    /// Removes an object and returns its size in bytes; none if somebody has stored it again since it was listed, or
+    /// removed it.
+    async fn remove_old(&self, (path, size): &(String, u64), now: i64, plan: &GarbagePlan) -> Result<Option<u64>> {
+        match self.connection().modified(path).await? {
+            Some(modified) if is_old(now, modified, plan.policy.older_than) => {
+                self.delete(path).await?;
+                Ok(Some(*size))
+            }
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    async fn remove_leftovers(&self, plan: &GarbagePlan, done: &mut GarbageDone) -> Result<()> {
+        for (path, size) in &plan.staged {
+            match std::fs::remove_file(path) {
+                Ok(()) => {
+                    done.files += 1;
+                    done.bytes += size;
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(io_fault("delete", &path.display().to_string(), &e)),
+            }
+        }
+        for path in &plan.probes {
+            self.delete(path).await?;
+            done.files += 1;
+        }
+        Ok(())
+    }
+}
+
+fn is_used(path: &str, reach: &Reach) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    Digest::try_from(name.to_string()).is_ok_and(|digest| reach.used.contains(&digest))
+}

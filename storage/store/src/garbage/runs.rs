@@ -1,0 +1,174 @@
+//! What runs reach: the stage digests in the journals of those that may go on, and the files that attempts name.
+//!
+//! A run is finished when its journal says so behind its last writer. One whose journal is damaged cannot go on, but
+//! its attempts may still work, so what can be read of it counts.
+
+use super::named;
+use super::policy::is_old;
+use super::records::{CONCURRENT, Key};
+use crate::connection::Entry;
+use crate::journal::JournalReader;
+use crate::layout;
+use crate::store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use trainyard_core::event::{Event, Record};
+use trainyard_core::{Digest, ErrorKind, Result, RunId};
+
+/// Whether a run may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum State {
+    /// Its journal has no end, or it has no journal yet.
+    #[default]
+    Unfinished,
+    Finished,
+    Damaged,
+}
+
+/// A run as a collection sees it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Run {
+    pub state: State,
+    /// Stage digests that its journal names.
+    pub digests: BTreeSet<Digest>,
+    /// Manifests that it published or took from the cache.
+    pub uses: BTreeSet<Key>,
+    /// Number of the batch behind its journal's end.
+    pub end: u64,
+    /// When its newest file was written.
+    pub modified: i64,
+    /// Whether the newest tick of a schedule names it.
+    pub scheduled: bool,
+    /// Whether somebody began to remove it.
+    pub marked: bool,
+}
+
+impl Run {
+    /// Whether what it names must stay, however old it is.
+    pub fn holds(&self) -> bool {
+        self.scheduled || self.state != State::Finished
+    }
+    fn apply(&mut self, event: Event) {
+        match event {
+            Event::WriterOpened { .. } => self.state = State::Unfinished,
+            Event::RunFinished { .. } => self.state = State::Finished,
+            Event::StageDigested { digest, .. } | Event::AttemptStarted { digest, .. } => {
+                self.digests.insert(digest);
+            }
+            Event::CacheHit { digest, generation, .. } | Event::Published { digest, generation, .. } => {
+                self.uses.insert((digest.clone(), generation));
+                self.digests.insert(digest);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All runs, and the digests of the files that their attempts name: of runs that may go on, those of all attempts; of
+/// others, those of attempts that wrote within `older_than`.
+pub(super) async fn runs(
+    store: &Store,
+    now: i64,
+    older_than: Duration,
+) -> Result<(BTreeMap<RunId, Run>, BTreeSet<Digest>)> {
+    let mut folders: BTreeMap<RunId, Vec<Entry>> = BTreeMap::new();
+    for entry in store.connection().list(layout::RUNS).await? {
+        if let Some(id) = entry.path.split('/').nth(2) {
+            folders.entry(RunId(id.to_string())).or_default().push(entry);
+        }
+    }
+    let ticked = newest_ticks(store).await?;
+    let reads = stream::iter(folders).map(|(id, entries)| {
+        let scheduled = ticked.iter().any(|tick| tick.contains(&id.0));
+        async move {
+            let mut run = read(store, &id).await?;
+            run.scheduled = scheduled;
+            run.modified = entries.iter().map(|entry| entry.modified_millis).max().unwrap_or(now);
+            run.marked = entries.iter().any(|entry| entry.path == layout::removal(&id));
+            let counts = |entry: &&Entry| {
+                let name = entry.path.rsplit('/').next().unwrap_or_default();
+                let names_files =
+                    entry.path.split('/').nth(3) == Some("attempts") && matches!(name, "spec.json" | "result.json");
+                names_files && (run.state != State::Finished || !is_old(now, entry.modified_millis, older_than))
+            };
+            let named = attempts(store, entries.iter().filter(counts).map(|entry| entry.path.clone())).await?;
+            Ok::<_, trainyard_core::Error>((id, run, named))
+        }
+    });
+    let (mut runs, mut files) = (BTreeMap::new(), BTreeSet::new());
+    let mut reads = reads.buffer_unordered(CONCURRENT);
+    while let Some((id, run, named)) = reads.try_next().await? {
+        files.extend(named);
+        runs.insert(id, run);
+    }
+    Ok((runs, files))
+}
+
+/// Folds a journal. Errors: invalid (a newer program wrote it), retryable (network).
+async fn read(store: &Store, id: &RunId) -> Result<Run> {
+    let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
+    loop {
+        let read = journal.read_some().await;
+        let events = read.and_then(|(batches, is_end)| {
+            let values = batches.iter().flat_map(|batch| &batch.events);
+            Ok((values.map(Record::from_value).collect::<Result<Vec<_>>>()?, is_end))
+        });
+        match events {
+            Ok((records, is_end)) => {
+                records.into_iter().for_each(|record| run.apply(record.event));
+                if is_end {
+                    run.end = journal.position();
+                    return Ok(run);
+                }
+            }
+            Err(error) if error.kind == ErrorKind::Data => return read_damaged(store, id).await,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What can be read of a damaged journal.
+async fn read_damaged(store: &Store, id: &RunId) -> Result<Run> {
+    let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
+    loop {
+        match journal.next().await {
+            Ok(Some(batch)) => {
+                let records = batch.events.iter().filter_map(|event| Record::from_value(event).ok());
+                records.for_each(|record| run.apply(record.event));
+            }
+            Err(error) if error.kind != ErrorKind::Data => return Err(error),
+            Ok(None) | Err(_) => return Ok(Run { state: State::Damaged, ..run }),
+        }
+    }
+}
+
+/// Digests of the files that these documents name. One that cannot be read is of use to nobody.
+async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<BTreeSet<Digest>> {
+    let mut digests = BTreeSet::new();
+    for path in paths {
+        let Some(bytes) = store.get(&path).await? else { continue };
+        match serde_json::from_slice(&bytes) {
+            Ok(document) => named::files(&document, &mut digests),
+            Err(error) => tracing::info!(path, %error, "an attempt's file cannot be read"),
+        }
+    }
+    Ok(digests)
+}
+
+/// The newest tick of each schedule, as text.
+async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
+    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    // Sorted, so the last one of a folder is the newest.
+    for path in store.list(layout::SCHEDULES).await? {
+        if let Some((folder, _)) = path.rsplit_once('/') {
+            newest.insert(folder.to_string(), path.clone());
+        }
+    }
+    let mut ticks = Vec::new();
+    for path in newest.into_values() {
+        let bytes = store.get(&path).await?.unwrap_or_default();
+        ticks.push(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    Ok(ticks)
+}

@@ -1,0 +1,61 @@
+//! Everything that a collection reads before it judges.
+//!
+//! Objects are listed first: what is stored while the rest is read is no candidate.
+
+use super::policy::Policy;
+use super::records::{Key, Record, ResumePoint, records, resume_points};
+use super::runs::{Run, runs};
+use crate::connection::Entry;
+use crate::layout;
+use crate::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::{Digest, Error, Result, RunId};
+
+pub(super) struct Survey {
+    /// Unix milliseconds by the store's clock, which also dates what lies in it.
+    pub now: i64,
+    pub objects: Vec<Entry>,
+    pub probes: Vec<Entry>,
+    /// Sorted by key.
+    pub manifests: Vec<Record>,
+    pub resume_points: Vec<ResumePoint>,
+    pub runs: BTreeMap<RunId, Run>,
+    pub pins: BTreeSet<Key>,
+    /// Files that attempts name.
+    pub attempts: BTreeSet<Digest>,
+}
+
+impl Survey {
+    /// Reads a store. Errors: those of the store; data and invalid if something cannot be read that may name objects.
+    pub async fn of(store: &Store, policy: &Policy) -> Result<Self> {
+        let now = time(store).await?;
+        let objects = store.connection().list(layout::OBJECTS).await?;
+        let probes = store.connection().list(layout::PROBES).await?;
+        let (runs, attempts) = runs(store, now, policy.older_than).await.map_err(unknown)?;
+        let resume_points = resume_points(store).await.map_err(unknown)?;
+        let manifests = records(store).await.map_err(unknown)?;
+        let pins = store.pins().await.map_err(unknown)?;
+        let pins = pins.into_iter().map(|pin| (pin.stage_digest, pin.generation)).collect();
+        Ok(Self { now, objects, probes, manifests, resume_points, runs, pins, attempts })
+    }
+}
+
+/// What time it is by the store's clock: that of a file which is written now. Who may only look takes its own clock.
+async fn time(store: &Store) -> Result<i64> {
+    let clock = &store.options().clock;
+    if store.options().read_only {
+        return Ok(clock.unix_millis());
+    }
+    let (millis, elapsed) = (clock.unix_millis(), clock.monotonic().as_nanos());
+    let mark = store.options().chance.at("garbage_time", &[millis as u64, elapsed as u64]).next_u64();
+    let path = format!("{}/time-{millis}-{mark:016x}", layout::PROBES);
+    store.create(&path, path.clone().into()).await?;
+    let written = store.connection().modified(&path).await;
+    // A probe that stays behind does no harm.
+    let _ = store.delete(&path).await;
+    Ok(written?.unwrap_or(millis))
+}
+
+fn unknown(error: Error) -> Error {
+    error.at("nothing is removed, because not every reference could be read")
+}

@@ -1,0 +1,38 @@
+//! The schemes of stores in buckets. A folder and memory need none: they are places of this machine.
+
+use crate::schemes::{Scheme, az, gs, s3};
+
+/// All of them, in the order in which help names them.
+pub(crate) const BUCKETS: [&Scheme; 3] = [&s3::SCHEME, &az::SCHEME, &gs::SCHEME];
+
+/// The scheme of this name.
+pub(crate) fn scheme(name: &str) -> Option<&'static Scheme> {
+    BUCKETS.into_iter().find(|scheme| scheme.name == name)
+}
+
+/// The scheme that somebody means who writes this name, in whatever case.
+pub(crate) fn meant(name: &str) -> Option<&'static Scheme> {
+    let name = name.to_lowercase();
+    BUCKETS.into_iter().find(|scheme| scheme.name == name || scheme.aliases.contains(&name.as_str()))
+}
+
+/// The scheme of a URL; none for a place of this machine.
+pub(crate) fn of_url(url: &str) -> Option<&'static Scheme> {
+    scheme(url.split_once("://")?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_and_aliases_are_unique_and_every_scheme_says_what_to_do() {
+        let names: Vec<&str> = BUCKETS.iter().flat_map(|s| s.aliases.iter().chain([&s.name])).copied().collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+        assert!(names.iter().all(|name| !["file", "memory"].contains(name)));
+        for scheme in BUCKETS {
+            assert!(!scheme.credentials.is_empty() && scheme.sign_in.contains("set "), "{scheme:?}");
+        }
+    }
+}
