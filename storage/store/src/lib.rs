@@ -14,6 +14,9 @@
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, result.json, log and metric chunks
 //! schedules/<name>/<tick>                                 one object per fired tick
+//! schedules/<name>/log/<number>                           what was decided about a schedule, in order
+//! schedules/<name>/state/<number>                         what the log in front of a number adds up to
+//! schedules/<name>/texts/<sha256>                         the files of a schedule as they were
 //! ```
 //!
 //! ```

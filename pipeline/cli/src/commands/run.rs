@@ -24,6 +24,7 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         new: args.new,
         take_over: args.take_over,
         resume: None,
+        named: args.run_id.clone().map(RunId),
         interrupt: Interrupt::default(),
     };
     execute(&args.site, &args.workflow, options, args.format, catalogue)
