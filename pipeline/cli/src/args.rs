@@ -168,6 +168,16 @@ pub struct RunArgs {
     /// Take over an interrupted run although its writer may still be alive.
     #[arg(long)]
     pub take_over: bool,
+    /// Time of the schedule's tick that the run is for, in RFC 3339: the value of a param `tick`, if the file declares
+    /// one.
+    #[arg(long, value_name = "TIME")]
+    pub tick: Option<String>,
+    /// Begin the run of this id, or go on with it (given by `serve`).
+    #[arg(long, value_name = "ID", hide = true)]
+    pub run_id: Option<String>,
+    /// Read the file, its parents and what it embeds from this object of the store (given by `serve`).
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub texts: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

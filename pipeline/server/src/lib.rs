@@ -12,10 +12,14 @@
 
 #![warn(missing_docs)]
 
+pub mod book;
+pub mod daemon;
+pub mod folder;
 pub mod keeper;
 pub mod log;
 pub mod outside;
 pub mod schedule;
 #[cfg(test)]
 mod simulation;
+pub mod texts;
 pub mod watch;

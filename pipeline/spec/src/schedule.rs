@@ -12,6 +12,7 @@ mod tests;
 pub(crate) use read::read;
 
 use croner::Cron;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use schemars::JsonSchema;
@@ -156,6 +157,13 @@ impl Pattern {
     /// An instant as the clocks of its zone show it.
     pub fn local(&self, unix_millis: i64) -> Option<String> {
         Some(self.at(unix_millis)?.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+    }
+
+    /// The first and the last millisecond of a day, written `2026-11-21`, in its zone.
+    pub fn day(&self, text: &str) -> Option<(i64, i64)> {
+        let day: Date = text.parse().ok()?;
+        let begin = |day: Date| Some(day.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond());
+        Some((begin(day)?, begin(day.tomorrow().ok()?)? - 1))
     }
 
     fn at(&self, unix_millis: i64) -> Option<Zoned> {

@@ -25,7 +25,7 @@ impl Told {
         let mut schedule = Schedule::cron(cron, "UTC");
         change(&mut schedule);
         let mut told = Self { state: State::default(), seen: None, runs: 0 };
-        let definition = Definition { schedule, file: "f.yaml".into(), texts: Digest::of(b"") };
+        let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
         told.record(MIDNIGHT, Event::Defined { definition });
         told
     }
@@ -156,7 +156,7 @@ fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
     let mut told = Told::new("0 0 1 1 *", |_| {});
     let definition = |cron: &str, text: &[u8]| Definition {
         schedule: Schedule { catchup: Catchup::All, ..Schedule::cron(cron, "UTC") },
-        file: "f.yaml".into(),
+        file: "f.yaml".into(), home: String::new(),
         texts: Digest::of(text),
     };
     let noon = MIDNIGHT + 12 * HOUR + MINUTE;

@@ -98,6 +98,8 @@ pub struct Definition {
     pub schedule: Schedule,
     /// The workflow file; relative to the daemon's folder if it lies in it.
     pub file: String,
+    /// Host and folder of the daemon that read it. If the file is gone there, the schedule ends.
+    pub home: String,
     /// Digest of the texts of the file, its parents and the files that it embeds, as they were. A run reads these.
     #[schemars(with = "String")]
     pub texts: Digest,

@@ -75,7 +75,7 @@ mod tests {
             at,
             definition: Definition {
                 schedule: Schedule::cron("* * * * *", "UTC"),
-                file: "f.yaml".into(),
+                file: "f.yaml".into(), home: String::new(),
                 texts: Digest::of(b""),
             },
             backfill: backfill.map(str::to_string),

@@ -97,7 +97,7 @@ impl Simulation {
         let mut schedule = Schedule::cron("* * * * *", "UTC");
         schedule.catchup = setting.catchup;
         schedule.overlap = setting.overlap;
-        let definition = Definition { schedule, file: "f.yaml".into(), texts: Digest::of(b"") };
+        let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
         let mut log = Log::open(&store, NAME).await.unwrap();
         log.append(BEGIN, "test", |_| Some(Event::Defined { definition: definition.clone() })).await.unwrap();
         let daemons = (0..2)
