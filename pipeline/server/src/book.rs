@@ -192,6 +192,11 @@ pub async fn names(store: &Store) -> Result<Vec<String>> {
     Ok(folders.into_iter().map(name).collect())
 }
 
+/// Whether there ever was a schedule of this name.
+pub async fn exists(store: &Store, name: &str) -> Result<bool> {
+    Ok(Log::open(store, name).await?.state().definition.is_some())
+}
+
 /// All schedules that were ever defined, by name.
 pub async fn list(store: &Store, now: i64) -> Result<Vec<ScheduleRow>> {
     let mut rows = Vec::new();

@@ -12,12 +12,14 @@
 
 #![warn(missing_docs)]
 
+pub mod api;
 pub mod book;
 pub mod daemon;
 pub mod folder;
 pub mod keeper;
 pub mod log;
 pub mod outside;
+pub mod processes;
 pub mod schedule;
 #[cfg(test)]
 mod simulation;
