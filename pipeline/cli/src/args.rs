@@ -1,8 +1,10 @@
 //! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
 
 mod artifacts;
+mod serve;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, QueryArgs};
+pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -76,6 +78,17 @@ pub enum Command {
 
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
     Artifacts(ArtifactsArgs),
+    /// Start the runs of schedules when they come due, and answer over HTTP.
+    #[command(after_help = "Examples:
+  trainyard serve --workflows workflows
+  trainyard serve --workflows workflows --store s3://bucket/agent --bind 0.0.0.0:8675 --token-file tokens")]
+    Serve(ServeArgs),
+    /// List, show, pause and resume schedules; run the ticks of a range.
+    #[command(after_help = "Examples:
+  trainyard schedules
+  trainyard schedules pause nightly --why \"the cluster is down\"
+  trainyard schedules backfill nightly --from 2026-11-01 --to 2026-11-07 --concurrency 2")]
+    Schedules(SchedulesArgs),
     /// Document stage kinds, parts and executors: options, ports, formulas, sources.
     #[command(after_help = "Examples:
   trainyard stages
