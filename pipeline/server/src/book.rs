@@ -319,13 +319,7 @@ fn request(state: &State, name: &str, range: &Range, now: i64) -> Result<Backfil
         _ if range.concurrency == 0 || range.concurrency > MOST_AT_ONCE => {
             Err(Error::invalid(format!("concurrency is {}, but must be from 1 to {MOST_AT_ONCE}", range.concurrency)))
         }
-        _ => Ok(BackfillRequest {
-            id: String::new(),
-            from,
-            to,
-            concurrency: range.concurrency,
-            again: range.again,
-        }),
+        _ => Ok(BackfillRequest { id: String::new(), from, to, concurrency: range.concurrency, again: range.again }),
     }
 }
 
@@ -351,8 +345,7 @@ fn row(name: &str, state: &State, now: i64) -> Option<ScheduleRow> {
 
 fn page(name: &str, state: &State, now: i64) -> Option<SchedulePage> {
     let paused = |p: &Pause| PausedBy { at: time(p.at), by: p.by.clone(), why: p.why.clone() };
-    let waiting =
-        |o: &Open| OpenTick { tick: o.tick.id.clone(), run: o.run.clone(), backfill: o.backfill.clone() };
+    let waiting = |o: &Open| OpenTick { tick: o.tick.id.clone(), run: o.run.clone(), backfill: o.backfill.clone() };
     Some(SchedulePage {
         row: row(name, state, now)?,
         schedule: state.definition.as_ref()?.schedule.clone(),

@@ -1,13 +1,13 @@
 //! The daemon: it looks at the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
 //! something comes due.
 
+use crate::book;
 use crate::folder::{Change, Compile, Folder};
 use crate::keeper::{Around, Keeper};
 use crate::log::Log;
 use crate::outside::{News, Outside};
 use crate::schedule::event::{Definition, Event};
 use crate::schedule::state::State;
-use crate::book;
 use futures::StreamExt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -112,11 +112,7 @@ impl Daemon {
     }
 
     /// Every schedule makes a pass; gives the time at which the next tick comes due.
-    async fn pass(
-        &self,
-        keepers: &mut BTreeMap<String, Keeper>,
-        wrong: &mut BTreeMap<String, String>,
-    ) -> Option<i64> {
+    async fn pass(&self, keepers: &mut BTreeMap<String, Keeper>, wrong: &mut BTreeMap<String, String>) -> Option<i64> {
         let around = Around { store: &self.store, clock: self.clock.as_ref(), outside: self.outside.as_ref() };
         let passes = keepers.iter_mut().map(|(name, keeper)| async move { (name, keeper.pass(around).await) });
         let answers: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
@@ -139,11 +135,7 @@ impl Daemon {
     }
     fn show(&self, troubles: &BTreeMap<String, String>) {
         let mut seen = self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        *seen = Seen {
-            looked: self.clock.unix_millis(),
-            broken: self.folder.broken(),
-            troubles: troubles.clone(),
-        };
+        *seen = Seen { looked: self.clock.unix_millis(), broken: self.folder.broken(), troubles: troubles.clone() };
     }
     /// Writes down what changed in the folder. What the store does not take now waits for the next time.
     async fn take_up_changes(&mut self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
@@ -181,12 +173,7 @@ impl Daemon {
         }
         Ok(())
     }
-    async fn define(
-        &self,
-        name: &str,
-        definition: Definition,
-        keepers: &mut BTreeMap<String, Keeper>,
-    ) -> Result<()> {
+    async fn define(&self, name: &str, definition: Definition, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
         let same = |state: &State| {
             let in_force = state.in_force();
             in_force.is_some_and(|d| (&d.schedule, &d.texts) == (&definition.schedule, &definition.texts))
@@ -206,11 +193,7 @@ impl Daemon {
         }
         Ok(())
     }
-    async fn keeper<'k>(
-        &self,
-        name: &str,
-        keepers: &'k mut BTreeMap<String, Keeper>,
-    ) -> Result<&'k mut Keeper> {
+    async fn keeper<'k>(&self, name: &str, keepers: &'k mut BTreeMap<String, Keeper>) -> Result<&'k mut Keeper> {
         if !keepers.contains_key(name) {
             let log = Log::open(&self.store, name).await?;
             keepers.insert(name.to_string(), Keeper::new(log, &self.name, self.chance));

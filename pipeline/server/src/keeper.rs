@@ -355,8 +355,7 @@ impl Keeper {
             by: open.by.clone(),
             at: open.at,
         };
-        let bytes =
-            serde_json::to_vec(&object).map_err(|e| Error::bug(format!("a tick has no JSON form: {e}")))?;
+        let bytes = serde_json::to_vec(&object).map_err(|e| Error::bug(format!("a tick has no JSON form: {e}")))?;
         match around.store.fire_tick(self.log.name(), &open.tick.id, Bytes::from(bytes)).await? {
             Created::Ours => Ok(true),
             Created::Theirs(bytes) => {

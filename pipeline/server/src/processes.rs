@@ -107,9 +107,10 @@ impl Processes {
         std::fs::create_dir_all(&self.scratch).map_err(|e| io_error(&self.scratch, &e))?;
         let path = self.scratch.join(format!("{}.stderr", order.run));
         let stderr = File::create(&path).map_err(|e| io_error(&path, &e))?;
-        let mut child = self.command(order, stderr).spawn().map_err(|e| {
-            Error::retryable(format!("cannot start {}: {e}", self.program.display()))
-        })?;
+        let mut child = self
+            .command(order, stderr)
+            .spawn()
+            .map_err(|e| Error::retryable(format!("cannot start {}: {e}", self.program.display())))?;
         let one = One { pid: child.id(), ended: None };
         self.started.lock().insert(order.run.clone(), one);
         let (started, run) = (self.started.clone(), order.run.clone());
@@ -162,6 +163,10 @@ impl Outside for Processes {
 fn end_of(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let from = text.len().saturating_sub(SAID);
-    String::from_utf8_lossy(&text[from..]).chars().filter(|c| !c.is_control() || *c == '\n').collect::<String>()
-        .trim().to_string()
+    String::from_utf8_lossy(&text[from..])
+        .chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .collect::<String>()
+        .trim()
+        .to_string()
 }

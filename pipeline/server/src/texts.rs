@@ -108,7 +108,10 @@ mod tests {
         let fetched = Texts::fetch(&store, &layout::schedule_texts("s", &digest), elsewhere).await.unwrap();
         assert_eq!(fetched.over(&DiskFiles).read(&elsewhere.join("a.yaml")).unwrap(), "old");
         let over = texts.over(&DiskFiles);
-        assert_eq!((over.read(&file).unwrap(), over.read(&folder.path().join("b.yaml")).unwrap()), ("old".into(), "beside".into()));
+        assert_eq!(
+            (over.read(&file).unwrap(), over.read(&folder.path().join("b.yaml")).unwrap()),
+            ("old".into(), "beside".into())
+        );
         assert!(!over.exists(&folder.path().join("c.yaml")));
         assert_eq!(texts.paths().collect::<Vec<_>>(), [file]);
     }

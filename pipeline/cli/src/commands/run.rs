@@ -15,9 +15,9 @@ use trainyard_app::{Catalogue, notifications, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
+use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 use trainyard_server::texts::Texts;
 use trainyard_spec::files::absolute;
-use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 
 /// A new run, or the unfinished one of the same plan and selection.
 pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -79,7 +79,13 @@ fn execute(
             let folder = folder.parent().unwrap_or(Path::new("/"));
             let texts = session.block_on(Texts::fetch(&session.store, path, folder))?;
             let files = texts.over(&ShippedFiles);
-            compiled::plan_or_json(workflow, Reading { files: &files, tick: told.tick }, &**catalogue, &session.site, json)?
+            compiled::plan_or_json(
+                workflow,
+                Reading { files: &files, tick: told.tick },
+                &**catalogue,
+                &session.site,
+                json,
+            )?
         }
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use trainyard_app::session::home;
-use trainyard_app::{Catalogue, workflow, wiring};
+use trainyard_app::{Catalogue, wiring, workflow};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_runtime::Interrupt;
 use trainyard_runtime::resume::ProcessId;
@@ -110,9 +110,7 @@ fn host(process: &ProcessId) -> &str {
 
 fn compiler(catalogue: &Arc<Catalogue>, site: Site) -> Box<Compile> {
     let catalogue = catalogue.clone();
-    Box::new(move |path| {
-        workflow::compiled_for_tick(&ShippedFiles, path, (&[], Some(SOME_TICK)), &*catalogue, &site)
-    })
+    Box::new(move |path| workflow::compiled_for_tick(&ShippedFiles, path, (&[], Some(SOME_TICK)), &*catalogue, &site))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trainyard_core::artifact::TableSummary;
 use trainyard_core::{Digest, Manifest, RunId, StageKey};
 
 /// Artifacts in one answer.
@@ -87,7 +88,7 @@ pub struct ArtifactPage {
     /// How many files it has.
     pub files_total: usize,
     /// Its columns and first rows, if it is a table.
-    pub table: Option<Value>,
+    pub table: Option<TableSummary>,
 }
 
 /// An artifact that was read.
@@ -119,7 +120,8 @@ pub async fn list(
     let Query(query) = query?;
     let (run, view) = runs::open(&app, query.run.as_deref().unwrap_or("latest")).await?;
     let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MOST));
-    let all = view.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |(port, summary)| (stage, port, summary)));
+    let all =
+        view.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |(port, summary)| (stage, port, summary)));
     let mut rows: Vec<ArtifactRow> = all
         .skip(from)
         .take(limit + 1)
@@ -164,13 +166,17 @@ pub async fn show(
             rows: output.table.as_ref().map(|table| table.rows),
         },
         config: manifest.config.clone(),
-        inputs: manifest.inputs.iter().map(|(name, inputs)| (name.clone(), inputs.iter().map(input).collect())).collect(),
+        inputs: manifest
+            .inputs
+            .iter()
+            .map(|(name, inputs)| (name.clone(), inputs.iter().map(input).collect()))
+            .collect(),
         metrics: manifest.metrics.clone(),
         run: manifest.provenance.run.clone(),
         stage: manifest.provenance.stage.clone(),
         files: output.files.iter().take(MOST_FILES).map(file).collect(),
         files_total: output.files.len(),
-        table: output.table.as_ref().and_then(|table| serde_json::to_value(table).ok()),
+        table: output.table.clone(),
         output: port,
     }))
 }

@@ -9,6 +9,7 @@ mod error;
 mod guard;
 mod lineage;
 mod openapi;
+mod route;
 mod routes;
 mod runs;
 mod schedules;
@@ -19,5 +20,4 @@ mod tests;
 pub mod tokens;
 
 pub use app::App;
-pub use openapi::document;
 pub use server::{router, serve};

@@ -1,6 +1,7 @@
 //! Every route: where it is, what it takes, what it answers, and who does the work.
 
 use super::app::App;
+use super::route::Route;
 use super::{artifacts, lineage, openapi, runs, schedules, status};
 use crate::book::{BackfillRow, OpenTick, Range, SchedulePage};
 use axum::Json;
@@ -9,23 +10,6 @@ use axum::routing::{MethodRouter, get, post};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 use std::sync::Arc;
-
-/// Gives a type's schema.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// A route.
-pub struct Route {
-    pub method: Method,
-    /// Below `/api/v1`, with parameters in braces.
-    pub path: &'static str,
-    pub id: &'static str,
-    pub summary: &'static str,
-    /// Its properties are the parameters of the query string.
-    pub query: Option<SchemaOf>,
-    pub body: Option<SchemaOf>,
-    pub answer: SchemaOf,
-    pub handler: MethodRouter<Arc<App>>,
-}
 
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -62,7 +46,7 @@ fn change<B: JsonSchema, A: JsonSchema>(
 }
 
 async fn document() -> Json<Value> {
-    Json(openapi::document())
+    Json(openapi::document(&all()))
 }
 
 /// All routes, in the order of the document.

@@ -192,10 +192,7 @@ pub struct Cancelled {
     pub outcome: String,
 }
 
-pub async fn list(
-    State(app): State<Arc<App>>,
-    query: Result<Query<ListQuery>, QueryRejection>,
-) -> ApiResult<Runs> {
+pub async fn list(State(app): State<Arc<App>>, query: Result<Query<ListQuery>, QueryRejection>) -> ApiResult<Runs> {
     let Query(query) = query?;
     let limit = query.limit.unwrap_or(20).clamp(1, MOST_RUNS);
     let mut all = app.store.list_runs().await?;

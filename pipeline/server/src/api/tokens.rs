@@ -77,7 +77,10 @@ impl Tokens {
     fn parse(text: &str) -> Result<Self> {
         let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
         let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        lines.map(|(number, line)| holder(line).map_err(|e| e.at(format!("line {number}")))).collect::<Result<_>>().map(Self)
+        lines
+            .map(|(number, line)| holder(line).map_err(|e| e.at(format!("line {number}"))))
+            .collect::<Result<_>>()
+            .map(Self)
     }
 }
 

@@ -156,7 +156,8 @@ fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
     let mut told = Told::new("0 0 1 1 *", |_| {});
     let definition = |cron: &str, text: &[u8]| Definition {
         schedule: Schedule { catchup: Catchup::All, ..Schedule::cron(cron, "UTC") },
-        file: "f.yaml".into(), home: String::new(),
+        file: "f.yaml".into(),
+        home: String::new(),
         texts: Digest::of(text),
     };
     let noon = MIDNIGHT + 12 * HOUR + MINUTE;

@@ -137,14 +137,8 @@ impl State {
             }
             Event::Fired { tick, run, backfill, .. } => self.fire(record, tick, run, backfill.as_ref()),
             Event::Skipped { tick, why, passed_over, backfill } => {
-                let past = Past {
-                    tick: tick.clone(),
-                    run: None,
-                    outcome: None,
-                    skip: Some(why.clone()),
-                    why: None,
-                    at,
-                };
+                let past =
+                    Past { tick: tick.clone(), run: None, outcome: None, skip: Some(why.clone()), why: None, at };
                 match backfill.as_ref().and_then(|id| self.backfill_mut(id)) {
                     Some(backfill) => {
                         backfill.reached = Some(tick.at);
@@ -229,14 +223,8 @@ impl State {
                 _ => backfill.failed += 1,
             }
         }
-        let past = Past {
-            tick: open.tick,
-            run: Some(open.run),
-            outcome: Some(outcome),
-            skip: None,
-            why: why.cloned(),
-            at,
-        };
+        let past =
+            Past { tick: open.tick, run: Some(open.run), outcome: Some(outcome), skip: None, why: why.cloned(), at };
         self.last = Some(past.clone());
         self.remember(past);
         self.forget_backfills();

@@ -35,11 +35,8 @@ pub fn steps(overlap: Overlap, open: &[(&Open, Run)]) -> Vec<Step> {
     let mut steps = Vec::new();
     let newest = own.iter().copied().filter(|i| open[*i].1 != Run::Over).max_by_key(|i| &open[*i].0.tick);
     let begun = |i: &&usize| matches!(open[**i].1, Run::Going | Run::Abandoned);
-    let next_in_line = if own.iter().any(|i| begun(&i)) {
-        None
-    } else {
-        own.iter().copied().find(|i| open[*i].1 == Run::Promised)
-    };
+    let next_in_line =
+        if own.iter().any(|i| begun(&i)) { None } else { own.iter().copied().find(|i| open[*i].1 == Run::Promised) };
     for (i, (tick, run)) in open.iter().enumerate() {
         let outdated = overlap == Overlap::Cancel && tick.backfill.is_none() && newest != Some(i);
         let may_begin = match overlap {
@@ -75,7 +72,8 @@ mod tests {
             at,
             definition: Definition {
                 schedule: Schedule::cron("* * * * *", "UTC"),
-                file: "f.yaml".into(), home: String::new(),
+                file: "f.yaml".into(),
+                home: String::new(),
                 texts: Digest::of(b""),
             },
             backfill: backfill.map(str::to_string),

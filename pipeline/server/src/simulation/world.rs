@@ -185,9 +185,7 @@ impl Outside for Host {
         match lock(&self.world.ended).get(&(self.daemon.clone(), run.clone())) {
             None => Process::None,
             Some(None) => Process::Alive,
-            Some(Some(code)) => {
-                Process::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() }
-            }
+            Some(Some(code)) => Process::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() },
         }
     }
     fn cancel(&self, run: &RunId) {
