@@ -98,8 +98,14 @@ fn execute(
     })?;
     print_summary(&session, &summary, clock.as_ref(), format)?;
     let (run, view) = (&summary.run, &summary.view);
-    let news = notifications::News { run, view, status: runs::status(view), text: runs::closing_line(run, view) };
-    let failed = session.block_on(async { Ok(notifications::send(&session.site.notifications, &news).await) })?;
+    let failed = session.block_on(async {
+        let asked = &session.site.notifications;
+        Ok(match notifications::of_run(asked, &session.store, run, view, runs::closing_line(run, view)).await {
+            Ok(Some(news)) => notifications::send(asked, &news).await,
+            Ok(None) => Vec::new(),
+            Err(error) => vec![error.at("notifications were not sent")],
+        })
+    })?;
     failed.iter().for_each(print_warning);
     exit(&summary)
 }

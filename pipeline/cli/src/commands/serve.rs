@@ -20,7 +20,9 @@ use trainyard_server::api::tokens::Tokens;
 use trainyard_server::api::{self, App};
 use trainyard_server::daemon::{Daemon, Shared};
 use trainyard_server::folder::{Compile, Folder};
+use trainyard_server::outside::News;
 use trainyard_server::processes::{Processes, Started};
+use trainyard_server::schedule::event::Skip;
 use trainyard_spec::site::Site;
 
 /// The tick for which files are compiled only to see whether they are right.
@@ -86,7 +88,7 @@ fn daemon(
         clock: clock.clone(),
         chance,
         handle: session.handle(),
-        tell: Box::new(|_| {}),
+        tell: teller(session),
         started: started.clone(),
     };
     Ok(Daemon {
@@ -101,6 +103,49 @@ fn daemon(
         shared: shared.clone(),
         changes: VecDeque::new(),
     })
+}
+
+/// Sends what a daemon has to tell, without waiting for it.
+fn teller(session: &Session) -> Box<dyn Fn(News) + Send + Sync> {
+    let (asked, handle) = (session.site.notifications.clone(), session.handle());
+    Box::new(move |news| {
+        let (asked, news) = (asked.clone(), told(news));
+        handle.spawn(async move {
+            for error in notifications::send(&asked, &news).await {
+                tracing::warn!("{error}");
+            }
+        });
+    })
+}
+
+fn told(news: News) -> notifications::News {
+    match news {
+        News::Missed { schedule, tick, why, passed_over } => {
+            let before = if passed_over > 0 { format!(", with {passed_over} before it") } else { String::new() };
+            let what = match why {
+                None => "came late",
+                Some(Skip::Missed) => "passed: nothing was there to start it",
+                Some(Skip::Overlap) => "passed: the run before is still going",
+                Some(Skip::Full) => "passed: too many ticks wait already",
+                Some(Skip::Done) => "had its run",
+            };
+            notifications::News {
+                events: vec!["missed"],
+                text: format!("tick {} of {schedule} {what}{before}", tick.id),
+                details: json!({"workflow": schedule, "tick": tick.id, "why": why, "passed_over": passed_over}),
+            }
+        }
+        News::NotStarted { schedule, tick, run, why } => notifications::News {
+            events: vec!["failed"],
+            text: format!("the run of tick {} of {schedule} did not begin: {why}", tick.id),
+            details: json!({"workflow": schedule, "tick": tick.id, "run": run, "status": "not_started", "why": why}),
+        },
+        News::Broken { file, why } => notifications::News {
+            events: vec!["broken"],
+            text: format!("{file} has mistakes; what it said before stays in force: {why}"),
+            details: json!({"file": file, "why": why}),
+        },
+    }
 }
 
 /// The host's name without the mark of its boot.

@@ -22,4 +22,3 @@ pub struct Route {
     pub answer: SchemaOf,
     pub handler: MethodRouter<Arc<App>>,
 }
-

@@ -69,7 +69,8 @@ async fn publish(store: &Store) -> Manifest {
 }
 
 async fn write_run(store: &Store, manifest: &Manifest) {
-    let event = |value: Value| Record { at: NOW, event: serde_json::from_value::<Event>(value).unwrap() }.to_value().unwrap();
+    let event =
+        |value: Value| Record { at: NOW, event: serde_json::from_value::<Event>(value).unwrap() }.to_value().unwrap();
     let run = RunId(RUN.into());
     let opened = |epoch| event(json!({"type": "writer_opened", "epoch": epoch, "writer": "test"}));
     let (mut writer, _) = JournalWriter::open(store, &run, "test", opened).await.unwrap();
@@ -276,7 +277,10 @@ async fn what_is_asked_for_stands_in_the_log() {
     let (_, page) = get(&app, path).await;
     assert_eq!(page["waiting"][0]["run"], tick["run"]);
     // 04:15:30Z is 05:15:30 in Paris.
-    assert_eq!((&page["next"], &page["next_local"]), (&json!("2026-11-21T05:00:00Z"), &json!("2026-11-21 06:00:00 CET")));
+    assert_eq!(
+        (&page["next"], &page["next_local"]),
+        (&json!("2026-11-21T05:00:00Z"), &json!("2026-11-21 06:00:00 CET"))
+    );
     let log = Log::open(&store, "nightly").await.unwrap();
     assert_eq!(log.state().own().count(), 1);
 }
