@@ -237,7 +237,7 @@ pub async fn trigger(store: &Store, name: &str, actor: Actor<'_>) -> Result<Open
     let run = RunId(format!("{}{mark:08x}", RunId::new(actor.clock, &chance).0));
     let event = |state: &State| {
         state.in_force()?;
-        Some(Event::Fired { tick: tick.clone(), run: run.clone(), passed_over: 0, backfill: None })
+        Some(Event::Fired { tick: tick.clone(), run: run.clone(), passed_over: 0, backfill: None, listing: None })
     };
     match log.append(now, actor.name, event).await? {
         Some(_) => Ok(OpenTick { tick: tick.id, run, backfill: None }),

@@ -5,9 +5,10 @@
 //! any daemon goes on from there: a promised run is begun by the daemon that promised it or, if that is gone, by any
 //! other. Two that begin the same run do no harm, since its journal has one first batch.
 
+use crate::appear::{Appeared, Lookout};
 use crate::log::Log;
 use crate::outside::{News, Order, Outside, Process};
-use crate::schedule::decide::{Decision, GRACE, Moment, decide, next_due};
+use crate::schedule::decide::{Decision, GRACE, MOST, Moment, decide, next_due};
 use crate::schedule::event::{Event, Outcome, Skip, Tick};
 use crate::schedule::state::{Backfill, Open, State};
 use crate::schedule::steps::{Run, Step, steps};
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_core::{Chance, Clock, Error, Result, RunId};
 use trainyard_runtime::resume::SILENCE;
-use trainyard_spec::schedule::Overlap;
+use trainyard_spec::schedule::{Overlap, Start};
 use trainyard_store::{Created, Store, layout};
 
 /// Tries to start a run before it is given up.
@@ -40,6 +41,7 @@ pub struct Keeper {
     /// When this daemon last looked, by the wall clock.
     seen: Option<i64>,
     runs: BTreeMap<RunId, Followed>,
+    lookout: Lookout,
 }
 
 /// A promised run.
@@ -78,7 +80,7 @@ struct TickObject {
 impl Keeper {
     /// Takes care of the schedule of this log. `me` is the unique name of this daemon, `chance` its own.
     pub fn new(log: Log, me: &str, chance: Chance) -> Self {
-        Self { log, me: me.to_string(), chance, seen: None, runs: BTreeMap::new() }
+        Self { log, me: me.to_string(), chance, seen: None, runs: BTreeMap::new(), lookout: Lookout::default() }
     }
     /// What the log says of the schedule, as far as it was read.
     pub fn state(&self) -> &State {
@@ -94,6 +96,7 @@ impl Keeper {
         self.log.refresh().await?;
         let now = around.clock.unix_millis();
         self.fire(around, now).await?;
+        self.appear(around, now).await?;
         self.backfill(around, now).await?;
         self.seen = Some(now);
         self.look(around).await?;
@@ -114,12 +117,54 @@ impl Keeper {
                 let decision = decide(&name, state, moment).into_iter().next()?;
                 Some(match decision {
                     Decision::Fire { tick, passed_over } => {
-                        Event::Fired { tick, run: run.clone(), passed_over, backfill: None }
+                        Event::Fired { tick, run: run.clone(), passed_over, backfill: None, listing: None }
                     }
                     Decision::Skip { tick, why, passed_over } => {
                         Event::Skipped { tick, why, passed_over, backfill: None }
                     }
                 })
+            };
+            if let Some(event) = self.log.append(now, &me, event).await? {
+                self.tell(around, now, event);
+            }
+        }
+        Ok(())
+    }
+    /// Fires what appeared. What appears during a pause, or during a run that must not be overlapped, waits.
+    async fn appear(&mut self, around: Around<'_>, now: i64) -> Result<()> {
+        let state = self.log.state();
+        let Some(schedule) = state.in_force().map(|definition| definition.schedule.clone()) else { return Ok(()) };
+        let Start::On { on } = &schedule.start else { return Ok(()) };
+        let overlap = schedule.overlap;
+        let may = move |state: &State| {
+            let busy = state.own().count();
+            state.paused.is_none() && busy < MOST && (overlap != Overlap::Skip || busy == 0)
+        };
+        if !may(state) {
+            return Ok(());
+        }
+        let (name, asked) = (self.log.name().to_string(), (on, state.since, state.listing.as_ref()));
+        let found = self.lookout.look(around.store, &name, asked, around.clock.monotonic()).await?;
+        let me = self.me.clone();
+        for Appeared { mark, listing } in found {
+            let tick = Tick::of_thing(now, &mark);
+            let run = self.new_run(around.clock, &tick);
+            let event = |state: &State| match &listing {
+                Some((listing, None)) => state.listing.is_none().then(|| Event::Listed { listing: listing.clone() }),
+                Some((listing, before)) => (may(state) && state.listing == *before).then(|| Event::Fired {
+                    tick: tick.clone(),
+                    run: run.clone(),
+                    passed_over: 0,
+                    backfill: None,
+                    listing: Some(listing.clone()),
+                }),
+                None => (may(state) && !state.appeared.contains(&tick.id)).then(|| Event::Fired {
+                    tick: tick.clone(),
+                    run: run.clone(),
+                    passed_over: 0,
+                    backfill: None,
+                    listing: None,
+                }),
             };
             if let Some(event) = self.log.append(now, &me, event).await? {
                 self.tell(around, now, event);
@@ -172,7 +217,7 @@ impl Keeper {
                 let event = if done {
                     Event::Skipped { tick, why: Skip::Done, passed_over: 0, backfill }
                 } else {
-                    Event::Fired { tick, run, passed_over: 0, backfill }
+                    Event::Fired { tick, run, passed_over: 0, backfill, listing: None }
                 };
                 self.log.append(now, &me, |state| (next(state, &id) == Some(at)).then(|| event.clone())).await?;
             }

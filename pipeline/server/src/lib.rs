@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod api;
+pub mod appear;
 pub mod book;
 pub mod daemon;
 pub mod folder;

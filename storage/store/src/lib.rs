@@ -64,7 +64,7 @@ mod store;
 mod upload;
 
 pub use attempts::Chunk;
-pub use connection::Created;
+pub use connection::{Created, Entry};
 pub use credentials::credentials;
 pub use fetch::FetchMode;
 pub use garbage::{GarbageDone, GarbagePlan};

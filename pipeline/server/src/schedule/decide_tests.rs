@@ -47,7 +47,7 @@ impl Told {
                 self.runs += 1;
                 let run = RunId(format!("r{}", self.runs));
                 let text = format!("+{}{}", minutes(&tick), over(passed_over));
-                self.record(now, Event::Fired { tick, run, passed_over, backfill: None });
+                self.record(now, Event::Fired { tick, run, passed_over, backfill: None, listing: None });
                 text
             }
             Decision::Skip { tick, why, passed_over } => {

@@ -52,6 +52,14 @@ pub enum Event {
         /// The backfill that it belongs to.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backfill: Option<String>,
+        /// What lies where files are to appear, if the tick is for files: see [`Event::Listed`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        listing: Option<Digest>,
+    },
+    /// What lies where files are to appear: from now on all others are new.
+    Listed {
+        /// Digest of the stored listing.
+        listing: Digest,
     },
     /// A tick passes without a run.
     Skipped {

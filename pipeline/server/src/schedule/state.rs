@@ -4,7 +4,7 @@ use super::event::{BackfillRequest, Definition, Event, Outcome, Record, Skip, Ti
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
-use trainyard_core::RunId;
+use trainyard_core::{Digest, RunId};
 
 /// Ticks of the clock that are remembered as decided. What is forgotten still has its object.
 const REMEMBERED: usize = 4_096;
@@ -31,6 +31,8 @@ pub struct State {
     pub decided: BTreeSet<i64>,
     /// Names of ticks of things that appeared, in the order of their firing.
     pub appeared: VecDeque<String>,
+    /// Digest of the last listing of where files are to appear.
+    pub listing: Option<Digest>,
     /// Ticks whose runs are not over, in the order of their firing.
     pub open: Vec<Open>,
     /// Ticks that are over or were skipped, oldest first.
@@ -122,6 +124,7 @@ impl State {
                 // Another text with the same times does not forget what was missed.
                 if !same {
                     self.since = at;
+                    self.listing = None;
                 }
                 self.removed = false;
                 self.definition = Some(definition.clone());
@@ -135,7 +138,11 @@ impl State {
                     self.since = at;
                 }
             }
-            Event::Fired { tick, run, backfill, .. } => self.fire(record, tick, run, backfill.as_ref()),
+            Event::Fired { tick, run, backfill, listing, .. } => {
+                self.listing = listing.clone().or(self.listing.take());
+                self.fire(record, tick, run, backfill.as_ref());
+            }
+            Event::Listed { listing } => self.listing = Some(listing.clone()),
             Event::Skipped { tick, why, passed_over, backfill } => {
                 let past =
                     Past { tick: tick.clone(), run: None, outcome: None, skip: Some(why.clone()), why: None, at };
