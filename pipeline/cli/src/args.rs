@@ -368,6 +368,9 @@ pub struct InitArgs {
     /// Start from this recipe; `trainyard recipes` lists them.
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
+    /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
+    #[arg(long, conflicts_with = "recipe")]
+    pub serve: bool,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
