@@ -23,6 +23,7 @@ mod recipes;
 mod resume;
 mod run_stages;
 mod s3;
+mod serve;
 mod shipped;
 mod shipped_recipes;
 mod terminal;
