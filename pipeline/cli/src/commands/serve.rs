@@ -27,6 +27,8 @@ use trainyard_spec::site::Site;
 
 /// The tick for which files are compiled only to see whether they are right.
 const SOME_TICK: &str = "2024-01-01T00:00:00Z";
+/// How long a request of the daemon waits for a store that is away; the next look asks again.
+const OUTAGE: Duration = Duration::from_secs(20);
 /// Time that runs get to stop cleanly.
 const STOPPING: Duration = Duration::from_secs(60);
 
@@ -43,18 +45,16 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let store = session.store.with_outage(Duration::ZERO);
     let version = env!("CARGO_PKG_VERSION");
     let app = Arc::new(App { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
-    print_note(&format!(
-        "serving {} from {} on http://{}",
-        daemon.folder.path().display(),
-        session.store.url(),
-        args.bind
-    ));
     session.block_on(async {
         let interrupt = Interrupt::default();
         interrupt.on_signals();
+        let listener = api::bind(args.bind, &app.tokens).await?;
+        let address = listener.local_addr().unwrap_or(args.bind);
+        let folder = daemon.folder.path().display();
+        print_note(&format!("serving {folder} from {} on http://{address}", session.store.url()));
         let stopped = interrupt.clone();
         let server = async {
-            let answer = api::serve(args.bind, app, interrupt.clone()).await;
+            let answer = api::serve(listener, app, interrupt.clone()).await;
             // Without its API, the daemon ends too.
             stopped.raise();
             answer
@@ -92,7 +92,8 @@ fn daemon(
         started: started.clone(),
     };
     Ok(Daemon {
-        store: session.store.clone(),
+        // Longer waits would keep it from stopping, and a tick from being seen as missed.
+        store: session.store.with_outage(OUTAGE),
         clock,
         chance,
         home: format!("{}:{}", host(&own), folder.path().display()),

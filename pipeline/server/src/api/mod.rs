@@ -20,4 +20,4 @@ mod tests;
 pub mod tokens;
 
 pub use app::App;
-pub use server::{router, serve};
+pub use server::{bind, router, serve};

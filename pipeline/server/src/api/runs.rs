@@ -272,7 +272,7 @@ pub async fn cancel(
     Path(run): Path<String>,
     body: Result<Json<Nothing>, JsonRejection>,
 ) -> ApiResult<Cancelled> {
-    body?;
+    let Json(Nothing {}) = body?;
     let (run, view) = open(&app, &run).await?;
     if view.finished.is_some() {
         return Ok(Json(Cancelled { run, outcome: "finished".to_string() }));

@@ -67,7 +67,7 @@ pub async fn resume(
     Path(name): Path<String>,
     body: Body<Nothing>,
 ) -> ApiResult<Changed> {
-    body?;
+    let Json(Nothing {}) = body?;
     require(&app, &name).await?;
     changed(&app, book::resume(&app.store, &name, app.actor(&sender)).await?)
 }
@@ -78,7 +78,7 @@ pub async fn trigger(
     Path(name): Path<String>,
     body: Body<Nothing>,
 ) -> ApiResult<OpenTick> {
-    body?;
+    let Json(Nothing {}) = body?;
     require(&app, &name).await?;
     let tick = book::trigger(&app.store, &name, app.actor(&sender)).await?;
     app.daemon.wake();
@@ -104,7 +104,7 @@ pub async fn cancel_backfill(
     Path((name, id)): Path<(String, String)>,
     body: Body<Nothing>,
 ) -> ApiResult<Changed> {
-    body?;
+    let Json(Nothing {}) = body?;
     let page = book::show(&app.store, &name, app.clock.unix_millis());
     require(&app, &name).await?;
     if !page.await?.backfills.iter().any(|backfill| backfill.id == id) {

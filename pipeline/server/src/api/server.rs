@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::guard::guard;
 use super::openapi::ROOT;
 use super::routes;
+use super::tokens::Tokens;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -32,23 +33,24 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Answers until it is interrupted. Errors: invalid (an address of the network without tokens, one that cannot be
-/// bound).
-pub async fn serve(address: SocketAddr, app: Arc<App>, interrupt: Interrupt) -> Result<()> {
-    if app.tokens.is_empty() && !address.ip().is_loopback() {
+/// Listens on an address. Errors: invalid (an address of the network without tokens, one that cannot be bound).
+pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
+    if tokens.is_empty() && !address.ip().is_loopback() {
         return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a token"))
             .help("give `--token-file FILE`, or bind to 127.0.0.1"));
     }
-    let listener = TcpListener::bind(address).await.map_err(|e| {
+    TcpListener::bind(address).await.map_err(|e| {
         Error::invalid(format!("cannot listen on {address}: {e}")).help("give another address with `--bind`")
-    })?;
-    let bound = listener.local_addr().map_or(address, |bound| bound);
-    tracing::info!(%bound, "listening");
+    })
+}
+
+/// Answers until it is interrupted. Errors: retryable (it stopped by itself).
+pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) -> Result<()> {
     let stop = async move { interrupt.beyond(0).await };
     axum::serve(listener, router(app))
         .with_graceful_shutdown(stop)
         .await
-        .map_err(|e| Error::retryable(format!("the server on {bound} stopped: {e}")))
+        .map_err(|e| Error::retryable(format!("the HTTP server stopped: {e}")))
 }
 
 async fn no_such_path() -> ApiError {

@@ -325,6 +325,6 @@ async fn without_tokens_only_this_machine_is_answered() {
     assert_eq!(ask("evil.example:8675", None).await, 403);
     assert_eq!(ask("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
     assert_eq!(ask("127.0.0.1:8675", Some("https://evil.example")).await, 403);
-    let nobody = super::serve("0.0.0.0:0".parse().unwrap(), app, trainyard_runtime::Interrupt::default()).await;
+    let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &Tokens::default()).await;
     assert!(nobody.unwrap_err().message.contains("nobody would need a token"));
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stepping::Stepping;
 use trainyard_core::chance::Draws;
-use trainyard_core::{Chance, Clock, Digest, RunId};
+use trainyard_core::{Chance, Digest, RunId};
 use trainyard_spec::Schedule;
 use trainyard_spec::schedule::{Catchup, Overlap};
 use trainyard_store::faults::{Fault, Faulty};
