@@ -13,6 +13,8 @@ pub trait Outside: Send + Sync {
     fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<()>>;
     /// The process that was started last for a run.
     fn process(&self, run: &RunId) -> Process;
+    /// Forgets the process of a run that is over.
+    fn forget(&self, run: &RunId);
     /// Asks a run to stop, or writes its end if nobody goes on with it. Returns at once.
     fn cancel(&self, run: &RunId);
     /// Tells people.

@@ -145,6 +145,13 @@ impl Outside for Processes {
             Some(One { ended: Some((code, said)), .. }) => Process::Ended { code: *code, said: said.clone() },
         }
     }
+    fn forget(&self, run: &RunId) {
+        let mut started = self.started.lock();
+        // One that still lives is asked to stop with the daemon.
+        if started.get(run).is_some_and(|one| one.ended.is_some()) {
+            started.remove(run);
+        }
+    }
     fn cancel(&self, run: &RunId) {
         let (store, clock, chance, run) = (self.store.clone(), self.clock.clone(), self.chance, run.clone());
         self.handle.spawn(async move {

@@ -188,6 +188,7 @@ impl Outside for Host {
             Some(Some(code)) => Process::Ended { code: Some(*code).filter(|code| *code >= 0), said: String::new() },
         }
     }
+    fn forget(&self, _: &RunId) {}
     fn cancel(&self, run: &RunId) {
         lock(&self.world.cancelled).insert(run.clone());
         let (world, host, of) = (self.world.clone(), self.host, run.clone());
