@@ -38,9 +38,14 @@ pub struct Reading<'a> {
     pub tick: Option<&'a str>,
 }
 
+impl Reading<'_> {
+    /// A file on the disk or a shipped one, for no tick.
+    pub const PLAIN: Reading<'static> = Reading { files: &ShippedFiles, tick: None };
+}
+
 /// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.
 pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
-    plan_or_json(args, Reading { files: &ShippedFiles, tick: None }, kinds, site, false)
+    plan_or_json(args, Reading::PLAIN, kinds, site, false)
 }
 
 /// The same; with `json`, the mistakes of a file that does not compile are a document on stdout as well.
