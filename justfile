@@ -29,6 +29,11 @@ recipes:
     cargo run --release -- recipes run
     cargo run --release -- recipes --write docs/systems.md
 
+# Two daemons, real kills: each tick once.
+schedules ticks="1000":
+    cargo build --release
+    bash benches/schedules.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{ticks}}
+
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json

@@ -29,6 +29,7 @@ mod resume;
 mod run_stages;
 mod s3;
 mod secrets;
+mod serve;
 mod shipped;
 mod shipped_recipes;
 mod slurm;

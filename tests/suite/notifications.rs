@@ -92,3 +92,43 @@ fn unreachable_webhook_is_a_warning_without_its_path() {
     let ran = s.run(&["run", "good.yaml"]).code(0).says("warning: the notification to 127.0.0.1 was not delivered");
     assert!(!ran.stderr.contains("secret-path"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_failed_gate_is_told_to_a_command_and_the_recovery_to_slack() {
+    let (url, heard) = server(&["200 OK"]);
+    let s = Sandbox::new();
+    let told = s.path("told.json").display().to_string();
+    s.write(
+        "trainyard.yaml",
+        format!(
+            "version: 1\nnotifications:\n  - {{on: [gate], command: [sh, -c, \"cat > {told}\"]}}\n  \
+             - {{on: [recovered], slack: \"{url}\"}}\n"
+        ),
+    );
+    s.write(
+        "low.yaml",
+        "version: 1\nname: low\nparams: {x: {type: int}}\nstages:\n  one:\n    \
+         run: printf '{\"name\":\"x\",\"value\":%d}\\n' ${{ params.x }} >> \"$TRAINYARD_METRICS\"\n    \
+         checks: [{metric: x, min: 1}]\n",
+    );
+    s.run(&["run", "low.yaml", "-p", "x=2"]).code(0);
+    s.run(&["run", "low.yaml", "-p", "x=0"]).code(1);
+    let body: serde_json::Value = serde_json::from_str(&s.read("told.json")).unwrap();
+    assert_eq!((&body["events"], &body["workflow"]), (&serde_json::json!(["failed", "gate"]), &"low".into()));
+    s.run(&["run", "low.yaml", "-p", "x=3"]).code(0);
+    let body = heard.join().unwrap().remove(0);
+    assert_eq!(body.as_object().unwrap().keys().collect::<Vec<_>>(), ["text"]);
+    assert!(body["text"].as_str().unwrap().contains("succeeded"), "{body}");
+}
+
+#[test]
+fn a_command_that_fails_is_a_warning_without_its_arguments() {
+    let s = Sandbox::new();
+    s.write(
+        "trainyard.yaml",
+        "version: 1\nnotifications: [{on: [succeeded], command: [\"false\", secret-argument]}]\n",
+    );
+    s.write("good.yaml", GOOD);
+    let ran = s.run(&["run", "good.yaml"]).code(0).says("warning: the notification to the command false was not");
+    assert!(!ran.stderr.contains("secret-argument"), "{}", ran.stderr);
+}

@@ -1,60 +1,100 @@
-//! Tells the webhooks of the site file that a run has ended.
+//! Tells the people and programs that the site file names what became of runs and schedules.
 //!
-//! One POST for each notification whose `on` names the outcome. The body is JSON: `text` is the closing line, which
-//! chat services show as it is, beside the run, its workflow, its status and what failed. A notification that cannot be
-//! delivered is a warning and leaves the exit code alone. Of an address only the host is ever printed: many such
-//! addresses are secrets.
+//! A webhook gets JSON with everything, Slack the line of text, a command the JSON on its standard input. What cannot be
+//! delivered is a warning and changes no exit code. Of an address only the host is ever printed, of a command only the
+//! program: the rest may be secret.
 
-use reqwest::{Client, StatusCode, Url};
+mod deliver;
+
+pub use deliver::{address, deliver};
+
 use serde_json::{Value, json};
-use std::time::Duration;
-use trainyard_core::error::Context as _;
+use trainyard_core::event::RunOutcome;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
+use trainyard_runtime::summary::{self, Known};
 use trainyard_spec::site::Notification;
+use trainyard_store::Store;
 
-/// Time for one try, connection included.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause between two tries.
-const PAUSE: Duration = Duration::from_millis(500);
-const TRIES: u32 = 3;
+/// Runs that are looked through for the one before of the same workflow.
+const RUNS_BACK: usize = 50;
 
-/// How a run ended, in the words of its page.
-pub struct News<'a> {
-    /// Id of the run.
-    pub run: &'a RunId,
-    /// State of the run as its journal tells it.
-    pub view: &'a RunView,
-    /// `succeeded`, `failed`, `cancelled`.
-    pub status: &'static str,
-    /// One line.
+/// Something to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct News {
+    /// What it is, by the names that `on` knows; the first one says most.
+    pub events: Vec<&'static str>,
+    /// One line for people.
     pub text: String,
+    /// More of it for programs: an object.
+    pub details: Value,
 }
 
-/// Sends the notifications that the site asks for; a run that has not ended sends none. Gives one error for each that
-/// could not be delivered.
-pub async fn send(notifications: &[Notification], news: &News<'_>) -> Vec<Error> {
+/// Tells everybody whose `on` names one of the events. Gives one error for each that could not be told.
+pub async fn send(notifications: &[Notification], news: &News) -> Vec<Error> {
     let mut failed = Vec::new();
-    if news.view.finished.is_none() {
-        return failed;
-    }
-    let body = body(news).to_string();
-    for notification in notifications.iter().filter(|n| n.on.iter().any(|name| name == news.status)) {
-        failed.extend(deliver(notification, &body).await.err());
+    let wanted = notifications.iter().filter(|n| n.on.iter().any(|name| news.events.contains(&name.as_str())));
+    for notification in wanted {
+        failed.extend(deliver(&notification.to, &news.text, &body(news)).await.err());
     }
     failed
 }
 
-fn body(news: &News<'_>) -> Value {
-    let view = news.view;
+/// The end of a run: how it ended, whether a check failed, and whether the run of its workflow before had failed. None
+/// for one that has not ended. Errors: those of the store.
+pub async fn of_run(
+    notifications: &[Notification],
+    store: &Store,
+    run: &RunId,
+    view: &RunView,
+    text: String,
+) -> Result<Option<News>> {
+    let Some((_, outcome)) = view.finished else { return Ok(None) };
+    let status = match outcome {
+        RunOutcome::Succeeded => "succeeded",
+        RunOutcome::Failed => "failed",
+        RunOutcome::Cancelled => "cancelled",
+    };
+    let mut events = vec![status];
+    if view.stages.iter().flat_map(|stage| &stage.checks).any(|check| check.gates && !check.passed) {
+        events.push("gate");
+    }
+    // It costs a look at earlier runs, so only whoever wants to know pays for it.
+    let wanted = notifications.iter().any(|n| n.on.iter().any(|name| name == "recovered"));
+    if wanted
+        && outcome == RunOutcome::Succeeded
+        && before(store, run, &view.workflow).await? == Some(RunOutcome::Failed)
+    {
+        events.push("recovered");
+    }
     let failed: Vec<Value> = view.stages.iter().flat_map(failures).collect();
-    json!({
-        "text": news.text,
-        "run": news.run.0,
-        "workflow": view.workflow,
-        "status": news.status,
-        "failed": failed,
-    })
+    let details = json!({"run": run.0, "workflow": view.workflow, "status": status, "failed": failed});
+    Ok(Some(News { events, text, details }))
+}
+
+/// How the last run before this one of a workflow ended that was not cancelled.
+async fn before(store: &Store, run: &RunId, workflow: &str) -> Result<Option<RunOutcome>> {
+    let runs = store.list_runs().await?;
+    for other in runs.iter().rev().filter(|other| *other < run).take(RUNS_BACK) {
+        // One that cannot be read says nothing.
+        let Ok(known) = summary::look(store, other).await else { continue };
+        let totals = match known {
+            Known::Totals(totals) => totals,
+            Known::View(view) => view.totals(),
+        };
+        if totals.workflow == workflow && matches!(totals.outcome, Some(RunOutcome::Succeeded | RunOutcome::Failed)) {
+            return Ok(totals.outcome);
+        }
+    }
+    Ok(None)
+}
+
+fn body(news: &News) -> Value {
+    let mut body = json!({"text": news.text, "events": news.events});
+    if let (Value::Object(body), Value::Object(details)) = (&mut body, &news.details) {
+        body.extend(details.clone());
+    }
+    body
 }
 
 /// The checks that made a stage fail, or else its error, which would only repeat them.
@@ -65,54 +105,4 @@ fn failures(stage: &StageView) -> Vec<Value> {
         messages.extend(stage.error.iter().map(|error| error.message.clone()));
     }
     messages.into_iter().map(|message| json!({"stage": stage.stage.0, "error": message})).collect()
-}
-
-async fn deliver(notification: &Notification, body: &str) -> Result<()> {
-    let url = address(&notification.webhook).at("a notification was not sent")?;
-    let place = format!("the notification to {}", url.host_str().unwrap_or("its webhook"));
-    let client = client().map_err(|e| Error::retryable(format!("{place}: no client: {}", e.without_url())))?;
-    let mut tries = 1;
-    loop {
-        let reason = match post(&client, url.clone(), body).await {
-            Ok(status) if status.is_success() => return Ok(()),
-            Ok(status) => format!("the server answered {status}"),
-            Err(error) => format!("no answer: {}", innermost(&error.without_url())),
-        };
-        if tries == TRIES {
-            return Err(Error::retryable(format!("{place} was not delivered: {reason}"))
-                .help("see `notifications` in the site file"));
-        }
-        tries += 1;
-        tokio::time::sleep(PAUSE).await;
-    }
-}
-
-/// The address, or the content of the variable that holds it.
-pub fn address(webhook: &str) -> Result<Url> {
-    let text = match webhook.strip_prefix("env:") {
-        None => webhook.to_string(),
-        Some(variable) => std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address")
-        })?,
-    };
-    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is not an address: {e}")))
-}
-
-fn client() -> std::result::Result<Client, reqwest::Error> {
-    trainyard_store::install_tls();
-    Client::builder().timeout(PATIENCE).build()
-}
-
-async fn post(client: &Client, url: Url, body: &str) -> std::result::Result<StatusCode, reqwest::Error> {
-    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
-    request.send().await.map(|response| response.status())
-}
-
-/// The innermost cause: the outer errors only say that a request failed.
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(source) = inner.source() {
-        inner = source;
-    }
-    inner.to_string()
 }

@@ -17,8 +17,19 @@ pub fn compiled(
     kinds: &dyn StageKinds,
     site: &Site,
 ) -> Result<Compiled> {
+    compiled_for_tick(files, path, (params, None), kinds, site)
+}
+
+/// The same, for a run of a tick: its time is the value of a param `tick`, if the file declares one.
+pub fn compiled_for_tick(
+    files: &dyn Files,
+    path: &Path,
+    (params, tick): (&[String], Option<&str>),
+    kinds: &dyn StageKinds,
+    site: &Site,
+) -> Result<Compiled> {
     let working_directory = working_directory()?;
-    Ok(compile(&Request { files, path, working_directory: &working_directory, params, catalogue: kinds, site }))
+    Ok(compile(&Request { files, path, working_directory: &working_directory, params, tick, catalogue: kinds, site }))
 }
 
 /// Absolute. Errors: invalid, if there is none.

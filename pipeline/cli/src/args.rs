@@ -1,8 +1,10 @@
 //! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
 
 mod artifacts;
+mod serve;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
+pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -78,6 +80,17 @@ pub enum Command {
 
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
     Artifacts(ArtifactsArgs),
+    /// Start the runs of schedules when they come due, and answer over HTTP.
+    #[command(after_help = "Examples:
+  trainyard serve --workflows workflows
+  trainyard serve --workflows workflows --store s3://bucket/agent --bind 0.0.0.0:8675 --token-file tokens")]
+    Serve(ServeArgs),
+    /// List, show, pause and resume schedules; run the ticks of a range.
+    #[command(after_help = "Examples:
+  trainyard schedules
+  trainyard schedules pause nightly --why \"the cluster is down\"
+  trainyard schedules backfill nightly --from 2026-11-01 --to 2026-11-07 --concurrency 2")]
+    Schedules(SchedulesArgs),
     /// Document stage kinds, parts and executors: options, ports, formulas, sources.
     #[command(after_help = "Examples:
   trainyard stages
@@ -173,6 +186,16 @@ pub struct RunArgs {
     /// Take over an interrupted run although its writer may still be alive.
     #[arg(long)]
     pub take_over: bool,
+    /// Time of the schedule's tick that the run is for, in RFC 3339: the value of a param `tick`, if the file declares
+    /// one.
+    #[arg(long, value_name = "TIME")]
+    pub tick: Option<String>,
+    /// Begin the run of this id, or go on with it (given by `serve`).
+    #[arg(long, value_name = "ID", hide = true)]
+    pub run_id: Option<String>,
+    /// Read the file, its parents and what it embeds from this object of the store (given by `serve`).
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub texts: Option<String>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -350,6 +373,9 @@ pub struct InitArgs {
     /// Start from this recipe; `trainyard recipes` lists them.
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
+    /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
+    #[arg(long, conflicts_with = "recipe")]
+    pub serve: bool,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

@@ -12,26 +12,53 @@ use trainyard_spec::compile::Compiled;
 use trainyard_spec::files::absolute;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::site::Site;
-use trainyard_spec::{Files as _, Severity};
+use trainyard_spec::{Files, Severity};
 
 /// Compiles one file, which may be a shipped one; its path and `-p` paths are relative to the working directory.
 pub fn file(path: &Path, params: &[String], kinds: &dyn StageKinds, site: &Site) -> Result<Compiled> {
-    if !ShippedFiles.exists(&absolute(&working_directory()?, &path.to_string_lossy())) || path.is_dir() {
+    require(&ShippedFiles, path)?;
+    workflow::compiled(&ShippedFiles, path, params, kinds, site)
+}
+
+fn require(files: &dyn Files, path: &Path) -> Result<()> {
+    if !files.exists(&absolute(&working_directory()?, &path.to_string_lossy())) || path.is_dir() {
         let what = if path.is_dir() { "a folder, not a workflow file" } else { "not there" };
         return Err(Error::invalid(format!("{} is {what}", path.display()))
             .help("name a workflow file; `trainyard init FOLDER` writes a first one"));
     }
-    workflow::compiled(&ShippedFiles, path, params, kinds, site)
+    Ok(())
+}
+
+/// Where the text of a workflow comes from, and for which tick it runs.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// The files that it reads.
+    pub files: &'a dyn Files,
+    /// The time of a schedule's tick.
+    pub tick: Option<&'a str>,
+}
+
+impl Reading<'_> {
+    /// A file on the disk or a shipped one, for no tick.
+    pub const PLAIN: Reading<'static> = Reading { files: &ShippedFiles, tick: None };
 }
 
 /// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.
 pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
-    plan_or_json(args, kinds, site, false)
+    plan_or_json(args, Reading::PLAIN, kinds, site, false)
 }
 
 /// The same; with `json`, the mistakes of a file that does not compile are a document on stdout as well.
-pub fn plan_or_json(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site, json: bool) -> Result<Plan> {
-    let mut compiled = file(&args.file, &args.params.params, kinds, site)?;
+pub fn plan_or_json(
+    args: &WorkflowArgs,
+    reading: Reading<'_>,
+    kinds: &dyn StageKinds,
+    site: &Site,
+    json: bool,
+) -> Result<Plan> {
+    let Reading { files, tick } = reading;
+    require(files, &args.file)?;
+    let mut compiled = workflow::compiled_for_tick(files, &args.file, (&args.params.params, tick), kinds, site)?;
     compiled.diagnostics.retain(|d| d.severity != Severity::Note);
     diagnostics::print(&compiled.diagnostics, &compiled.sources);
     let found = diagnostics::count(&compiled.diagnostics);

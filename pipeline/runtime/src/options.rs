@@ -21,6 +21,9 @@ pub struct RunOptions {
     pub take_over: bool,
     /// Resume this run instead of looking for one; it may also be one that failed or was cancelled.
     pub resume: Option<RunId>,
+    /// Begin the run of this id, or go on with it if it has begun and is not over. Whoever gives the id answers for it:
+    /// runs of the same plan are not looked for.
+    pub named: Option<RunId>,
     /// Raised by signals, or by anything else that asks the run to stop.
     pub interrupt: Interrupt,
 }

@@ -6,7 +6,7 @@
 
 use crate::check::{self, Checked};
 use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
-use crate::expand::{Expanded, expand, params::ParamValue};
+use crate::expand::{Arguments, Expanded, expand, params::ParamValue};
 use crate::files::{Files, absolute};
 use crate::plan::{Node, Plan, When};
 use crate::recipe::Recipe;
@@ -27,6 +27,9 @@ pub struct Request<'a> {
     pub working_directory: &'a Path,
     /// What stands after `-p`, in order: `name=value` or `@file`.
     pub params: &'a [String],
+    /// The time of the tick that the workflow runs for: the value of its param `tick`, if it declares one and `params`
+    /// gives it none.
+    pub tick: Option<&'a str>,
     /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
     /// Decides whether requests for resources can be met, and which secrets there are.
@@ -55,7 +58,8 @@ impl Compiled {
 /// Compiles a workflow file. Never fails otherwise than by diagnostics.
 pub fn compile(request: &Request<'_>) -> Compiled {
     let path = absolute(request.working_directory, &request.path.to_string_lossy());
-    let mut expanded = expand(request.files, request.catalogue, &path, request.working_directory, request.params);
+    let arguments = Arguments { params: request.params, tick: request.tick };
+    let mut expanded = expand(request.files, request.catalogue, &path, request.working_directory, arguments);
     let mut diagnostics = std::mem::take(&mut expanded.diagnostics);
     let checked = check::check(&expanded, request.site);
     diagnostics.extend(checked.diagnostics.iter().cloned());

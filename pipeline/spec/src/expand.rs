@@ -49,13 +49,25 @@ pub struct Expanded<'a> {
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
 
+/// What gives the parameters of the main file their values.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Arguments<'a> {
+    /// What stands after `-p`, in order.
+    pub params: &'a [String],
+    /// The value of the param [`TICK`], if the file declares one and `params` gives it none.
+    pub tick: Option<&'a str>,
+}
+
+/// The param that gets the time of a schedule's tick.
+const TICK: &str = "tick";
+
 /// Reads and expands the file at `path` (absolute) and everything it embeds.
 pub fn expand<'a>(
     files: &'a dyn Files,
     catalogue: &'a dyn StageKinds,
     path: &Path,
     working_directory: &Path,
-    arguments: &[String],
+    arguments: Arguments<'_>,
 ) -> Expanded<'a> {
     let mut expanded = Expanded {
         files,
@@ -69,7 +81,11 @@ pub fn expand<'a>(
         workflows: HashMap::new(),
     };
     let Some(workflow) = expanded.load(path, None) else { return expanded };
-    let given = Overrides::read(arguments, working_directory, files, &mut expanded.sources, &mut expanded.diagnostics);
+    let mut given =
+        Overrides::read(arguments.params, working_directory, files, &mut expanded.sources, &mut expanded.diagnostics);
+    if let Some(tick) = arguments.tick.filter(|_| workflow.params.iter().any(|entry| entry.key == TICK)) {
+        given.set_if_missing(TICK, tick, &mut expanded.sources);
+    }
     expanded.unknown_overrides(&workflow, &given);
     let (params, broken) = expanded.params(&workflow, &|name| given.given(name));
     expanded.open(workflow, String::new(), Vec::new(), (params, broken), None, &mut vec![path.to_path_buf()]);

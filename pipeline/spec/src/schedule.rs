@@ -1,30 +1,70 @@
-//! When a workflow starts by itself: a cron pattern in a time zone.
+//! When a workflow starts by itself: by a cron pattern in a time zone, when another workflow publishes an artifact, or
+//! when files appear. `trainyard serve` acts on it (`docs/schedules.md`).
 //!
-//! Schedules are validated here and handed on in the plan. Nothing in this build fires them yet, and `check` says so.
+//! The ticks of a pattern are instants, so the change of clocks is settled here: a pattern of a fixed time runs once a
+//! day, right after the gap if its time does not exist and at the first of two times that are called alike. A pattern
+//! with `*` or steps among hours or minutes follows the real hours.
 
-use crate::diagnostic::Diagnostic;
-use crate::read::{Bound, Reader};
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use read::read;
+
 use croner::Cron;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// What the key `schedule` says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedule {
-    /// Five fields, or six with seconds first.
-    pub cron: String,
-    /// IANA name; `UTC` by default.
-    pub timezone: String,
+    /// What makes a run start.
+    #[serde(flatten)]
+    pub start: Start,
     /// Which missed ticks are made up for.
     pub catchup: Catchup,
+    /// Ticks older than this are not made up for; milliseconds.
+    pub catchup_window_millis: u64,
     /// What happens to a tick during a run.
     pub overlap: Overlap,
+    /// The longest delay of a tick, in milliseconds; 0 for none.
+    pub jitter_millis: u64,
+}
+
+/// What makes a run start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Start {
+    /// The clock.
+    Cron {
+        /// Five fields, or six with seconds first.
+        cron: String,
+        /// IANA name; `UTC` by default.
+        timezone: String,
+    },
+    /// Something that appears.
+    On {
+        /// What appears.
+        on: Trigger,
+    },
+}
+
+/// What must appear for a run to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Trigger {
+    /// `WORKFLOW.STAGE.OUTPUT`: a run of that workflow publishes another content of this output.
+    Artifact(String),
+    /// A folder, or a URL with a prefix: files that were not there before.
+    Files(String),
 }
 
 /// What to do about ticks that passed while nothing was there to see them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Catchup {
     /// Run once for all of them.
@@ -36,88 +76,97 @@ pub enum Catchup {
 }
 
 /// What to do about a tick while the run before is still going.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
     /// Let the tick pass.
     Skip,
     /// Start when the run before has ended.
     Queue,
+    /// Cancel the run before, then start.
+    Cancel,
     /// Start at once, beside the other run.
     Allow,
 }
 
+/// Default of `catchup_window`: a day.
+pub const CATCHUP_WINDOW_MILLIS: u64 = 24 * 3_600_000;
+
+impl Trigger {
+    /// Workflow, stage and output of an artifact. A workflow's name may hold dots, those of stages and outputs do not.
+    pub fn artifact(&self) -> Option<(&str, &str, &str)> {
+        let Self::Artifact(name) = self else { return None };
+        let (rest, output) = name.rsplit_once('.')?;
+        let (workflow, stage) = rest.rsplit_once('.')?;
+        let full = [workflow, stage, output].iter().all(|part| !part.is_empty());
+        full.then_some((workflow, stage, output))
+    }
+}
+
 impl Schedule {
+    /// A schedule with defaults.
+    pub fn new(start: Start) -> Self {
+        Self {
+            start,
+            catchup: Catchup::Latest,
+            catchup_window_millis: CATCHUP_WINDOW_MILLIS,
+            overlap: Overlap::Skip,
+            jitter_millis: 0,
+        }
+    }
+    /// A schedule with defaults by cron pattern and zone.
+    pub fn cron(cron: &str, timezone: &str) -> Self {
+        Self::new(Start::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
+    }
+    /// The pattern of its ticks; none if it does not start by the clock.
+    pub fn pattern(&self) -> Option<Pattern> {
+        let Start::Cron { cron, timezone } = &self.start else { return None };
+        Some(Pattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })
+    }
     /// The first tick after a Unix time in milliseconds.
     pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
-        let zone = TimeZone::get(&self.timezone).ok()?;
-        let from = Zoned::new(Timestamp::from_millisecond(unix_millis).ok()?, zone);
-        let next = Cron::from_str(&self.cron).ok()?.find_next_occurrence(&from, false).ok()?;
+        self.pattern()?.next_after(unix_millis)
+    }
+}
+
+/// A cron pattern in its zone: a set of instants, each in Unix milliseconds.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+impl Pattern {
+    /// The first tick after an instant.
+    pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
+        let next = self.cron.find_next_occurrence(&self.at(unix_millis)?, false).ok()?;
         Some(next.timestamp().as_millisecond())
     }
-}
-
-/// Reads `schedule: {cron, timezone, catchup, overlap}`.
-pub fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
-    let fields = reader.map(bound, "`schedule`", &["cron", "timezone", "catchup", "overlap"])?;
-    let timezone = reader.optional(fields.get("timezone"), |r, b| {
-        let name = r.string(b, "`timezone`")?;
-        if TimeZone::get(&name).is_ok() {
-            return Some(name);
-        }
-        let d = Diagnostic::error("schedule", b.span, format!("there is no time zone `{name}`"));
-        r.report(d.help("use an IANA name such as `UTC` or `Europe/Paris`"));
-        None
-    });
-    let catchup = reader.optional(fields.get("catchup"), |r, b| r.word(b, "`catchup`", &["latest", "all", "none"]));
-    let overlap = reader.optional(fields.get("overlap"), |r, b| r.word(b, "`overlap`", &["skip", "queue", "allow"]));
-    let Some(cron_bound) = fields.get("cron") else {
-        reader.report(
-            Diagnostic::error("missing-key", bound.span, "`schedule` has no `cron`").help("add `cron: \"0 2 * * *\"`"),
-        );
-        return None;
-    };
-    let cron = reader.string(cron_bound, "`cron`")?;
-    if let Err(e) = Cron::from_str(&cron) {
-        let d = Diagnostic::error("schedule", cron_bound.span, format!("`{cron}` is not a cron pattern: {e}"));
-        reader.report(d.help("minute, hour, day of month, month, day of week, as in `0 2 * * *`"));
-        return None;
+    /// The last tick at or before an instant.
+    pub fn last_until(&self, unix_millis: i64) -> Option<i64> {
+        // A search backwards steps off whole seconds, and an instant within a second is behind the tick at its begin.
+        let after = unix_millis.div_euclid(1_000).checked_add(1)?.checked_mul(1_000)?;
+        let last = self.cron.find_previous_occurrence(&self.at(after)?, false).ok()?;
+        Some(last.timestamp().as_millisecond())
     }
-    let timezone = timezone?.unwrap_or_else(|| "UTC".to_string());
-    let catchup = match catchup? {
-        Some("all") => Catchup::All,
-        Some("none") => Catchup::None,
-        _ => Catchup::Latest,
-    };
-    let overlap = match overlap? {
-        Some("queue") => Overlap::Queue,
-        Some("allow") => Overlap::Allow,
-        _ => Overlap::Skip,
-    };
-    let schedule = Schedule { cron, timezone, catchup, overlap };
-    // A fixed instant (2024-01-01) keeps the check a function of the file.
-    if schedule.next_after(1_704_067_200_000).is_none() {
-        reader.report(Diagnostic::error("schedule", cron_bound.span, format!("`{}` never comes true", schedule.cron)));
-        return None;
+    /// The ticks after `after`, up to and including `until`, oldest first, at most `most` of them.
+    pub fn between(&self, after: i64, until: i64, most: usize) -> Vec<i64> {
+        let next = |from: &i64| self.next_after(*from).filter(|tick| *tick <= until);
+        std::iter::successors(next(&after), next).take(most).collect()
     }
-    Some(schedule)
-}
+    /// An instant as the clocks of its zone show it.
+    pub fn local(&self, unix_millis: i64) -> Option<String> {
+        Some(self.at(unix_millis)?.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// The first and the last millisecond of a day, written `2026-11-21`, in its zone.
+    pub fn day(&self, text: &str) -> Option<(i64, i64)> {
+        let day: Date = text.parse().ok()?;
+        let begin = |day: Date| Some(day.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond());
+        Some((begin(day)?, begin(day.tomorrow().ok()?)? - 1))
+    }
 
-    #[test]
-    fn ticks_follow_the_time_zone_through_the_change_of_clocks() {
-        let schedule = Schedule {
-            cron: "30 2 * * *".into(),
-            timezone: "Europe/Paris".into(),
-            catchup: Catchup::Latest,
-            overlap: Overlap::Skip,
-        };
-        // 2026-01-01T00:00:00Z → 02:30 in Paris is 01:30Z.
-        assert_eq!(schedule.next_after(1_767_225_600_000), Some(1_767_231_000_000));
-        // In summer it is 00:30Z: after 2026-07-01T00:00:00Z.
-        assert_eq!(schedule.next_after(1_782_864_000_000), Some(1_782_865_800_000));
+    fn at(&self, unix_millis: i64) -> Option<Zoned> {
+        Some(Zoned::new(Timestamp::from_millisecond(unix_millis).ok()?, self.zone.clone()))
     }
 }

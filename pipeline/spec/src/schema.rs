@@ -64,10 +64,7 @@ pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
                 "timeout": {"$ref": "#/$defs/text"}, "cache": {"$ref": "#/$defs/cache"},
                 "env": {"$ref": "#/$defs/env"}, "secrets": {"$ref": "#/$defs/texts"},
             }},
-            "schedule": {"type": "object", "required": ["cron"], "additionalProperties": false, "properties": {
-                "cron": {"type": "string"}, "timezone": {"type": "string"},
-                "catchup": {"enum": ["latest", "all", "none"]}, "overlap": {"enum": ["skip", "queue", "allow"]},
-            }},
+            "schedule": schedule_schema(),
             "stages": {"type": "object", "additionalProperties": or_null("stage")},
             "outputs": {"type": "object", "additionalProperties": {"$ref": "#/$defs/artifacts"}},
             "evaluation_sets": {"type": "object", "additionalProperties": {
@@ -82,6 +79,31 @@ pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
     });
     share::share(&mut schema);
     schema
+}
+
+fn schedule_schema() -> Value {
+    let place = |what: &str| json!({"type": "string", "description": what});
+    json!({
+        "type": "object", "additionalProperties": false, "oneOf": [{"required": ["cron"]}, {"required": ["on"]}],
+        "description": "when `trainyard serve` starts a run of this file",
+        "properties": {
+            "cron": {"type": "string"}, "timezone": {"type": "string"},
+            "on": {
+                "type": "object", "additionalProperties": false, "minProperties": 1, "maxProperties": 1,
+                "properties": {
+                    "artifact": place("WORKFLOW.STAGE.OUTPUT: a run of that workflow publishes another content of it"),
+                    "files": place("an absolute folder, or a URL with a prefix: files that were not there before"),
+                },
+            },
+            "catchup": {"enum": ["latest", "all", "none"], "description": "which missed ticks are made up for"},
+            "catchup_window": {"$ref": "#/$defs/text", "description": "older ticks are not made up for (1d)"},
+            "overlap": {
+                "enum": ["skip", "queue", "cancel", "allow"],
+                "description": "what happens to a tick while the run before is going",
+            },
+            "jitter": {"$ref": "#/$defs/text", "description": "the longest delay of a tick"},
+        },
+    })
 }
 
 fn recipe_schema() -> Value {

@@ -3,8 +3,10 @@
 //! It holds everything about a place, so workflow files need nothing about it. Without a site file the caller gives the
 //! amounts of this machine.
 
+mod notification;
 mod pools;
 
+pub use notification::{EVENTS, Notification, Recipient};
 pub use pools::{ExecutorOptions, Gpu, Pool};
 
 use crate::diagnostic::{Diagnostic, Sources};
@@ -33,7 +35,7 @@ pub struct Site {
     pub secrets: BTreeMap<String, String>,
     /// Whether published artifacts survive a power loss.
     pub durability: Durability,
-    /// Addresses that are told about the ends of runs.
+    /// Who is told about runs and schedules.
     pub notifications: Vec<Notification>,
 }
 
@@ -45,16 +47,6 @@ pub enum Durability {
     Process,
     /// Survives a power loss as well.
     Fsync,
-}
-
-/// Who is told how a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Notification {
-    /// Outcomes of a run: `succeeded`, `failed`, `cancelled`.
-    pub on: Vec<String>,
-    /// `https://…`, `http://…`, or the variable that holds such an address (`env:WEBHOOK`): many addresses are
-    /// secrets.
-    pub webhook: String,
 }
 
 impl Site {
@@ -147,7 +139,7 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
         site.secrets = read_secrets(b, reader);
     }
     if let Some(list) = fields.get("notifications").and_then(|b| reader.list(b, "`notifications`")) {
-        site.notifications = list.iter().filter_map(|b| read_notification(b, reader)).collect();
+        site.notifications = list.iter().filter_map(|b| notification::read(b, reader)).collect();
     }
     Some(site)
 }
@@ -177,29 +169,4 @@ fn read_secrets(bound: &Bound, reader: &mut Reader<'_>) -> BTreeMap<String, Stri
         secrets.insert(entry.key.clone(), provider);
     }
     secrets
-}
-
-fn read_notification(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notification> {
-    let fields = reader.map(bound, "a notification", &["on", "webhook"])?;
-    let Some(webhook) = fields.get("webhook") else {
-        reader.report(Diagnostic::error("missing-key", bound.span, "a notification has no `webhook`"));
-        return None;
-    };
-    let on = match fields.get("on").and_then(|b| reader.list(b, "`on`")) {
-        Some(items) => items
-            .iter()
-            .filter_map(|b| reader.word(b, "`on`", &["succeeded", "failed", "cancelled"]))
-            .map(str::to_string)
-            .collect(),
-        None => vec!["failed".to_string()],
-    };
-    let address = reader.string(webhook, "`webhook`")?;
-    let known = ["https://", "http://", "env:"]
-        .iter()
-        .any(|start| address.strip_prefix(start).is_some_and(|rest| !rest.is_empty()));
-    if !known {
-        let d = Diagnostic::error("wrong-value", webhook.span, "`webhook` is not an address");
-        reader.report(d.help("write `https://…`, or `env:WEBHOOK` for an address that is kept in a variable"));
-    }
-    Some(Notification { on, webhook: address })
 }

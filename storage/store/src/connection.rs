@@ -46,9 +46,13 @@ pub(crate) enum Found {
 }
 
 /// An object as a listing shows it.
-pub(crate) struct Entry {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Path in the store.
     pub path: String,
+    /// Bytes.
     pub size: u64,
+    /// When it was written, in Unix milliseconds by the store's clock.
     pub modified_millis: i64,
 }
 

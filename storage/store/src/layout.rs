@@ -13,7 +13,7 @@ pub const ARTIFACTS: &str = "artifacts";
 pub const CHECKPOINTS: &str = "checkpoints";
 /// Journals and attempts by run.
 pub const RUNS: &str = "runs";
-/// Fired ticks.
+/// Schedules: their logs, and one object for each fired tick.
 pub const SCHEDULES: &str = "schedules";
 /// Claims of runs by plan and selection.
 pub const PLANS: &str = "plans";
@@ -110,6 +110,31 @@ pub fn tick(schedule: &str, tick: &str) -> String {
     format!("{SCHEDULES}/{}/{}", segment(schedule), segment(tick))
 }
 
+/// The folder of a schedule. Names of ticks begin with a digit or hold a `:`, so none is that of a folder below.
+pub fn schedule(schedule: &str) -> String {
+    format!("{SCHEDULES}/{}", segment(schedule))
+}
+
+/// One record of a schedule's log; numbers are padded so that names sort.
+pub fn schedule_record(schedule: &str, number: u64) -> String {
+    format!("{}/log/{number:010}", self::schedule(schedule))
+}
+
+/// The folder of the states of a schedule.
+pub fn schedule_states(schedule: &str) -> String {
+    format!("{}/state", self::schedule(schedule))
+}
+
+/// What the records of a schedule's log in front of this number add up to.
+pub fn schedule_state(schedule: &str, number: u64) -> String {
+    format!("{}/{number:010}", schedule_states(schedule))
+}
+
+/// The texts of the files of a schedule, by their digest.
+pub fn schedule_texts(schedule: &str, digest: &Digest) -> String {
+    format!("{}/texts/{digest}", self::schedule(schedule))
+}
+
 /// A file or folder name made of any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`,
 /// and long names are cut and end in a digest. Different texts give different segments.
 ///
@@ -154,6 +179,8 @@ mod tests {
             "runs/2026-11/20261121-041530-7f3a9c/attempts/rl@5bseed=1@5d/2"
         );
         assert_eq!(tick("nightly", "2026-11-21T02:00:00Z"), "schedules/nightly/2026-11-21T02@3a00@3a00Z");
+        assert_eq!(schedule_record("nightly", 7), "schedules/nightly/log/0000000007");
+        assert_eq!(schedule_state("nightly", 64), "schedules/nightly/state/0000000064");
     }
 
     #[test]

@@ -16,6 +16,9 @@
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, chunks of log and metrics,
 //!                                                         result.json or failure.json
 //! schedules/<name>/<tick>                                 one object per fired tick
+//! schedules/<name>/log/<number>                           what was decided about a schedule, in order
+//! schedules/<name>/state/<number>                         what the log in front of a number adds up to
+//! schedules/<name>/texts/<sha256>                         the files of a schedule as they were
 //! ```
 //!
 //! ```
@@ -67,7 +70,7 @@ mod upload;
 
 pub use attempts::Chunk;
 pub use collected::Collected;
-pub use connection::Created;
+pub use connection::{Created, Entry};
 pub use credentials::credentials;
 pub use fetch::FetchMode;
 pub use garbage::{GarbageDone, GarbagePlan, Policy};

@@ -1,6 +1,6 @@
 //! The store: one place by URL, opened and probed. Its operations are in the files named after what they store.
 
-use crate::connection::{Connection, Created};
+use crate::connection::{Connection, Created, Entry};
 use crate::layout;
 use crate::options::StoreOptions;
 use crate::place::Place;
@@ -96,6 +96,10 @@ impl Store {
     /// All names under a folder, at any depth, sorted. A listing decides nothing.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.0.connection.list(prefix).await?.into_iter().map(|entry| entry.path).collect())
+    }
+    /// All objects under a folder, at any depth, sorted by path.
+    pub async fn entries(&self, prefix: &str) -> Result<Vec<Entry>> {
+        self.0.connection.list(prefix).await
     }
     /// The names of the folders right under a folder, sorted.
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {

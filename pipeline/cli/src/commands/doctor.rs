@@ -12,7 +12,7 @@ use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
 use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits};
-use trainyard_spec::site::{Notification, Pool};
+use trainyard_spec::site::{Notification, Pool, Recipient};
 
 /// Time for a fresh worker's first answer.
 const TOOL_PATIENCE: Duration = Duration::from_secs(10);
@@ -107,12 +107,18 @@ fn pool(pool: &Pool, here: &Pool, catalogue: &Catalogue) -> Finding {
     Finding { warning: true, ..Finding::new("pool", true, detail) }
 }
 
-/// Shows the host only: the address may be a secret.
+/// Shows the host or the program only: the rest may be a secret.
 fn notification(notification: &Notification) -> Finding {
     let outcomes = notification.on.join(", ");
-    let (good, detail) = match notifications::address(&notification.webhook) {
-        Ok(url) => (true, format!("{outcomes} to {}", url.host_str().unwrap_or("a webhook"))),
-        Err(error) => (false, format!("{outcomes}: {error}")),
+    let (good, detail) = match &notification.to {
+        Recipient::Webhook(address) | Recipient::Slack(address) => match notifications::address(address) {
+            Ok(url) => (true, format!("{outcomes} to {}", url.host_str().unwrap_or("a webhook"))),
+            Err(error) => (false, format!("{outcomes}: {error}")),
+        },
+        Recipient::Command(words) => {
+            let program = words.first().map_or("", String::as_str);
+            (true, format!("{outcomes} to the command {program}"))
+        }
     };
     Finding::new("notification", good, detail)
 }

@@ -1,5 +1,5 @@
 //! `trainyard init [FOLDER]`: a first workflow, or a recipe as the start of one, with a site file and the schema for
-//! editors. Nothing is written over.
+//! editors. With `--serve` it writes what a daemon is installed with. Nothing is written over.
 
 use super::recipes::library::Library;
 use crate::args::{Format, InitArgs};
@@ -10,18 +10,25 @@ use crate::shipped::ShippedFiles;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_app::Catalogue;
+use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
+use trainyard_spec::files::absolute;
 use trainyard_spec::merged::merged;
 
 const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
+const UNIT: &str = include_str!("../templates/trainyard.service");
+const CONTAINER: &str = include_str!("../templates/Containerfile");
 const SITE: &str = include_str!("../templates/trainyard.yaml");
 /// Tells editors where the schema is.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
-/// Writes all files or, if one of them is there already, none.
+/// A first workflow, or what a daemon is installed with.
 pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    if args.serve {
+        let next = "read both files; docs/schedules.md says more";
+        return write(args, serve(&args.folder)?, next.to_string());
+    }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)
         .map_err(|e| Error::bug(format!("the schema has no JSON form: {e}")))?
@@ -31,6 +38,13 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         None => vec![("workflow.yaml".to_string(), WORKFLOW.to_string())],
     };
     files.extend([("trainyard.yaml".to_string(), SITE.to_string()), ("schema.json".to_string(), schema)]);
+    let quick = if args.recipe.is_some() { " -p size=quick" } else { "" };
+    let next = format!("trainyard run {}{quick}", args.folder.join("workflow.yaml").display());
+    write(args, files, next)
+}
+
+/// Writes all files or, if one of them is there already, none.
+fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<Exit> {
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
         return Err(
             Error::invalid(format!("{} exists already", args.folder.join(name).display())).help("name an empty folder")
@@ -43,8 +57,6 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         std::fs::write(&path, content).map_err(|e| io_error(&path, &e))?;
         wrote.push(path.display().to_string());
     }
-    let quick = if args.recipe.is_some() { " -p size=quick" } else { "" };
-    let next = format!("trainyard run {}{quick}", args.folder.join("workflow.yaml").display());
     match args.format {
         Format::Json => print_json(&json!({"wrote": wrote, "next": next}))?,
         Format::Text => {
@@ -53,6 +65,18 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// A systemd unit and a Containerfile for this folder and this program.
+fn serve(folder: &Path) -> Result<Vec<(String, String)>> {
+    let folder = absolute(&compiled::working_directory()?, &folder.to_string_lossy());
+    let program = wiring::program()?;
+    let user = std::env::var("USER").unwrap_or_else(|_| "trainyard".to_string());
+    let unit = UNIT
+        .replace("@folder@", &folder.display().to_string())
+        .replace("@program@", &program.display().to_string())
+        .replace("@user@", &user);
+    Ok(vec![("trainyard.service".to_string(), unit), ("Containerfile".to_string(), CONTAINER.to_string())])
 }
 
 /// A shipped recipe as `workflow.yaml` and, beside it, the files that it embeds; each with its parents merged in, so

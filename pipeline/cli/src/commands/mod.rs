@@ -12,5 +12,7 @@ pub mod plan;
 pub mod recipes;
 pub mod run;
 pub mod runs;
+pub mod schedules;
 pub mod schema;
+pub mod serve;
 pub mod stages;

@@ -3,7 +3,7 @@
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
-use crate::compiled;
+use crate::compiled::{self, Reading};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_lines, print_text, table};
 use crate::session::{self, Access};
@@ -26,7 +26,7 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     }
     let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
     let json = args.format == PlanFormat::Json;
-    let plan = compiled::plan_or_json(&args.workflow, &**catalogue, &session.site, json)?;
+    let plan = compiled::plan_or_json(&args.workflow, Reading::PLAIN, &**catalogue, &session.site, json)?;
     if args.format == PlanFormat::Mermaid {
         print_lines(&trainyard_spec::draw::mermaid(&plan));
         return Ok(Exit::Done);

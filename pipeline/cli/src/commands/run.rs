@@ -1,20 +1,23 @@
 //! `trainyard run FILE`: compiles, runs, shows what came out.
 
 use crate::args::{Format, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
-use crate::compiled;
+use crate::compiled::{self, Reading};
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, print_warning};
 use crate::output::progress::Progress;
 use crate::output::{reports, runs};
 use crate::session::{self, Access, Session};
+use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_app::{Catalogue, notifications, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
+use trainyard_server::texts::Texts;
+use trainyard_spec::files::absolute;
 
 /// A new run, or the unfinished one of the same plan and selection.
 pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -24,9 +27,20 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         new: args.new,
         take_over: args.take_over,
         resume: None,
+        named: args.run_id.clone().map(RunId),
         interrupt: Interrupt::default(),
     };
-    execute(&args.site, &args.workflow, options, args.format, catalogue)
+    let told = Told { tick: args.tick.as_deref(), texts: args.texts.as_deref() };
+    execute(&args.site, (&args.workflow, told), options, args.format, catalogue)
+}
+
+/// What a daemon tells a run beside its file.
+#[derive(Clone, Copy, Default)]
+struct Told<'a> {
+    /// The time of a schedule's tick.
+    tick: Option<&'a str>,
+    /// The object of the store that holds the texts.
+    texts: Option<&'a str>,
 }
 
 /// Goes on with a run: its file and parameters, from its journal.
@@ -43,18 +57,37 @@ pub fn resume(
     let workflow = WorkflowArgs { file: PathBuf::from(&view.source), params: ParamArgs { params } };
     let options =
         RunOptions { selection: view.selection.clone(), take_over, resume: Some(run), ..RunOptions::default() };
-    execute(site, &workflow, options, format, catalogue)
+    execute(site, (&workflow, Told::default()), options, format, catalogue)
 }
 
 fn execute(
     site: &SiteArgs,
-    workflow: &WorkflowArgs,
+    (workflow, told): (&WorkflowArgs, Told<'_>),
     options: RunOptions,
     format: Format,
     catalogue: &Arc<Catalogue>,
 ) -> Result<Exit> {
     let session = session::open(site, Access::Run, catalogue)?;
-    let plan = compiled::plan_or_json(workflow, &**catalogue, &session.site, format == Format::Json)?;
+    let json = format == Format::Json;
+    let plan = match told.texts {
+        None => {
+            let reading = Reading { files: &ShippedFiles, tick: told.tick };
+            compiled::plan_or_json(workflow, reading, &**catalogue, &session.site, json)?
+        }
+        Some(path) => {
+            let folder = absolute(&compiled::working_directory()?, &workflow.file.to_string_lossy());
+            let folder = folder.parent().unwrap_or(Path::new("/"));
+            let texts = session.block_on(Texts::fetch(&session.store, path, folder))?;
+            let files = texts.over(&ShippedFiles);
+            compiled::plan_or_json(
+                workflow,
+                Reading { files: &files, tick: told.tick },
+                &**catalogue,
+                &session.site,
+                json,
+            )?
+        }
+    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
     let world = wiring::outside(&session, catalogue, clock.clone(), observer)?;
@@ -65,8 +98,14 @@ fn execute(
     })?;
     print_summary(&session, &summary, clock.as_ref(), format)?;
     let (run, view) = (&summary.run, &summary.view);
-    let news = notifications::News { run, view, status: runs::status(view), text: runs::closing_line(run, view) };
-    let failed = session.block_on(async { Ok(notifications::send(&session.site.notifications, &news).await) })?;
+    let failed = session.block_on(async {
+        let asked = &session.site.notifications;
+        Ok(match notifications::of_run(asked, &session.store, run, view, runs::closing_line(run, view)).await {
+            Ok(Some(news)) => notifications::send(asked, &news).await,
+            Ok(None) => Vec::new(),
+            Err(error) => vec![error.at("notifications were not sent")],
+        })
+    })?;
     failed.iter().for_each(print_warning);
     exit(&summary)
 }

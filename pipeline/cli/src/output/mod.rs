@@ -8,6 +8,7 @@ pub mod metrics;
 pub mod progress;
 pub mod reports;
 pub mod runs;
+pub mod schedules;
 pub mod style;
 pub mod table;
 pub mod width;

@@ -111,6 +111,9 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
         let opened = reopen(options, plan, context, run, None).await?;
         return opened.ok_or_else(|| no_such_run(&context.store, run));
     }
+    if let Some(run) = &options.named {
+        return open_named(options, plan, context, run).await;
+    }
     let identity = identity(plan, &options.selection)?;
     for turn in 0..TRIES {
         let (last, next) = claims::last(&context.store, &identity).await?;
@@ -130,6 +133,26 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
         }
     }
     Err(Error::retryable("other commands begin runs of this plan all the time").help("run the same command again"))
+}
+
+/// Begins the run of this id, or goes on with it. Errors: invalid (it is over, or has another plan), retryable (somebody
+/// else writes it).
+async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Opened> {
+    let (view, _) = read(&context.store, run).await.at(format!("run {run}"))?;
+    if view.finished.is_some() {
+        return Err(Error::invalid(format!("run {run} is over")).help("`trainyard runs show` says how it ended"));
+    }
+    if view.writer.epoch > 0 {
+        // A journal whose first batch alone was written has no plan yet, so any will do.
+        let owner = view.writer.name.clone();
+        let opened = reopen(options, plan, context, run, Some(&owner)).await?;
+        return opened.ok_or_else(|| {
+            Error::invalid(format!("run {run} has another plan: the file or its parameters changed, or it is over"))
+        });
+    }
+    let writer = writer_name(context.clock.as_ref(), &context.chance);
+    let begun = begin(context, &Claim { run: run.clone(), writer }).await?;
+    begun.ok_or_else(|| Error::retryable(format!("another process began run {run} at the same moment")))
 }
 
 /// Goes on with the run of a claim, unless it is over or its journal is damaged.

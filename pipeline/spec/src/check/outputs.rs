@@ -63,12 +63,6 @@ impl Checker<'_> {
         let bound =
             Binder { sources: &expanded.sources, names: &view, text: false, diagnostics: &mut self.diagnostics }
                 .bind(&entry.value)?;
-        let schedule = schedule::read(&bound, &mut Reader { diagnostics: &mut self.diagnostics })?;
-        let d =
-            Diagnostic::note("schedule", entry.key_span, "nothing in this build starts a workflow by its schedule yet");
-        self.report(
-            d.help("until then let cron call `trainyard run` on this file; what is unchanged comes from the cache"),
-        );
-        Some(schedule)
+        schedule::read(&bound, &mut Reader { diagnostics: &mut self.diagnostics })
     }
 }

@@ -8,6 +8,9 @@ use crate::diagnostic::Diagnostic;
 use crate::plan::{Cache, Node};
 use crate::run_stage;
 
+/// What gets the time of each tick.
+const TICK: &str = "params.tick";
+
 impl Checker<'_> {
     /// Warns where a schedule repeats what cannot change.
     pub(super) fn repetition(&mut self, nodes: &[Option<Node>]) {
@@ -15,18 +18,26 @@ impl Checker<'_> {
             return;
         };
         let known: Option<Vec<&Node>> = nodes.iter().map(Option::as_ref).collect();
-        let mut commands = false;
+        let (mut commands, mut changes) = (false, false);
         for (draft, node) in nodes.iter().enumerate() {
+            let raw = self.expanded.raw(draft);
+            if raw.mentions(TICK) {
+                // Another text at every tick.
+                changes = true;
+                continue;
+            }
             if !node.as_ref().is_some_and(|n| n.kind == run_stage::KIND && is_fixed(n)) {
                 continue;
             }
             commands = true;
-            let raw = self.expanded.raw(draft);
             let message = format!("`{}` has no inputs and will not run again after its first success", raw.id);
             let help = "set `cache: false`, or `cache: {salt: …}` to something that changes, such as a param";
             self.report(Diagnostic::warning("never-again", raw.id_span, message).help(help));
         }
-        if !commands && known.is_some_and(|all| all.iter().all(|n| !n.inputs.is_empty() || is_without_source(n))) {
+        if !commands
+            && !changes
+            && known.is_some_and(|all| all.iter().all(|n| !n.inputs.is_empty() || is_without_source(n)))
+        {
             let message = "nothing that this file reads can change: after the first run all stages come from the cache";
             let help = "import a file that changes, or set `cache: false` on the first stage";
             self.report(Diagnostic::warning("never-again", schedule.key_span, message).help(help));

@@ -49,6 +49,14 @@ impl Overrides {
     pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
         self.values.iter().map(|(name, o)| (name.as_str(), o.name_span))
     }
+    /// Gives a parameter a text, unless an argument gave it a value.
+    pub fn set_if_missing(&mut self, name: &str, text: &str, sources: &mut Sources) {
+        let file = sources.add("<tick>", None, text.to_string());
+        let span = sources.span(file, 0, text.len());
+        let content = BoundContent::Scalar(Scalar { text: text.to_string(), plain: false });
+        let given = Override { name_span: span, bound: Bound { span, content }, folder: PathBuf::from("/") };
+        self.values.entry(name.to_string()).or_insert(given);
+    }
 
     fn read_pair(&mut self, argument: &str, folder: &Path, sources: &mut Sources, diagnostics: &mut Vec<Diagnostic>) {
         const LEAD: usize = "-p ".len();

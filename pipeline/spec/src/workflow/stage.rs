@@ -52,6 +52,18 @@ impl RawStage {
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
+    /// Whether a text stands anywhere in the stage.
+    pub fn mentions(&self, text: &str) -> bool {
+        self.entries.iter().any(|entry| mentions(&entry.value, text))
+    }
+}
+
+fn mentions(node: &Node, text: &str) -> bool {
+    match &node.content {
+        Content::Scalar(scalar) => scalar.text.contains(text),
+        Content::List(items) => items.iter().any(|item| mentions(item, text)),
+        Content::Map(entries) => entries.iter().any(|entry| mentions(&entry.value, text)),
+    }
 }
 
 /// Whether a `uses` names a file and not a kind.

@@ -46,6 +46,7 @@ fn compile_with(catalogue: &dyn StageKinds, files: &Memory, params: &[&str]) -> 
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/cwd"),
         params: &params,
+        tick: None,
         catalogue,
         site: &site(),
     })

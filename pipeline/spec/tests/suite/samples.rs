@@ -35,6 +35,7 @@ fn compile_sample(path: &Path) -> Compiled {
         path: Path::new(path.file_name().unwrap()),
         working_directory: folder,
         params: &params,
+        tick: None,
         catalogue: &kinds,
         site: &site(),
     })

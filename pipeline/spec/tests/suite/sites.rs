@@ -96,9 +96,33 @@ fn all_mistakes_of_a_site_are_reported() {
          /s/trainyard.yaml:6:5: error[duplicate-name]: two pools are called `a`\n\
          /s/trainyard.yaml:3:14: error[wrong-value]: `plain` is not a secret provider; name an environment variable: \
          `env:A`\n\
-         /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled\n\
+         /s/trainyard.yaml:8:23: error[wrong-value]: `on` cannot be `done`; valid here: succeeded, failed, cancelled, \
+         recovered, gate, missed, broken\n\
          /s/trainyard.yaml:8:39: error[wrong-value]: `webhook` is not an address; write `https://…`, or \
          `env:WEBHOOK` for an address that is kept in a variable"
+    );
+}
+
+#[test]
+fn a_notification_has_one_form() {
+    let (site, diagnostics) =
+        parse("notifications:\n  - {on: [missed, gate], slack: env:SLACK}\n  - {command: [page, oncall]}\n");
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let notifications = site.unwrap().notifications;
+    assert_eq!(notifications[0].on, ["missed", "gate"]);
+    assert_eq!(notifications[0].to, Recipient::Slack("env:SLACK".into()));
+    assert_eq!(notifications[1].to, Recipient::Command(vec!["page".into(), "oncall".into()]));
+    let (site, diagnostics) =
+        parse("notifications:\n  - {slack: env:SLACK, webhook: env:HOOK}\n  - {on: [failed]}\n  - {command: []}\n");
+    assert!(site.is_none());
+    assert_eq!(
+        diagnostics.join("\n"),
+        "/s/trainyard.yaml:2:5: error[misplaced-key]: a notification has both `webhook` and `slack`; write one \
+         notification for each\n\
+         /s/trainyard.yaml:3:5: error[missing-key]: a notification has no `webhook`; say who is told: `webhook`, \
+         `slack` or `command`\n\
+         /s/trainyard.yaml:4:15: error[wrong-value]: `command` names no program; write a program and its arguments, as \
+         in `[/usr/local/bin/page, oncall]`"
     );
 }
 

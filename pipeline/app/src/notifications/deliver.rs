@@ -1,0 +1,106 @@
+//! Brings a message to one recipient.
+
+use reqwest::{Client, StatusCode, Url};
+use serde_json::{Value, json};
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_spec::site::Recipient;
+
+/// Time for one try, connection included.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Time for a command.
+const COMMAND: Duration = Duration::from_secs(30);
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
+const TRIES: u32 = 3;
+
+/// Tells one recipient. Errors: invalid (no address, no such program), retryable (not delivered).
+pub async fn deliver(recipient: &Recipient, text: &str, body: &Value) -> Result<()> {
+    match recipient {
+        Recipient::Webhook(address) => post(address, &body.to_string()).await,
+        Recipient::Slack(address) => post(address, &json!({"text": text}).to_string()).await,
+        Recipient::Command(words) => run(words, &body.to_string()).await,
+    }
+}
+
+async fn post(webhook: &str, body: &str) -> Result<()> {
+    let url = address(webhook).at("a notification was not sent")?;
+    let place = format!("the notification to {}", url.host_str().unwrap_or("its webhook"));
+    let client = client().map_err(|e| Error::retryable(format!("{place}: no client: {}", e.without_url())))?;
+    let mut tries = 1;
+    loop {
+        let reason = match try_once(&client, url.clone(), body).await {
+            Ok(status) if status.is_success() => return Ok(()),
+            Ok(status) => format!("the server answered {status}"),
+            Err(error) => format!("no answer: {}", innermost(&error.without_url())),
+        };
+        if tries == TRIES {
+            return Err(not_delivered(&place, &reason));
+        }
+        tries += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The address, or the content of the variable that holds it.
+pub fn address(webhook: &str) -> Result<Url> {
+    let text = match webhook.strip_prefix("env:") {
+        None => webhook.to_string(),
+        Some(variable) => std::env::var(variable).map_err(|_| {
+            Error::invalid(format!("the variable {variable} is not set")).help("set it to the webhook's address")
+        })?,
+    };
+    Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is not an address: {e}")))
+}
+
+/// Hands the body to a program and waits for its end.
+async fn run(words: &[String], body: &str) -> Result<()> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let place = format!("the notification to the command {program}");
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let told = async {
+        let mut child = command.spawn().map_err(|e| e.to_string())?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // A program that does not read it all has heard enough.
+            let _ = stdin.write_all(body.as_bytes()).await;
+        }
+        match child.wait().await {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("it ended with {status}")),
+            Err(e) => Err(e.to_string()),
+        }
+    };
+    match tokio::time::timeout(COMMAND, told).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(reason)) => Err(not_delivered(&place, &reason)),
+        Err(_) => Err(not_delivered(&place, &format!("it took longer than {} s", COMMAND.as_secs()))),
+    }
+}
+
+fn not_delivered(place: &str, reason: &str) -> Error {
+    Error::retryable(format!("{place} was not delivered: {reason}")).help("see `notifications` in the site file")
+}
+
+fn client() -> std::result::Result<Client, reqwest::Error> {
+    trainyard_store::install_tls();
+    Client::builder().timeout(PATIENCE).build()
+}
+
+async fn try_once(client: &Client, url: Url, body: &str) -> std::result::Result<StatusCode, reqwest::Error> {
+    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    request.send().await.map(|response| response.status())
+}
+
+/// The innermost cause: the outer errors only say that a request failed.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}

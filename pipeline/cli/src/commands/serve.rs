@@ -1,0 +1,165 @@
+//! `trainyard serve`: the daemon that fires schedules, and the HTTP API beside it.
+
+use crate::args::{OnStop, ServeArgs};
+use crate::exit::Exit;
+use crate::logging;
+use crate::output::human::print_note;
+use crate::session::{self, Access, Session};
+use crate::shipped::ShippedFiles;
+use serde_json::json;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use trainyard_app::session::home;
+use trainyard_app::{Catalogue, notifications, wiring, workflow};
+use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
+use trainyard_runtime::Interrupt;
+use trainyard_runtime::resume::ProcessId;
+use trainyard_server::api::tokens::Tokens;
+use trainyard_server::api::{self, App};
+use trainyard_server::daemon::{Daemon, Shared};
+use trainyard_server::folder::{Compile, Folder};
+use trainyard_server::outside::News;
+use trainyard_server::processes::{Processes, Started};
+use trainyard_server::schedule::event::Skip;
+use trainyard_spec::site::Site;
+
+/// The tick for which files are compiled only to see whether they are right.
+const SOME_TICK: &str = "2024-01-01T00:00:00Z";
+/// How long a request of the daemon waits for a store that is away; the next look asks again.
+const OUTAGE: Duration = Duration::from_secs(20);
+/// Time that runs get to stop cleanly.
+const STOPPING: Duration = Duration::from_secs(60);
+
+/// Works until a signal comes.
+pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::Run, catalogue)?;
+    let tokens = args.token_file.as_deref().map(Tokens::read).transpose()?.unwrap_or_default();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let chance = wiring::chance(clock.as_ref()).child("serve", &[clock.monotonic().as_nanos() as u64]);
+    let started = Arc::new(Started::default());
+    let shared = Arc::new(Shared::default());
+    let daemon = daemon(args, &session, catalogue, (clock.clone(), chance), (&started, &shared))?;
+    // Whoever asks waits for the answer.
+    let store = session.store.with_outage(Duration::ZERO);
+    let version = env!("CARGO_PKG_VERSION");
+    let app = Arc::new(App { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
+    session.block_on(async {
+        let interrupt = Interrupt::default();
+        interrupt.on_signals();
+        let listener = api::bind(args.bind, &app.tokens).await?;
+        let address = listener.local_addr().unwrap_or(args.bind);
+        let folder = daemon.folder.path().display();
+        print_note(&format!("serving {folder} from {} on http://{address}", session.store.url()));
+        let stopped = interrupt.clone();
+        let server = async {
+            let answer = api::serve(listener, app, interrupt.clone()).await;
+            // Without its API, the daemon ends too.
+            stopped.raise();
+            answer
+        };
+        let (answer, ()) = tokio::join!(server, daemon.run(&interrupt));
+        if args.on_stop == OnStop::Stop && !started.stop(STOPPING).await {
+            print_note("some runs have not ended yet; `trainyard runs list` shows them");
+        }
+        answer
+    })?;
+    Ok(Exit::Done)
+}
+
+fn daemon(
+    args: &ServeArgs,
+    session: &Session,
+    catalogue: &Arc<Catalogue>,
+    (clock, chance): (Arc<dyn Clock>, Chance),
+    (started, shared): (&Arc<Started>, &Arc<Shared>),
+) -> Result<Daemon> {
+    let folder = Folder::new(&args.workflows)?;
+    let own = ProcessId::own();
+    let nonce = chance.at("daemon", &[]).next_u32();
+    let outside = Processes {
+        program: wiring::program()?,
+        site: args.site.site.as_deref().map(absolute).transpose()?,
+        folder: folder.path().to_path_buf(),
+        scratch: home().join("serve"),
+        environment: logging::environment(),
+        store: session.store.clone(),
+        clock: clock.clone(),
+        chance,
+        handle: session.handle(),
+        tell: teller(session),
+        started: started.clone(),
+    };
+    Ok(Daemon {
+        // Longer waits would keep it from stopping, and a tick from being seen as missed.
+        store: session.store.with_outage(OUTAGE),
+        clock,
+        chance,
+        home: format!("{}:{}", host(&own), folder.path().display()),
+        name: format!("{own}:{nonce:08x}"),
+        outside: Arc::new(outside),
+        compile: compiler(catalogue, session.site.clone()),
+        folder,
+        shared: shared.clone(),
+        changes: VecDeque::new(),
+    })
+}
+
+/// Sends what a daemon has to tell, without waiting for it.
+fn teller(session: &Session) -> Box<dyn Fn(News) + Send + Sync> {
+    let (asked, handle) = (session.site.notifications.clone(), session.handle());
+    Box::new(move |news| {
+        let (asked, news) = (asked.clone(), told(news));
+        handle.spawn(async move {
+            for error in notifications::send(&asked, &news).await {
+                tracing::warn!("{error}");
+            }
+        });
+    })
+}
+
+fn told(news: News) -> notifications::News {
+    match news {
+        News::Missed { schedule, tick, why, passed_over } => {
+            let before = if passed_over > 0 { format!(", with {passed_over} before it") } else { String::new() };
+            let what = match why {
+                None => "came late",
+                Some(Skip::Missed) => "passed: nothing was there to start it",
+                Some(Skip::Overlap) => "passed: the run before is still going",
+                Some(Skip::Full) => "passed: too many ticks wait already",
+                Some(Skip::Done) => "had its run",
+            };
+            notifications::News {
+                events: vec!["missed"],
+                text: format!("tick {} of {schedule} {what}{before}", tick.id),
+                details: json!({"workflow": schedule, "tick": tick.id, "why": why, "passed_over": passed_over}),
+            }
+        }
+        News::NotStarted { schedule, tick, run, why } => notifications::News {
+            events: vec!["failed"],
+            text: format!("the run of tick {} of {schedule} did not begin: {why}", tick.id),
+            details: json!({"workflow": schedule, "tick": tick.id, "run": run, "status": "not_started", "why": why}),
+        },
+        News::Broken { file, why } => notifications::News {
+            events: vec!["broken"],
+            text: format!("{file} has mistakes; what it said before stays in force: {why}"),
+            details: json!({"file": file, "why": why}),
+        },
+    }
+}
+
+/// The host's name without the mark of its boot.
+fn host(process: &ProcessId) -> &str {
+    process.host.rsplit_once('-').map_or(process.host.as_str(), |(name, _)| name)
+}
+
+fn compiler(catalogue: &Arc<Catalogue>, site: Site) -> Box<Compile> {
+    let catalogue = catalogue.clone();
+    Box::new(move |path| workflow::compiled_for_tick(&ShippedFiles, path, (&[], Some(SOME_TICK)), &*catalogue, &site))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
+}

@@ -1,0 +1,201 @@
+//! Artifacts: what a run published, and what a manifest says about one output.
+
+use super::app::App;
+use super::error::{ApiError, ApiResult};
+use super::runs::{self, OutputRow};
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::artifact::TableSummary;
+use trainyard_core::{Digest, Manifest, RunId, StageKey};
+
+/// Artifacts in one answer.
+const MOST: usize = 1_000;
+/// Files in one answer.
+const MOST_FILES: usize = 1_000;
+
+/// Whose artifacts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    /// The run that published them or took them from the cache (the latest).
+    #[serde(default)]
+    pub run: Option<String>,
+    /// Index of the first one (0).
+    #[serde(default)]
+    pub from: Option<usize>,
+    /// At most this many (100, and never more than 1000).
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// Some artifacts of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Artifacts {
+    /// The run.
+    pub run: RunId,
+    /// In the order of its stages.
+    pub artifacts: Vec<ArtifactRow>,
+    /// What `from` takes for the next ones; none if these were the last.
+    pub next: Option<usize>,
+}
+
+/// An artifact in short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactRow {
+    /// The stage that published it.
+    pub stage: StageKey,
+    /// Output of the stage.
+    pub output: String,
+    /// Digest of the stage, which names it in `/artifacts/{digest}/{output}`.
+    pub stage_digest: Option<String>,
+    /// What it is.
+    #[serde(flatten)]
+    pub about: OutputRow,
+}
+
+/// An artifact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactPage {
+    /// Digest of the stage.
+    pub stage_digest: String,
+    /// How often it was published before.
+    pub generation: u32,
+    /// Kind of the stage.
+    pub stage_kind: String,
+    /// Output of the stage.
+    pub output: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub about: OutputRow,
+    /// The complete config of the stage.
+    pub config: Value,
+    /// The artifacts that the stage read, by input.
+    pub inputs: BTreeMap<String, Vec<InputRow>>,
+    /// Metrics of the stage.
+    pub metrics: BTreeMap<String, f64>,
+    /// The run that made it.
+    pub run: RunId,
+    /// The stage of that run.
+    pub stage: StageKey,
+    /// Its files, at most 1000 of them.
+    pub files: Vec<FileRow>,
+    /// How many files it has.
+    pub files_total: usize,
+    /// Its columns and first rows, if it is a table.
+    pub table: Option<TableSummary>,
+}
+
+/// An artifact that was read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputRow {
+    /// Digest of the stage that published it.
+    pub stage_digest: String,
+    /// Its output.
+    pub output: String,
+    /// Digest of the content.
+    pub digest: String,
+}
+
+/// A file of an artifact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileRow {
+    /// Path in the artifact's folder.
+    pub path: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// SHA-256.
+    pub digest: String,
+}
+
+pub async fn list(
+    State(app): State<Arc<App>>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> ApiResult<Artifacts> {
+    let Query(query) = query?;
+    let (run, view) = runs::open(&app, query.run.as_deref().unwrap_or("latest")).await?;
+    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(100).clamp(1, MOST));
+    let all =
+        view.stages.iter().flat_map(|stage| stage.outputs.iter().map(move |(port, summary)| (stage, port, summary)));
+    let mut rows: Vec<ArtifactRow> = all
+        .skip(from)
+        .take(limit + 1)
+        .map(|(stage, port, summary)| ArtifactRow {
+            stage: stage.key().clone(),
+            output: port.clone(),
+            stage_digest: stage.digest.as_ref().map(ToString::to_string),
+            about: OutputRow {
+                kind: summary.kind.to_string(),
+                digest: summary.digest.to_string(),
+                bytes: summary.size,
+                rows: summary.rows,
+            },
+        })
+        .collect();
+    let next = (rows.len() > limit).then_some(from + limit);
+    rows.truncate(limit);
+    Ok(Json(Artifacts { run, artifacts: rows, next }))
+}
+
+pub async fn show(
+    State(app): State<Arc<App>>,
+    Path((digest, port)): Path<(String, String)>,
+) -> ApiResult<ArtifactPage> {
+    let manifest = manifest(&app, &digest).await?;
+    let output = manifest.outputs.get(&port).ok_or_else(|| {
+        ApiError::not_found(format!("stage {digest} has no output `{port}`"), "GET /api/v1/artifacts lists them")
+    })?;
+    let file = |file: &trainyard_core::FileEntry| FileRow {
+        path: file.path.clone(),
+        bytes: file.size,
+        digest: file.digest.to_string(),
+    };
+    Ok(Json(ArtifactPage {
+        stage_digest: manifest.stage_digest.to_string(),
+        generation: manifest.generation,
+        stage_kind: manifest.kind.clone(),
+        about: OutputRow {
+            kind: output.kind.to_string(),
+            digest: output.digest.to_string(),
+            bytes: output.files.iter().map(|file| file.size).sum(),
+            rows: output.table.as_ref().map(|table| table.rows),
+        },
+        config: manifest.config.clone(),
+        inputs: manifest
+            .inputs
+            .iter()
+            .map(|(name, inputs)| (name.clone(), inputs.iter().map(input).collect()))
+            .collect(),
+        metrics: manifest.metrics.clone(),
+        run: manifest.provenance.run.clone(),
+        stage: manifest.provenance.stage.clone(),
+        files: output.files.iter().take(MOST_FILES).map(file).collect(),
+        files_total: output.files.len(),
+        table: output.table.clone(),
+        output: port,
+    }))
+}
+
+/// The newest manifest of a stage digest.
+pub async fn manifest(app: &App, digest: &str) -> Result<Manifest, ApiError> {
+    let missing = || {
+        let message = format!("no stage of digest `{digest}` is published");
+        ApiError::not_found(message, "GET /api/v1/artifacts lists artifacts with their stage digests")
+    };
+    let digest = Digest::try_from(digest.to_string()).map_err(|_| missing())?;
+    app.store.manifest(&digest).await?.ok_or_else(missing)
+}
+
+/// A reference to an artifact, for answers.
+pub fn input(input: &trainyard_core::ArtifactRef) -> InputRow {
+    InputRow {
+        stage_digest: input.stage_digest.to_string(),
+        output: input.output.clone(),
+        digest: input.digest.to_string(),
+    }
+}

@@ -1,0 +1,78 @@
+//! Errors as JSON: `{"error": {"kind", "message", "help"}}`.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, ErrorKind};
+
+/// What every answer that is no success holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorBody {
+    /// The error.
+    pub error: ErrorPart,
+}
+
+/// An error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorPart {
+    /// What to do about it: `invalid`, `not_found`, `unauthorized`, `forbidden`, `retryable`, `lost`, `cancelled`,
+    /// `data` or `bug`.
+    pub kind: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do next.
+    pub help: Option<String>,
+}
+
+/// An answer that is no success.
+#[derive(Debug)]
+pub struct ApiError {
+    pub status: StatusCode,
+    pub body: ErrorBody,
+}
+
+pub type ApiResult<T> = Result<Json<T>, ApiError>;
+
+impl ApiError {
+    pub fn new(status: StatusCode, kind: &str, message: impl Into<String>, help: Option<String>) -> Self {
+        let error = ErrorPart { kind: kind.to_string(), message: message.into(), help };
+        Self { status, body: ErrorBody { error } }
+    }
+    pub fn not_found(message: impl Into<String>, help: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message, Some(help.to_string()))
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let status = match error.kind {
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Retryable | ErrorKind::Lost => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorKind::Cancelled => StatusCode::CONFLICT,
+            ErrorKind::Data | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, &error.kind.to_string(), error.message, error.help)
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(rejection.status(), "invalid", rejection.body_text(), None)
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        let help = "send a JSON object with `content-type: application/json`".to_string();
+        Self::new(rejection.status(), "invalid", rejection.body_text(), Some(help))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        (self.status, Json(self.body)).into_response()
+    }
+}

@@ -1,0 +1,73 @@
+//! From an artifact back to everything that it was made of.
+
+use super::app::App;
+use super::artifacts::{InputRow, input, manifest};
+use super::error::ApiResult;
+use axum::Json;
+use axum::extract::{Path, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use trainyard_core::{Manifest, RunId, StageKey};
+
+/// Stages in one answer.
+const MOST: usize = 200;
+
+/// A stage and all stages before it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Lineage {
+    /// The stage that was asked for comes first, then what it read, and so on.
+    pub stages: Vec<Ancestor>,
+    /// Whether there are more than 200.
+    pub truncated: bool,
+}
+
+/// A published stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ancestor {
+    /// Its digest.
+    pub stage_digest: String,
+    /// Its kind; none if its manifest is not in the store any more.
+    pub kind: Option<String>,
+    /// The run that made it.
+    pub run: Option<RunId>,
+    /// The stage of that run.
+    pub stage: Option<StageKey>,
+    /// What it read.
+    pub inputs: Vec<InputRow>,
+}
+
+pub async fn show(State(app): State<Arc<App>>, Path(digest): Path<String>) -> ApiResult<Lineage> {
+    let first = manifest(&app, &digest).await?;
+    let mut seen = BTreeSet::from([first.stage_digest.clone()]);
+    let mut queue: VecDeque<_> = VecDeque::from([(first.stage_digest.clone(), Some(first))]);
+    let mut stages = Vec::new();
+    while let Some((digest, known)) = queue.pop_front() {
+        if stages.len() == MOST {
+            return Ok(Json(Lineage { stages, truncated: true }));
+        }
+        let manifest = match known {
+            Some(manifest) => Some(manifest),
+            None => app.store.manifest(&digest).await?,
+        };
+        for before in manifest.iter().flat_map(|manifest| manifest.inputs.values().flatten()) {
+            if seen.insert(before.stage_digest.clone()) {
+                queue.push_back((before.stage_digest.clone(), None));
+            }
+        }
+        stages.push(ancestor(digest.to_string(), manifest.as_ref()));
+    }
+    Ok(Json(Lineage { stages, truncated: false }))
+}
+
+fn ancestor(stage_digest: String, manifest: Option<&Manifest>) -> Ancestor {
+    let inputs = manifest.iter().flat_map(|manifest| manifest.inputs.values().flatten()).map(input).collect();
+    Ancestor {
+        stage_digest,
+        kind: manifest.map(|manifest| manifest.kind.clone()),
+        run: manifest.map(|manifest| manifest.provenance.run.clone()),
+        stage: manifest.map(|manifest| manifest.provenance.stage.clone()),
+        inputs,
+    }
+}

@@ -1,0 +1,24 @@
+//! What a route is.
+
+use super::app::App;
+use axum::http::Method;
+use axum::routing::MethodRouter;
+use schemars::{Schema, SchemaGenerator};
+use std::sync::Arc;
+
+/// Gives a type's schema.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A route.
+pub struct Route {
+    pub method: Method,
+    /// Below `/api/v1`, with parameters in braces.
+    pub path: &'static str,
+    pub id: &'static str,
+    pub summary: &'static str,
+    /// Its properties are the parameters of the query string.
+    pub query: Option<SchemaOf>,
+    pub body: Option<SchemaOf>,
+    pub answer: SchemaOf,
+    pub handler: MethodRouter<Arc<App>>,
+}

@@ -1,0 +1,385 @@
+//! Runs: list, look at one, read its logs, cancel it.
+
+use super::app::App;
+use super::error::{ApiError, ApiResult};
+use super::schedules::Nothing;
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use futures::StreamExt;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::attempt::LogRecord;
+use trainyard_core::event::RunOutcome;
+use trainyard_core::units::format_time;
+use trainyard_core::{AttemptNumber, Error, ErrorKind, RunId, StageKey};
+use trainyard_engine::fold::{RunView, StageStatus, StageView, Totals};
+use trainyard_runtime::cancel::cancel_run;
+use trainyard_runtime::resume::{self, WriterState, writer_state};
+use trainyard_runtime::summary::{self, Known};
+use trainyard_store::Chunk;
+
+/// Runs in one answer.
+const MOST_RUNS: usize = 200;
+/// Stages in one answer.
+const MOST_STAGES: usize = 2_000;
+/// Bytes of log in one answer, beyond which no further chunk is read.
+const MOST_BYTES: usize = 1 << 20;
+/// Runs that are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// Which runs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    /// At most this many (20, and never more than 200).
+    #[serde(default)]
+    pub limit: Option<usize>,
+    /// Only runs that are older than this one: `next` of the answer before.
+    #[serde(default)]
+    pub before: Option<String>,
+}
+
+/// Some runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Runs {
+    /// Newest first.
+    pub runs: Vec<RunRow>,
+    /// What `before` takes for the next ones; none if these were the last.
+    pub next: Option<String>,
+}
+
+/// A run in short.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunRow {
+    /// Its id.
+    pub run: RunId,
+    /// `running`, `succeeded`, `failed`, `cancelled`, `unfinished` (nobody goes on with it), or `damaged`.
+    pub status: String,
+    /// Why its journal cannot be read.
+    pub why: Option<String>,
+    /// Name of the workflow.
+    pub workflow: Option<String>,
+    /// RFC 3339, UTC.
+    pub created: Option<String>,
+    /// From its creation to its end or last sign of life.
+    pub seconds: Option<f64>,
+    /// Number of stages in each status.
+    pub stages: BTreeMap<String, usize>,
+}
+
+/// Which stages of a run.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShowQuery {
+    /// Index of the first stage (0).
+    #[serde(default)]
+    pub from: Option<usize>,
+    /// At most this many stages (500, and never more than 2000).
+    #[serde(default)]
+    pub limit: Option<usize>,
+}
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunPage {
+    /// In short.
+    #[serde(flatten)]
+    pub row: RunRow,
+    /// The workflow file.
+    pub source: String,
+    /// Parameters after defaults.
+    pub params: BTreeMap<String, Value>,
+    /// Digest of the plan.
+    pub plan: Option<String>,
+    /// Who writes its journal.
+    pub writer: String,
+    /// Some of its stages, in the order of the plan.
+    pub page: Vec<StageRow>,
+    /// What `from` takes for the next stages; none if these were the last.
+    pub next: Option<usize>,
+}
+
+/// A stage of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageRow {
+    /// Its key.
+    pub stage: StageKey,
+    /// Its kind.
+    pub kind: String,
+    /// Its status.
+    pub status: String,
+    /// When its first attempt started; RFC 3339, UTC.
+    pub started: Option<String>,
+    /// When it ended; RFC 3339, UTC.
+    pub ended: Option<String>,
+    /// Numbers of its attempts.
+    pub attempts: Vec<AttemptNumber>,
+    /// Digest under which it is published.
+    pub digest: Option<String>,
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, f64>,
+    /// Outputs by port.
+    pub outputs: BTreeMap<String, OutputRow>,
+    /// Keys of the stages that it comes after.
+    pub after: Vec<StageKey>,
+    /// Why it is in this status.
+    pub why: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// A published output.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OutputRow {
+    /// Kind of artifact.
+    pub kind: String,
+    /// Digest of its content.
+    pub digest: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Rows, if it is a table.
+    pub rows: Option<u64>,
+}
+
+/// Which log.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogQuery {
+    /// Key of the stage.
+    pub stage: String,
+    /// Number of the attempt (the last one).
+    #[serde(default)]
+    pub attempt: Option<AttemptNumber>,
+    /// Where to begin (0): `next` of the answer before.
+    #[serde(default)]
+    pub from: Option<u32>,
+}
+
+/// A piece of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Log {
+    /// The attempt; 0 if the stage has none with a log.
+    pub attempt: AttemptNumber,
+    /// In the order of writing.
+    pub records: Vec<LogLine>,
+    /// What `from` takes to read on. A running attempt may write more.
+    pub next: u32,
+    /// Whether there is more already.
+    pub more: bool,
+}
+
+/// A record of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogLine {
+    /// RFC 3339, UTC.
+    pub at: Option<String>,
+    /// `info`, `warn`, `error`, …
+    pub level: String,
+    /// What was written.
+    pub text: String,
+}
+
+/// What became of a request to cancel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cancelled {
+    /// The run.
+    pub run: RunId,
+    /// `requested`: it is asked to stop, and ends within seconds; `finished`: it was over before.
+    pub outcome: String,
+}
+
+pub async fn list(State(app): State<Arc<App>>, query: Result<Query<ListQuery>, QueryRejection>) -> ApiResult<Runs> {
+    let Query(query) = query?;
+    let limit = query.limit.unwrap_or(20).clamp(1, MOST_RUNS);
+    let mut all = app.store.list_runs().await?;
+    if let Some(before) = query.before {
+        all.retain(|run| run.0 < before);
+    }
+    let more = all.len() > limit;
+    let wanted: Vec<RunId> = all.into_iter().rev().take(limit).collect();
+    let app = &app;
+    let rows = futures::stream::iter(wanted).map(|run| async move { row(app, &run).await });
+    let rows: Vec<Result<RunRow, ApiError>> = rows.buffered(AT_ONCE).collect().await;
+    let runs = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let next = runs.last().filter(|_| more).map(|row| row.run.0.clone());
+    Ok(Json(Runs { runs, next }))
+}
+
+pub async fn show(
+    State(app): State<Arc<App>>,
+    Path(run): Path<String>,
+    query: Result<Query<ShowQuery>, QueryRejection>,
+) -> ApiResult<RunPage> {
+    let Query(query) = query?;
+    let (run, view) = open(&app, &run).await?;
+    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(500).clamp(1, MOST_STAGES));
+    let page: Vec<StageRow> = view.stages.iter().skip(from).take(limit).map(stage_row).collect();
+    let reached = from.saturating_add(page.len());
+    Ok(Json(RunPage {
+        row: row_of(&run, state(&app, &view), &view.totals()),
+        source: view.source.clone(),
+        params: view.params.clone(),
+        plan: view.plan_digest.as_ref().map(ToString::to_string),
+        writer: view.writer.name.clone(),
+        page,
+        next: (reached < view.stages.len()).then_some(reached),
+    }))
+}
+
+pub async fn logs(
+    State(app): State<Arc<App>>,
+    Path(run): Path<String>,
+    query: Result<Query<LogQuery>, QueryRejection>,
+) -> ApiResult<Log> {
+    let Query(query) = query?;
+    let (run, view) = open(&app, &run).await?;
+    let key = StageKey(query.stage.clone());
+    let stage = view.stage(&key).ok_or_else(|| {
+        ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
+    })?;
+    let last = stage.attempts.last().map(|attempt| attempt.number);
+    let from = query.from.unwrap_or(0);
+    let Some(attempt) = query.attempt.or(last) else {
+        return Ok(Json(Log { attempt: 0, records: Vec::new(), next: from, more: false }));
+    };
+    let (mut text, mut next, mut more) = (Vec::new(), from, false);
+    let mut chunks = app.store.chunks(&run, &key, attempt, Chunk::Log, from);
+    while let Some(chunk) = chunks.next().await? {
+        if text.len() >= MOST_BYTES {
+            more = true;
+            break;
+        }
+        text.extend_from_slice(&chunk);
+        next += 1;
+    }
+    let text = String::from_utf8_lossy(&text);
+    let line = |record: LogRecord| LogLine {
+        at: record.at.map(format_time),
+        level: record.level.name().to_string(),
+        text: record.text,
+    };
+    let records = text.lines().map(|text| line(LogRecord::parse(text))).collect();
+    Ok(Json(Log { attempt, records, next, more }))
+}
+
+/// Asks a run to stop. To watch a writer of another host takes half a minute, for which nobody waits here.
+pub async fn cancel(
+    State(app): State<Arc<App>>,
+    Path(run): Path<String>,
+    body: Result<Json<Nothing>, JsonRejection>,
+) -> ApiResult<Cancelled> {
+    let Json(Nothing {}) = body?;
+    let (run, view) = open(&app, &run).await?;
+    if view.finished.is_some() {
+        return Ok(Json(Cancelled { run, outcome: "finished".to_string() }));
+    }
+    let (app, of) = (app.clone(), run.clone());
+    tokio::spawn(async move {
+        let note = |text: &str| tracing::info!("{text}");
+        if let Err(error) = cancel_run(&app.store, &of, app.clock.as_ref(), &app.chance, note).await {
+            tracing::warn!(run = %of, %error, "a run could not be cancelled");
+        }
+        app.daemon.wake();
+    });
+    Ok(Json(Cancelled { run, outcome: "requested".to_string() }))
+}
+
+/// A run by its id, or `latest`.
+pub async fn find(app: &App, name: &str) -> Result<RunId, ApiError> {
+    let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
+    if name == "latest" {
+        return app.store.list_runs().await?.pop().ok_or_else(missing);
+    }
+    // Other characters would name other places of the store.
+    let is_id = name.len() >= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    if is_id { Ok(RunId(name.to_string())) } else { Err(missing()) }
+}
+
+/// The fold of a run's journal.
+pub async fn open(app: &App, name: &str) -> Result<(RunId, RunView), ApiError> {
+    let run = find(app, name).await?;
+    match resume::read_run(&app.store, &run).await {
+        Ok(view) => Ok((run, view)),
+        Err(error) if error.kind == ErrorKind::Invalid => {
+            Err(ApiError::not_found(error.message, "GET /api/v1/runs lists them"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn row(app: &App, run: &RunId) -> Result<RunRow, ApiError> {
+    match summary::look(&app.store, run).await {
+        Ok(Known::Totals(totals)) => Ok(row_of(run, word(totals.outcome), &totals)),
+        Ok(Known::View(view)) => Ok(row_of(run, state(app, &view), &view.totals())),
+        Err(error) if error.kind == ErrorKind::Retryable => Err(error.into()),
+        Err(error) => Ok(damaged(run, &error)),
+    }
+}
+
+fn damaged(run: &RunId, error: &Error) -> RunRow {
+    RunRow {
+        run: run.clone(),
+        status: "damaged".to_string(),
+        why: Some(error.to_string()),
+        workflow: None,
+        created: None,
+        seconds: None,
+        stages: BTreeMap::new(),
+    }
+}
+
+fn row_of(run: &RunId, status: &str, totals: &Totals) -> RunRow {
+    RunRow {
+        run: run.clone(),
+        status: status.to_string(),
+        why: None,
+        workflow: Some(totals.workflow.clone()),
+        created: Some(format_time(totals.created)),
+        seconds: Some((totals.until - totals.created) as f64 / 1_000.0),
+        stages: totals.stages.iter().map(|(status, count)| (status.name().to_string(), *count)).collect(),
+    }
+}
+
+fn stage_row(stage: &StageView) -> StageRow {
+    let output = |output: &trainyard_core::event::OutputSummary| OutputRow {
+        kind: output.kind.to_string(),
+        digest: output.digest.to_string(),
+        bytes: output.size,
+        rows: output.rows,
+    };
+    StageRow {
+        stage: stage.key().clone(),
+        kind: stage.kind.clone(),
+        status: stage.status.name().to_string(),
+        started: stage.started.map(format_time),
+        ended: stage.ended.map(format_time),
+        attempts: stage.attempts.iter().map(|attempt| attempt.number).collect(),
+        digest: stage.digest.as_ref().map(ToString::to_string),
+        metrics: stage.metrics.clone().into_iter().collect(),
+        outputs: stage.outputs.iter().map(|(port, summary)| (port.clone(), output(summary))).collect(),
+        after: stage.after.iter().map(|key| StageKey(key.to_string())).collect(),
+        why: stage.why.clone(),
+        error: stage.error.as_ref().filter(|_| stage.status == StageStatus::Failed).map(ToString::to_string),
+    }
+}
+
+/// One without an end is `running` while its writer lives.
+fn state(app: &App, view: &RunView) -> &'static str {
+    match (view.finished, writer_state(&view.writer, app.clock.as_ref())) {
+        (None, WriterState::Alive) => "running",
+        (finished, _) => word(finished.map(|(_, outcome)| outcome)),
+    }
+}
+
+fn word(outcome: Option<RunOutcome>) -> &'static str {
+    match outcome {
+        Some(RunOutcome::Succeeded) => "succeeded",
+        Some(RunOutcome::Failed) => "failed",
+        Some(RunOutcome::Cancelled) => "cancelled",
+        None => "unfinished",
+    }
+}

@@ -1,0 +1,330 @@
+//! The document against the server: every path answers, every answer fits its schema, and whoever may not is not let
+//! in.
+
+use super::app::App;
+use super::openapi::document;
+use super::routes;
+use super::server::router;
+use super::tokens::Tokens;
+use crate::daemon::Shared;
+use crate::log::Log;
+use crate::schedule::event::{Definition, Event as ScheduleEvent};
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request, StatusCode, header};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use tower::ServiceExt as _;
+use trainyard_core::artifact::TableSummary;
+use trainyard_core::clock::ManualClock;
+use trainyard_core::event::{Event, Record};
+use trainyard_core::{ArtifactKind, Chance, Digest, Manifest, Output, RunId, StageKey};
+use trainyard_spec::Schedule;
+use trainyard_store::{Chunk, JournalWriter, Store, StoreOptions};
+
+/// 2026-11-21T04:15:30Z.
+const NOW: i64 = 1_795_234_530_000;
+const RUN: &str = "20261121-041530-0000abc";
+
+/// A store with a schedule, a finished run and what it published.
+async fn filled() -> (Store, Manifest) {
+    let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+    let definition = Definition {
+        schedule: Schedule::cron("0 * * * *", "Europe/Paris"),
+        file: "nightly.yaml".into(),
+        home: "here".into(),
+        texts: Digest::of(b"texts"),
+    };
+    let mut log = Log::open(&store, "nightly").await.unwrap();
+    log.append(NOW - 86_400_000, "test", |_| Some(ScheduleEvent::Defined { definition: definition.clone() }))
+        .await
+        .unwrap();
+    let manifest = publish(&store).await;
+    write_run(&store, &manifest).await;
+    (store, manifest)
+}
+
+async fn publish(store: &Store) -> Manifest {
+    let (digest, size) = store.put_object("rows".into()).await.unwrap();
+    let file = json!({"path": "data.parquet", "digest": digest, "size": size});
+    let table = TableSummary { rows: 2, columns: Vec::new(), preview: vec![json!({"id": 1})] };
+    let files = vec![serde_json::from_value(file).unwrap()];
+    let output = Output::new(ArtifactKind::Table, files, Some(table), Default::default()).unwrap();
+    let stage_digest = Digest::of(b"stage");
+    let before = json!({
+        "stage_digest": Digest::of(b"before"), "generation": 0, "output": "x", "kind": "table",
+        "digest": Digest::of(b"x"),
+    });
+    let manifest = json!({
+        "format": 1, "stage_digest": stage_digest, "generation": 0, "kind": "run", "kind_version": 1,
+        "config": {"argv": ["true"]}, "inputs": {"from": [before]}, "outputs": {"rows": output},
+        "metrics": {"x": 1.5},
+        "provenance": {"workflow": "nightly", "run": RUN, "stage": "one", "attempt": 1},
+    });
+    let manifest: Manifest = serde_json::from_value(manifest).unwrap();
+    store.publish(&manifest).await.unwrap();
+    manifest
+}
+
+async fn write_run(store: &Store, manifest: &Manifest) {
+    let event =
+        |value: Value| Record { at: NOW, event: serde_json::from_value::<Event>(value).unwrap() }.to_value().unwrap();
+    let run = RunId(RUN.into());
+    let opened = |epoch| event(json!({"type": "writer_opened", "epoch": epoch, "writer": "test"}));
+    let (mut writer, _) = JournalWriter::open(store, &run, "test", opened).await.unwrap();
+    let digest = &manifest.stage_digest;
+    let outputs = trainyard_core::event::summarize_outputs(manifest);
+    let events = [
+        json!({
+            "type": "run_created", "format": 1, "workflow": "nightly", "source": "/w/nightly.yaml",
+            "plan_digest": Digest::of(b"plan"), "params": {"tick": "2026-11-21T04:00:00Z"},
+            "stages": [{"stage": "one", "kind": "run"}, {"stage": "two", "kind": "run", "after": ["one"]}],
+        }),
+        json!({"type": "stage_digested", "stage": "one", "digest": digest, "why": "it is new"}),
+        json!({
+            "type": "attempt_started", "stage": "one", "attempt": 1, "digest": digest, "pool": "local",
+            "grant": {"cpus": 1},
+        }),
+        json!({"type": "attempt_ended", "stage": "one", "attempt": 1, "outcome": "succeeded"}),
+        json!({
+            "type": "published", "stage": "one", "attempt": 1, "digest": digest, "generation": 0,
+            "metrics": {"x": 1.5}, "outputs": outputs,
+        }),
+        json!({"type": "run_finished", "outcome": "succeeded"}),
+    ];
+    writer.append(&events.map(event)).await.unwrap();
+    let line = "{\"at\":1795234530042,\"level\":\"info\",\"text\":\"hello\"}\n";
+    store.put_chunk(&run, &StageKey("one".into()), 1, Chunk::Log, 0, line.into()).await.unwrap();
+}
+
+fn app(store: &Store, tokens: Tokens) -> Arc<App> {
+    Arc::new(App {
+        store: store.clone(),
+        clock: Arc::new(ManualClock::at_millis(NOW)),
+        chance: Chance::new(1),
+        daemon: Arc::new(Shared::default()),
+        tokens,
+        version: "0.0.0",
+        changes: AtomicU64::new(0),
+    })
+}
+
+fn tokens() -> Tokens {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokens");
+    std::fs::write(&path, "operator alice operator-token-1234\nviewer bob viewer-token-12345\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    Tokens::read(&path).unwrap()
+}
+
+fn request(method: Method, path: &str) -> axum::http::request::Builder {
+    Request::builder().method(method).uri(path).header(header::HOST, "127.0.0.1:8675")
+}
+
+async fn answer(app: &Arc<App>, request: Request<Body>) -> (StatusCode, Value) {
+    let response = router(app.clone()).oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (status, serde_json::from_slice(&bytes).unwrap_or_else(|e| panic!("{status}: {e}: {bytes:?}")))
+}
+
+async fn get(app: &Arc<App>, path: &str) -> (StatusCode, Value) {
+    answer(app, request(Method::GET, path).body(Body::empty()).unwrap()).await
+}
+
+async fn post(app: &Arc<App>, path: &str, body: &Value) -> (StatusCode, Value) {
+    let request = request(Method::POST, path).header(header::CONTENT_TYPE, "application/json");
+    answer(app, request.body(Body::from(body.to_string())).unwrap()).await
+}
+
+/// Asserts that a value fits a schema of the document.
+#[track_caller]
+fn assert_fits(document: &Value, schema: &Value, value: &Value, what: &str) {
+    let mut whole = schema.clone();
+    if let Value::Object(whole) = &mut whole {
+        whole.insert("components".into(), document["components"].clone());
+    }
+    let validator = jsonschema::validator_for(&whole).unwrap_or_else(|e| panic!("{what}: {e}"));
+    let wrong: Vec<String> = validator.iter_errors(value).map(|e| format!("{e} at {}", e.instance_path())).collect();
+    assert!(wrong.is_empty(), "{what}: {wrong:?}\n{value:#}");
+}
+
+/// A body that a route takes.
+fn body_of(id: &str) -> Value {
+    match id {
+        "pause_schedule" => json!({"why": "to see"}),
+        "backfill_schedule" => json!({"from": "2026-11-20", "to": "2026-11-20", "concurrency": 2}),
+        _ => json!({}),
+    }
+}
+
+#[tokio::test]
+async fn every_path_of_the_document_answers_as_it_says() {
+    let (store, manifest) = filled().await;
+    let app = app(&store, Tokens::default());
+    let document = document(&routes::all());
+    let (_, backfill) = post(&app, "/api/v1/schedules/nightly/backfills", &body_of("backfill_schedule")).await;
+    let digest = manifest.stage_digest.to_string();
+    let mut seen = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let real = path
+            .replace("{run}", RUN)
+            .replace("{digest}", &digest)
+            .replace("{output}", "rows")
+            .replace("{name}", "nightly")
+            .replace("{backfill}", backfill["id"].as_str().unwrap());
+        for (method, operation) in operations.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let (status, value) = if method == "get" {
+                let query = if id == "logs" { "?stage=one" } else { "" };
+                get(&app, &format!("{real}{query}")).await
+            } else {
+                let body = body_of(id);
+                assert_fits(&document, &operation["requestBody"]["content"]["application/json"]["schema"], &body, id);
+                post(&app, &real, &body).await
+            };
+            assert_eq!(status, StatusCode::OK, "{id}: {value}");
+            let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+            assert_fits(&document, schema, &value, id);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, routes::all().len(), "every route is in the document, once");
+    let ids: BTreeSet<&str> = routes::all().iter().map(|route| route.id).collect();
+    assert_eq!(ids.len(), seen, "ids are unique");
+}
+
+#[tokio::test]
+async fn errors_are_json_that_the_document_describes() {
+    let (store, _) = filled().await;
+    let app = app(&store, Tokens::default());
+    let document = document(&routes::all());
+    let schema = json!({"$ref": "#/components/schemas/ErrorBody"});
+    let missing = Digest::of(b"missing").to_string();
+    for (path, expected) in [
+        ("/api/v1/runs/20200101-000000-0000000".to_string(), 404),
+        ("/api/v1/runs/..%2F..%2Fobjects".to_string(), 404),
+        (format!("/api/v1/runs/{RUN}/logs?stage=none"), 404),
+        (format!("/api/v1/runs/{RUN}/logs"), 400),
+        ("/api/v1/runs?limit=many".to_string(), 400),
+        ("/api/v1/runs?limits=3".to_string(), 400),
+        (format!("/api/v1/artifacts/{missing}/x"), 404),
+        ("/api/v1/lineage/nonsense".to_string(), 404),
+        ("/api/v1/schedules/daily".to_string(), 404),
+        ("/api/v2/runs".to_string(), 404),
+        ("/api/v1/schedules/nightly/pause".to_string(), 405),
+    ] {
+        let (status, value) = get(&app, &path).await;
+        assert_eq!(status.as_u16(), expected, "{path}: {value}");
+        assert_fits(&document, &schema, &value, &path);
+    }
+    let backfill = "/api/v1/schedules/nightly/backfills";
+    for (path, body, expected) in [
+        ("/api/v1/schedules/daily/pause", json!({}), 404),
+        ("/api/v1/schedules/nightly/pause", json!({"reason": "x"}), 422),
+        (backfill, json!({"from": "2027-01-01", "to": "2027-01-02"}), 400),
+        (backfill, json!({"from": "yesterday", "to": "2026-11-20"}), 400),
+        (backfill, json!({"from": "2026-11-20", "to": "2026-11-20", "concurrency": 0}), 400),
+        ("/api/v1/schedules/nightly/backfills/none/cancel", json!({}), 404),
+        ("/api/v1/schedules/nightly/pause", json!({"why": "x".repeat(100_000)}), 413),
+    ] {
+        let (status, value) = post(&app, path, &body).await;
+        assert_eq!(status.as_u16(), expected, "{path} {body}: {value}");
+        assert_fits(&document, &schema, &value, path);
+    }
+    let plain = request(Method::POST, "/api/v1/schedules/nightly/pause").body(Body::from("{}")).unwrap();
+    assert_eq!(answer(&app, plain).await.0, StatusCode::UNSUPPORTED_MEDIA_TYPE, "a form of any page could send it");
+}
+
+#[tokio::test]
+async fn lists_come_in_pages() {
+    let (store, manifest) = filled().await;
+    let other = RunId("20261121-041531-0000abd".into());
+    let opened = |epoch| json!({"type": "writer_opened", "epoch": epoch, "writer": "test", "at": NOW});
+    JournalWriter::open(&store, &other, "test", opened).await.unwrap();
+    let app = app(&store, Tokens::default());
+    let (_, first) = get(&app, "/api/v1/runs?limit=1").await;
+    assert_eq!((&first["runs"][0]["run"], &first["next"]), (&json!(other), &json!(other)));
+    let (_, second) = get(&app, &format!("/api/v1/runs?limit=1&before={other}")).await;
+    assert_eq!((&second["runs"][0]["run"], &second["next"]), (&json!(RUN), &Value::Null));
+    assert_eq!(second["runs"][0]["status"], "succeeded");
+    let (_, page) = get(&app, &format!("/api/v1/runs/{RUN}?limit=1")).await;
+    assert_eq!((page["page"].as_array().unwrap().len(), &page["next"]), (1, &json!(1)));
+    let (_, rest) = get(&app, &format!("/api/v1/runs/{RUN}?limit=1&from=1")).await;
+    assert_eq!((&rest["page"][0]["stage"], &rest["next"]), (&json!("two"), &Value::Null));
+    let (_, log) = get(&app, &format!("/api/v1/runs/{RUN}/logs?stage=one")).await;
+    assert_eq!((&log["records"][0]["text"], &log["next"]), (&json!("hello"), &json!(1)));
+    let (_, after) = get(&app, &format!("/api/v1/runs/{RUN}/logs?stage=one&from=1")).await;
+    assert_eq!(after["records"], json!([]));
+    let (_, lineage) = get(&app, &format!("/api/v1/lineage/{}", manifest.stage_digest)).await;
+    assert_eq!(lineage["stages"].as_array().unwrap().len(), 2, "{lineage}");
+}
+
+#[tokio::test]
+async fn what_is_asked_for_stands_in_the_log() {
+    let (store, _) = filled().await;
+    let app = app(&store, Tokens::default());
+    let path = "/api/v1/schedules/nightly";
+    assert_eq!(post(&app, &format!("{path}/pause"), &json!({"why": "to see"})).await.1, json!({"changed": true}));
+    assert_eq!(post(&app, &format!("{path}/pause"), &json!({})).await.1, json!({"changed": false}));
+    let (_, page) = get(&app, path).await;
+    assert_eq!((&page["status"], &page["paused"]["by"]), (&json!("paused"), &json!("api:local")));
+    assert_eq!(page["next"], Value::Null);
+    assert_eq!(post(&app, &format!("{path}/resume"), &json!({})).await.1, json!({"changed": true}));
+    let (_, tick) = post(&app, &format!("{path}/trigger"), &json!({})).await;
+    let (_, page) = get(&app, path).await;
+    assert_eq!(page["waiting"][0]["run"], tick["run"]);
+    // 04:15:30Z is 05:15:30 in Paris.
+    assert_eq!(
+        (&page["next"], &page["next_local"]),
+        (&json!("2026-11-21T05:00:00Z"), &json!("2026-11-21 06:00:00 CET"))
+    );
+    let log = Log::open(&store, "nightly").await.unwrap();
+    assert_eq!(log.state().own().count(), 1);
+}
+
+#[tokio::test]
+async fn roles_are_kept_apart() {
+    let (store, _) = filled().await;
+    let app = app(&store, tokens());
+    let ask = async |method: Method, path: &str, token: Option<&str>| {
+        let mut request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        answer(&app, request.body(Body::from("{}")).unwrap()).await.0.as_u16()
+    };
+    let (runs, pause) = ("/api/v1/runs", "/api/v1/schedules/nightly/pause");
+    assert_eq!(ask(Method::GET, "/api/v1/health", None).await, 200);
+    for path in ["/api/v1/runs", "/api/v1/openapi.json", "/api/v1/version", "/api/v1/nothing"] {
+        assert_eq!(ask(Method::GET, path, None).await, 401, "{path}");
+    }
+    assert_eq!(ask(Method::GET, runs, Some("wrong-token-123456")).await, 401);
+    assert_eq!(ask(Method::GET, runs, Some("viewer-token-12345")).await, 200);
+    assert_eq!(ask(Method::POST, pause, Some("viewer-token-12345")).await, 403);
+    assert_eq!(ask(Method::POST, pause, None).await, 401);
+    assert_eq!(ask(Method::POST, pause, Some("operator-token-1234")).await, 200);
+    let page = crate::book::show(&store, "nightly", NOW).await.unwrap();
+    assert_eq!(page.paused.unwrap().by, "api:alice");
+}
+
+#[tokio::test]
+async fn without_tokens_only_this_machine_is_answered() {
+    let (store, _) = filled().await;
+    let app = app(&store, Tokens::default());
+    let ask = async |host: &str, origin: Option<&str>| {
+        let mut request = Request::builder().uri("/api/v1/runs").header(header::HOST, host);
+        if let Some(origin) = origin {
+            request = request.header(header::ORIGIN, origin);
+        }
+        answer(&app, request.body(Body::empty()).unwrap()).await.0.as_u16()
+    };
+    assert_eq!(ask("localhost:8675", None).await, 200);
+    assert_eq!(ask("evil.example:8675", None).await, 403);
+    assert_eq!(ask("127.0.0.1:8675", Some("http://127.0.0.1:8675")).await, 200);
+    assert_eq!(ask("127.0.0.1:8675", Some("https://evil.example")).await, 403);
+    let nobody = super::bind("0.0.0.0:0".parse().unwrap(), &Tokens::default()).await;
+    assert!(nobody.unwrap_err().message.contains("nobody would need a token"));
+}

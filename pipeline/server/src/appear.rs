@@ -1,0 +1,260 @@
+//! What appears and starts runs: artifacts that runs publish, and files.
+//!
+//! Nothing here decides: it finds things, and the keeper writes down which of them fire. What was found while nobody
+//! was there is found later, so nothing is missed.
+
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use trainyard_core::event::{Event, OutputSummary, Record};
+use trainyard_core::{Digest, Error, Result, RunId};
+use trainyard_spec::schedule::Trigger;
+use trainyard_store::{JournalReader, Missing, Store, StoreOptions, layout};
+
+/// Runs that are looked through for artifacts, the newest ones.
+const RUNS: usize = 500;
+/// Files that may lie in one place.
+const FILES: usize = 100_000;
+/// Time between two looks: a disk is cheap to ask, a bucket is not.
+const LOOK_LOCAL: Duration = Duration::from_secs(2);
+const LOOK_REMOTE: Duration = Duration::from_secs(30);
+
+/// Something that appeared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Appeared {
+    /// Tells it from anything else that appears.
+    pub mark: String,
+    /// For files: what lies there now, and what lay there before.
+    pub listing: Option<(Digest, Option<Digest>)>,
+}
+
+/// Looks for what appears, for one schedule.
+#[derive(Default)]
+pub struct Lookout {
+    next: Duration,
+    files: Files,
+    artifacts: Artifacts,
+}
+
+/// What is known of the place of files.
+#[derive(Default)]
+struct Files {
+    place: Option<(String, Store)>,
+    /// At the last look: files that change are not taken before they rest.
+    last: Option<Listing>,
+    /// The stored listing of this digest.
+    before: Option<(Digest, Listing)>,
+}
+
+/// Names with size and time.
+type Listing = BTreeMap<String, (u64, i64)>;
+
+/// What is known of runs.
+#[derive(Default)]
+struct Artifacts {
+    trigger: Option<Trigger>,
+    /// Runs that are not over, each read up to some batch.
+    going: BTreeMap<RunId, Followed>,
+    over: BTreeSet<RunId>,
+    found: Vec<Appeared>,
+}
+
+struct Followed {
+    journal: JournalReader,
+    workflow: Option<String>,
+}
+
+impl Lookout {
+    /// What has appeared since, oldest first; it may tell the same again. `since` is the time (Unix milliseconds)
+    /// before which artifacts are of no concern, `known` the digest of the last listing, `now` the monotonic time.
+    /// Errors: those of the store, or of the place where files appear.
+    pub async fn look(
+        &mut self,
+        store: &Store,
+        schedule: &str,
+        (trigger, since, known): (&Trigger, i64, Option<&Digest>),
+        now: Duration,
+    ) -> Result<Vec<Appeared>> {
+        if now < self.next {
+            return Ok(Vec::new());
+        }
+        let local = match trigger {
+            Trigger::Artifact(_) => store.local_root().is_some(),
+            Trigger::Files(place) => !place.contains("://") || place.starts_with("file://"),
+        };
+        self.next = now + if local { LOOK_LOCAL } else { LOOK_REMOTE };
+        match trigger {
+            Trigger::Artifact(_) => self.artifacts.look(store, trigger, since).await,
+            Trigger::Files(place) => self.files.look(store, schedule, place, known).await,
+        }
+    }
+}
+
+impl Files {
+    async fn look(
+        &mut self,
+        store: &Store,
+        schedule: &str,
+        url: &str,
+        known: Option<&Digest>,
+    ) -> Result<Vec<Appeared>> {
+        let now = self.list(url).await?;
+        let rests = self.last.as_ref() == Some(&now);
+        self.last = Some(now.clone());
+        if !rests {
+            return Ok(Vec::new());
+        }
+        let before = match known {
+            None => None,
+            Some(digest) => Some(self.stored(store, schedule, digest).await?),
+        };
+        let new = appeared(before.as_ref(), &now);
+        if new.is_empty() && before.is_some() {
+            return Ok(Vec::new());
+        }
+        let bytes = encode(&now)?;
+        let digest = Digest::of(&bytes);
+        store.create(&layout::schedule_texts(schedule, &digest), bytes).await?;
+        let mark = Digest::of_json(&new)?.as_str()[..32].to_string();
+        self.before = Some((digest.clone(), now));
+        Ok(vec![Appeared { mark, listing: Some((digest, known.cloned())) }])
+    }
+    async fn list(&mut self, url: &str) -> Result<Listing> {
+        if self.place.as_ref().is_none_or(|(known, _)| known != url) {
+            let options =
+                StoreOptions { read_only: true, probe: false, missing: Missing::Empty, ..StoreOptions::default() };
+            *self = Self { place: Some((url.to_string(), Store::open(url, options).await?)), ..Self::default() };
+        }
+        let Some((_, place)) = &self.place else { return Ok(Listing::new()) };
+        let found = place.entries("").await?;
+        if found.len() > FILES {
+            return Err(Error::invalid(format!("{} files lie in {url}, more than {FILES}", found.len()))
+                .help("let files appear in a folder or under a prefix of their own"));
+        }
+        Ok(found.into_iter().map(|entry| (entry.path, (entry.size, entry.modified_millis))).collect())
+    }
+    async fn stored(&mut self, store: &Store, schedule: &str, digest: &Digest) -> Result<Listing> {
+        if let Some((known, listing)) = &self.before
+            && known == digest
+        {
+            return Ok(listing.clone());
+        }
+        let path = layout::schedule_texts(schedule, digest);
+        let bytes = store.get(&path).await?;
+        let bytes = bytes.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", store.url())))?;
+        let listing: Listing = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", store.url())))?;
+        self.before = Some((digest.clone(), listing.clone()));
+        Ok(listing)
+    }
+}
+
+/// What lies there now and did not before, or has another size or time.
+fn appeared<'a>(before: Option<&Listing>, now: &'a Listing) -> Vec<(&'a String, &'a (u64, i64))> {
+    now.iter().filter(|(name, what)| before.is_none_or(|before| before.get(*name) != Some(*what))).collect()
+}
+
+fn encode(listing: &Listing) -> Result<Bytes> {
+    serde_json::to_vec(listing).map(Bytes::from).map_err(|e| Error::bug(format!("a listing has no JSON form: {e}")))
+}
+
+impl Artifacts {
+    async fn look(&mut self, store: &Store, trigger: &Trigger, since: i64) -> Result<Vec<Appeared>> {
+        if self.trigger.as_ref() != Some(trigger) {
+            *self = Self { trigger: Some(trigger.clone()), ..Self::default() };
+        }
+        let runs = store.list_runs().await?;
+        let newest = &runs[runs.len().saturating_sub(RUNS)..];
+        self.over.retain(|run| newest.contains(run));
+        for run in newest {
+            if !self.over.contains(run) {
+                let fresh = || Followed { journal: JournalReader::new(store, run), workflow: None };
+                self.going.entry(run.clone()).or_insert_with(fresh);
+            }
+        }
+        let mut over = Vec::new();
+        for (run, followed) in &mut self.going {
+            if followed.read(trigger, since, &mut self.found).await? {
+                over.push(run.clone());
+            }
+        }
+        for run in over {
+            self.going.remove(&run);
+            self.over.insert(run);
+        }
+        Ok(self.found.clone())
+    }
+}
+
+impl Followed {
+    /// Reads on; whether the run is over, or of no concern. A run that somebody resumes after its end is not followed.
+    async fn read(&mut self, trigger: &Trigger, since: i64, found: &mut Vec<Appeared>) -> Result<bool> {
+        let Some((workflow, stage, port)) = trigger.artifact() else { return Ok(true) };
+        loop {
+            let batch = match self.journal.next().await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => return Ok(false),
+                // What is damaged stays so, and must not hide what others publish.
+                Err(error) if error.kind == trainyard_core::ErrorKind::Data => return Ok(true),
+                Err(error) => return Err(error),
+            };
+            for value in &batch.events {
+                let record = Record::from_value(value)?;
+                match record.event {
+                    Event::RunCreated { workflow: name, .. } => self.workflow = Some(name),
+                    Event::RunFinished { .. } => return Ok(true),
+                    Event::Published { stage: key, outputs, .. }
+                        if record.at > since
+                            && key.stage_id() == stage
+                            && self.workflow.as_deref() == Some(workflow) =>
+                    {
+                        found.extend(outputs.get(port).map(of_artifact));
+                    }
+                    _ => {}
+                }
+            }
+            if self.workflow.as_deref().is_some_and(|name| name != workflow) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+fn of_artifact(output: &OutputSummary) -> Appeared {
+    Appeared { mark: output.digest.to_string(), listing: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn store() -> Store {
+        Store::open("memory://", StoreOptions::default()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn files_are_new_once_and_only_when_they_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = folder.path().display().to_string();
+        let (store, mut files) = (store().await, Files::default());
+        std::fs::write(folder.path().join("old.csv"), "1").unwrap();
+        assert_eq!(files.look(&store, "s", &url, None).await.unwrap(), [], "it may still grow");
+        let first = files.look(&store, "s", &url, None).await.unwrap().remove(0);
+        let (base, before) = first.listing.unwrap();
+        assert_eq!(before, None, "what lies there at first only begins the listing");
+        assert_eq!(files.look(&store, "s", &url, Some(&base)).await.unwrap(), []);
+        std::fs::write(folder.path().join("new.csv"), "22").unwrap();
+        assert_eq!(files.look(&store, "s", &url, Some(&base)).await.unwrap(), []);
+        let new = files.look(&store, "s", &url, Some(&base)).await.unwrap().remove(0);
+        let (listing, before) = new.listing.clone().unwrap();
+        assert_eq!(before.as_ref(), Some(&base));
+        let mut other = Files::default();
+        other.look(&store, "s", &url, Some(&base)).await.unwrap();
+        let same = other.look(&store, "s", &url, Some(&base)).await.unwrap();
+        assert_eq!(same, [new], "another daemon finds the same");
+        assert_eq!(files.look(&store, "s", &url, Some(&listing)).await.unwrap(), []);
+        std::fs::remove_file(folder.path().join("old.csv")).unwrap();
+        files.look(&store, "s", &url, Some(&listing)).await.unwrap();
+        assert_eq!(files.look(&store, "s", &url, Some(&listing)).await.unwrap(), [], "what goes away is not new");
+    }
+}

@@ -1,0 +1,397 @@
+//! Schedules as people see them, and what people do to them. It works on the store alone: a daemon finds what changed
+//! there.
+
+use crate::keeper::next_tick;
+use crate::log::Log;
+use crate::schedule::decide::next_due;
+use crate::schedule::event::{BackfillRequest, Event, Outcome, Skip, Tick, time};
+use crate::schedule::state::{Backfill, Open, Past, Pause, State};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Chance, Clock, Error, Result, RunId};
+use trainyard_spec::Schedule;
+use trainyard_spec::schedule::Start;
+use trainyard_store::{Store, layout};
+
+/// Ticks of one backfill.
+const MOST_TICKS: usize = 10_000;
+/// Runs of one backfill at the same time.
+const MOST_AT_ONCE: u32 = 1_000;
+
+/// Whether a schedule starts runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It does.
+    Active,
+    /// Somebody paused it.
+    Paused,
+    /// Its file is gone.
+    Removed,
+}
+
+/// A schedule in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleRow {
+    /// Its name: that of the workflow.
+    pub name: String,
+    /// Whether it starts runs.
+    pub status: Status,
+    /// What starts a run.
+    #[serde(flatten)]
+    pub start: Start,
+    /// The next tick, RFC 3339 in UTC; none if the clock starts nothing.
+    pub next: Option<String>,
+    /// The same as the clocks of its zone show it.
+    pub next_local: Option<String>,
+    /// The end of its last run.
+    pub last: Option<PastTick>,
+    /// Ticks whose runs are not over.
+    pub open: usize,
+    /// The workflow file, as its daemon names it.
+    pub file: String,
+}
+
+/// A schedule with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SchedulePage {
+    /// In short.
+    #[serde(flatten)]
+    pub row: ScheduleRow,
+    /// What its file says.
+    pub schedule: Schedule,
+    /// Who paused it.
+    pub paused: Option<PausedBy>,
+    /// Ticks whose runs are not over, oldest first.
+    pub waiting: Vec<OpenTick>,
+    /// The last ticks that are over or passed without a run, newest first.
+    pub recent: Vec<PastTick>,
+    /// Backfills, newest first.
+    pub backfills: Vec<BackfillRow>,
+    /// How many ticks were fired.
+    pub fired: u64,
+    /// How many ticks passed without a run.
+    pub skipped: u64,
+}
+
+/// Who paused a schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PausedBy {
+    /// RFC 3339, UTC.
+    pub at: String,
+    /// Name of the user or process.
+    pub by: String,
+    /// What they said about it.
+    pub why: Option<String>,
+}
+
+/// A tick whose run is not over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenTick {
+    /// Its name.
+    pub tick: String,
+    /// Its run, which may not have begun.
+    pub run: RunId,
+    /// The backfill that it belongs to.
+    pub backfill: Option<String>,
+}
+
+/// A tick that is over or passed without a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PastTick {
+    /// Its name.
+    pub tick: String,
+    /// Its run; none if it passed.
+    pub run: Option<RunId>,
+    /// How the run ended; none if it passed.
+    pub outcome: Option<Outcome>,
+    /// Why it passed; none if it had a run.
+    pub skipped: Option<Skip>,
+    /// Why the run did not begin.
+    pub why: Option<String>,
+    /// When that was decided; RFC 3339, UTC.
+    pub at: String,
+}
+
+/// A backfill.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BackfillRow {
+    /// Its id.
+    pub id: String,
+    /// `running`, `done` or `cancelled`.
+    pub status: BackfillStatus,
+    /// First possible tick; RFC 3339, UTC.
+    pub from: String,
+    /// Last possible tick; RFC 3339, UTC.
+    pub to: String,
+    /// Runs at the same time.
+    pub concurrency: u32,
+    /// Whether ticks that had a run are run again.
+    pub again: bool,
+    /// Ticks that are left.
+    pub left: usize,
+    /// Runs that are not over.
+    pub open: usize,
+    /// Runs that succeeded.
+    pub succeeded: u64,
+    /// Runs that ended otherwise.
+    pub failed: u64,
+    /// Ticks that had their run before.
+    pub skipped: u64,
+}
+
+/// How far a backfill is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BackfillStatus {
+    /// It has ticks left, or runs that are not over.
+    Running,
+    /// It is over.
+    Done,
+    /// It starts no more ticks.
+    Cancelled,
+}
+
+/// A range of ticks to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The first tick is not before this: RFC 3339, or a day such as `2026-11-01` in the schedule's zone.
+    pub from: String,
+    /// The last tick is not after this: RFC 3339, or a day, of which all ticks count.
+    pub to: String,
+    /// Runs at the same time.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub concurrency: u32,
+    /// Run ticks again that had a run.
+    #[serde(default)]
+    pub again: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Who does something to a schedule, and when.
+#[derive(Clone, Copy)]
+pub struct Actor<'a> {
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// For ids.
+    pub chance: Chance,
+    /// A name that no one else has; it ends in a mark of the process.
+    pub name: &'a str,
+}
+
+/// Names of all schedules of a store, sorted.
+pub async fn names(store: &Store) -> Result<Vec<String>> {
+    let folders = store.list_folders(layout::SCHEDULES).await?;
+    // Of what names of workflows may hold, only a dot in front is written differently.
+    let name = |folder: String| folder.strip_prefix("@2e").map_or_else(|| folder.clone(), |rest| format!(".{rest}"));
+    Ok(folders.into_iter().map(name).collect())
+}
+
+/// Whether there ever was a schedule of this name.
+pub async fn exists(store: &Store, name: &str) -> Result<bool> {
+    Ok(Log::open(store, name).await?.state().definition.is_some())
+}
+
+/// All schedules that were ever defined, by name.
+pub async fn list(store: &Store, now: i64) -> Result<Vec<ScheduleRow>> {
+    let mut rows = Vec::new();
+    for name in names(store).await? {
+        rows.extend(row(&name, Log::open(store, &name).await?.state(), now));
+    }
+    Ok(rows)
+}
+
+/// One schedule. Errors: invalid (no such schedule).
+pub async fn show(store: &Store, name: &str, now: i64) -> Result<SchedulePage> {
+    let log = open(store, name).await?;
+    page(name, log.state(), now).ok_or_else(|| Error::bug(format!("schedule `{name}` has no definition")))
+}
+
+/// Stops a schedule from starting runs; whether it was not paused before. Errors: invalid (no such schedule).
+pub async fn pause(store: &Store, name: &str, actor: Actor<'_>, why: Option<String>) -> Result<bool> {
+    let mut log = open(store, name).await?;
+    let event = |state: &State| state.paused.is_none().then(|| Event::Paused { why: why.clone() });
+    Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
+}
+
+/// Lets a schedule start runs again; whether it was paused. Errors: invalid (no such schedule).
+pub async fn resume(store: &Store, name: &str, actor: Actor<'_>) -> Result<bool> {
+    let mut log = open(store, name).await?;
+    let event = |state: &State| state.paused.as_ref().map(|_| Event::Resumed {});
+    Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
+}
+
+/// Promises a run now, whatever the clock says; it waits its turn as `overlap` says. Errors: invalid (no such schedule,
+/// its file is gone).
+pub async fn trigger(store: &Store, name: &str, actor: Actor<'_>) -> Result<OpenTick> {
+    let mut log = open(store, name).await?;
+    let now = actor.clock.unix_millis();
+    let chance = actor.chance.child(name, &[now.cast_unsigned(), log.state().next]);
+    let mark = chance.at("trigger", &[]).next_u32();
+    let tick = Tick::by_hand(now, mark);
+    let run = RunId(format!("{}{mark:08x}", RunId::new(actor.clock, &chance).0));
+    let event = |state: &State| {
+        state.in_force()?;
+        Some(Event::Fired { tick: tick.clone(), run: run.clone(), passed_over: 0, backfill: None, listing: None })
+    };
+    match log.append(now, actor.name, event).await? {
+        Some(_) => Ok(OpenTick { tick: tick.id, run, backfill: None }),
+        None => Err(gone(name)),
+    }
+}
+
+/// Asks for the runs of a range of ticks. Errors: invalid (no such schedule, no ticks, too many, a range in the future
+/// or the wrong way round).
+pub async fn backfill(store: &Store, name: &str, actor: Actor<'_>, range: &Range) -> Result<BackfillRow> {
+    let mut log = open(store, name).await?;
+    let now = actor.clock.unix_millis();
+    let request = request(log.state(), name, range, now)?;
+    let chance = actor.chance.child(name, &[now.cast_unsigned(), log.state().next]);
+    let id = format!("{:08x}", chance.at("backfill", &[]).next_u32());
+    let request = BackfillRequest { id: id.clone(), ..request };
+    let event = |state: &State| {
+        state.in_force()?;
+        Some(Event::BackfillRequested { backfill: request.clone() })
+    };
+    log.append(now, actor.name, event).await?;
+    let state = log.state();
+    state.backfill(&id).map(|backfill| backfill_row(backfill, state)).ok_or_else(|| gone(name))
+}
+
+/// Lets a backfill start no more ticks; its runs go on. Whether it was going. Errors: invalid (no such schedule or
+/// backfill).
+pub async fn cancel_backfill(store: &Store, name: &str, id: &str, actor: Actor<'_>) -> Result<bool> {
+    let mut log = open(store, name).await?;
+    if log.state().backfill(id).is_none() {
+        let known: Vec<&str> = log.state().backfills.iter().map(|b| b.request.id.as_str()).collect();
+        let help = if known.is_empty() { "it has none".to_string() } else { format!("it has {}", known.join(", ")) };
+        return Err(Error::invalid(format!("schedule `{name}` has no backfill `{id}`")).help(help));
+    }
+    let event = |state: &State| {
+        let going = state.backfill(id).is_some_and(|backfill| !backfill.cancelled);
+        going.then(|| Event::BackfillCancelled { id: id.to_string() })
+    };
+    Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
+}
+
+async fn open(store: &Store, name: &str) -> Result<Log> {
+    let log = Log::open(store, name).await?;
+    if log.state().definition.is_some() {
+        return Ok(log);
+    }
+    let known = names(store).await?;
+    let help = match trainyard_spec::diagnostic::suggest(name, known.iter().map(String::as_str)) {
+        Some(help) => help,
+        None => "`trainyard schedules list` shows what there is; `trainyard serve` makes them".to_string(),
+    };
+    Err(Error::invalid(format!("there is no schedule `{name}` in {}", store.url())).help(help))
+}
+
+fn gone(name: &str) -> Error {
+    Error::invalid(format!("the file of schedule `{name}` is gone")).help("put it back into the folder of `serve`")
+}
+
+fn request(state: &State, name: &str, range: &Range, now: i64) -> Result<BackfillRequest> {
+    let schedule = &state.in_force().ok_or_else(|| gone(name))?.schedule;
+    let pattern = schedule.pattern().ok_or_else(|| {
+        Error::invalid(format!("schedule `{name}` does not start by the clock, so it has no ticks to fill in"))
+    })?;
+    let instant = |text: &str, last: bool| {
+        let day = pattern.day(text).map(|(first, end)| if last { end } else { first });
+        let parsed = day.or_else(|| text.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond()));
+        parsed.ok_or_else(|| {
+            Error::invalid(format!("`{text}` is no time"))
+                .help("write a day, `2026-11-01`, or an instant, `2026-11-01T02:00:00Z`")
+        })
+    };
+    let (from, to) = (instant(&range.from, false)?, instant(&range.to, true)?.min(now));
+    let ticks = pattern.between(from.saturating_sub(1), to, MOST_TICKS + 1).len();
+    match ticks {
+        0 => Err(Error::invalid(format!("schedule `{name}` has no tick from {} to {}", time(from), time(to)))
+            .help("give a range that lies in the past, its beginning first")),
+        n if n > MOST_TICKS => Err(Error::invalid(format!("more than {MOST_TICKS} ticks are too many for a backfill"))
+            .help("ask for several shorter ranges")),
+        _ if range.concurrency == 0 || range.concurrency > MOST_AT_ONCE => {
+            Err(Error::invalid(format!("concurrency is {}, but must be from 1 to {MOST_AT_ONCE}", range.concurrency)))
+        }
+        _ => Ok(BackfillRequest { id: String::new(), from, to, concurrency: range.concurrency, again: range.again }),
+    }
+}
+
+fn row(name: &str, state: &State, now: i64) -> Option<ScheduleRow> {
+    let definition = state.definition.as_ref()?;
+    let next = next_due(name, state, now);
+    let pattern = definition.schedule.pattern();
+    Some(ScheduleRow {
+        name: name.to_string(),
+        status: match (&state.paused, state.removed) {
+            (_, true) => Status::Removed,
+            (Some(_), false) => Status::Paused,
+            (None, false) => Status::Active,
+        },
+        start: definition.schedule.start.clone(),
+        next: next.map(time),
+        next_local: next.and_then(|at| pattern.as_ref()?.local(at)),
+        last: state.last.as_ref().map(past),
+        open: state.open.len(),
+        file: definition.file.clone(),
+    })
+}
+
+fn page(name: &str, state: &State, now: i64) -> Option<SchedulePage> {
+    let paused = |p: &Pause| PausedBy { at: time(p.at), by: p.by.clone(), why: p.why.clone() };
+    let waiting = |o: &Open| OpenTick { tick: o.tick.id.clone(), run: o.run.clone(), backfill: o.backfill.clone() };
+    Some(SchedulePage {
+        row: row(name, state, now)?,
+        schedule: state.definition.as_ref()?.schedule.clone(),
+        paused: state.paused.as_ref().map(paused),
+        waiting: state.open.iter().map(waiting).collect(),
+        recent: state.recent.iter().rev().map(past).collect(),
+        backfills: state.backfills.iter().rev().map(|backfill| backfill_row(backfill, state)).collect(),
+        fired: state.fired,
+        skipped: state.skipped,
+    })
+}
+
+fn past(past: &Past) -> PastTick {
+    PastTick {
+        tick: past.tick.id.clone(),
+        run: past.run.clone(),
+        outcome: past.outcome,
+        skipped: past.skip.clone(),
+        why: past.why.clone(),
+        at: time(past.at),
+    }
+}
+
+fn backfill_row(backfill: &Backfill, state: &State) -> BackfillRow {
+    let request = &backfill.request;
+    let open = state.of_backfill(&request.id).count();
+    let pattern = state.definition.as_ref().and_then(|definition| definition.schedule.pattern());
+    let left = pattern.map_or(0, |pattern| match next_tick(backfill, |at| pattern.next_after(at)) {
+        Some(next) => pattern.between(next - 1, request.to, MOST_TICKS).len(),
+        None => 0,
+    });
+    BackfillRow {
+        id: request.id.clone(),
+        status: match (backfill.cancelled, left + open) {
+            (true, _) => BackfillStatus::Cancelled,
+            (false, 0) => BackfillStatus::Done,
+            (false, _) => BackfillStatus::Running,
+        },
+        from: time(request.from),
+        to: time(request.to),
+        concurrency: request.concurrency,
+        again: request.again,
+        left,
+        open,
+        succeeded: backfill.succeeded,
+        failed: backfill.failed,
+        skipped: backfill.skipped,
+    }
+}

@@ -1,0 +1,203 @@
+//! The daemon: it looks at the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
+//! something comes due.
+
+use crate::book;
+use crate::folder::{Change, Compile, Folder};
+use crate::keeper::{Around, Keeper};
+use crate::log::Log;
+use crate::outside::{News, Outside};
+use crate::schedule::event::{Definition, Event};
+use crate::schedule::state::State;
+use futures::StreamExt;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use trainyard_core::{Chance, Clock, Error, Result};
+use trainyard_runtime::Interrupt;
+use trainyard_store::Store;
+
+/// Schedules that make a pass at the same time.
+const AT_ONCE: usize = 16;
+/// Longest sleep: a disk is cheap to ask, a bucket is not.
+const LOOK_LOCAL: Duration = Duration::from_secs(1);
+const LOOK_REMOTE: Duration = Duration::from_secs(10);
+/// Shortest sleep.
+const BREATH: Duration = Duration::from_millis(20);
+
+/// What a daemon is made of.
+pub struct Daemon {
+    /// The store.
+    pub store: Store,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// For ids of runs; no two daemons have the same.
+    pub chance: Chance,
+    /// Unique name of this daemon.
+    pub name: String,
+    /// Host and folder: see [`Definition::home`].
+    pub home: String,
+    /// Everything else.
+    pub outside: Arc<dyn Outside>,
+    /// Reads workflow files.
+    pub compile: Box<Compile>,
+    /// The folder of workflow files.
+    pub folder: Folder,
+    /// What others see of it.
+    pub shared: Arc<Shared>,
+    /// Changes of the folder that are not written down yet; empty at first.
+    pub changes: VecDeque<Change>,
+}
+
+/// What others see of a daemon, and how they wake it.
+#[derive(Debug, Default)]
+pub struct Shared {
+    wake: Notify,
+    seen: Mutex<Seen>,
+}
+
+/// What others see of a daemon.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// When it looked last, in Unix milliseconds.
+    pub looked: i64,
+    /// Mistakes by file.
+    pub broken: BTreeMap<String, String>,
+    /// What went wrong at the last look, by schedule.
+    pub troubles: BTreeMap<String, String>,
+}
+
+impl Shared {
+    /// Lets the daemon look again now.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+    /// What the last look found.
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Daemon {
+    /// Works until it is interrupted. Runs go on without it.
+    pub async fn run(mut self, interrupt: &Interrupt) {
+        let mut keepers = BTreeMap::new();
+        let mut troubles = BTreeMap::new();
+        let mut swept = false;
+        while interrupt.level() == 0 {
+            let mut now_wrong = BTreeMap::new();
+            let prepared = async {
+                self.take_up_changes(&mut keepers).await?;
+                if !swept {
+                    self.sweep(&mut keepers).await?;
+                    swept = true;
+                }
+                Ok::<_, Error>(())
+            };
+            if let Err(error) = prepared.await {
+                now_wrong.insert(String::new(), error.to_string());
+            }
+            let due = self.pass(&mut keepers, &mut now_wrong).await;
+            for (name, why) in now_wrong.iter().filter(|(name, why)| troubles.get(*name) != Some(*why)) {
+                tracing::warn!(schedule = name, "{why}");
+            }
+            troubles = now_wrong;
+            self.show(&troubles);
+            tokio::select! {
+                () = tokio::time::sleep(self.rest(due)) => {}
+                () = self.shared.wake.notified() => {}
+                () = interrupt.beyond(0) => {}
+            }
+        }
+    }
+
+    /// Every schedule makes a pass; gives the time at which the next tick comes due.
+    async fn pass(&self, keepers: &mut BTreeMap<String, Keeper>, wrong: &mut BTreeMap<String, String>) -> Option<i64> {
+        let around = Around { store: &self.store, clock: self.clock.as_ref(), outside: self.outside.as_ref() };
+        let passes = keepers.iter_mut().map(|(name, keeper)| async move { (name, keeper.pass(around).await) });
+        let answers: Vec<_> = futures::stream::iter(passes).buffer_unordered(AT_ONCE).collect().await;
+        let mut due = None;
+        for (name, answer) in answers {
+            match answer {
+                Ok(Some(at)) => due = Some(due.map_or(at, |least: i64| least.min(at))),
+                Ok(None) => {}
+                Err(error) => {
+                    wrong.insert(name.clone(), error.to_string());
+                }
+            }
+        }
+        due
+    }
+    fn rest(&self, due: Option<i64>) -> Duration {
+        let most = if self.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
+        let until = due.map(|at| Duration::from_millis(u64::try_from(at - self.clock.unix_millis()).unwrap_or(0)));
+        until.map_or(most, |until| until.min(most)).max(BREATH)
+    }
+    fn show(&self, troubles: &BTreeMap<String, String>) {
+        let mut seen = self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = Seen { looked: self.clock.unix_millis(), broken: self.folder.broken(), troubles: troubles.clone() };
+    }
+    /// Writes down what changed in the folder. What the store does not take now waits for the next time.
+    async fn take_up_changes(&mut self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
+        let found = self.folder.look(&*self.compile)?;
+        for change in &found {
+            if let Change::Broken { file, why } = change {
+                tracing::warn!(file, "a workflow file has mistakes, what it said before stays in force: {why}");
+                self.outside.tell(News::Broken { file: file.clone(), why: why.clone() });
+            }
+        }
+        self.changes.extend(found);
+        while let Some(change) = self.changes.front() {
+            match change {
+                Change::Broken { .. } => {}
+                Change::Gone { name } => self.remove(name, keepers).await?,
+                Change::Defined { name, file, schedule, texts } => {
+                    let texts = texts.store(&self.store, name).await?;
+                    let (schedule, file, home) = (schedule.clone(), file.clone(), self.home.clone());
+                    self.define(name, Definition { schedule, file, home, texts }, keepers).await?;
+                }
+            }
+            self.changes.pop_front();
+        }
+        Ok(())
+    }
+    /// Ends the schedules whose files went away while no daemon was there.
+    async fn sweep(&self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
+        let here: BTreeSet<&str> = self.folder.schedules().collect();
+        for name in book::names(&self.store).await? {
+            let log = Log::open(&self.store, &name).await?;
+            let ours = log.state().definition.as_ref().is_some_and(|d| d.home == self.home);
+            if ours && !here.contains(name.as_str()) {
+                self.remove(&name, keepers).await?;
+            }
+        }
+        Ok(())
+    }
+    async fn define(&self, name: &str, definition: Definition, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
+        let same = |state: &State| {
+            let in_force = state.in_force();
+            in_force.is_some_and(|d| (&d.schedule, &d.texts) == (&definition.schedule, &definition.texts))
+        };
+        let event = |state: &State| (!same(state)).then(|| Event::Defined { definition: definition.clone() });
+        let keeper = self.keeper(name, keepers).await?;
+        if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
+            tracing::info!(schedule = name, file = definition.file, "a schedule is in force");
+        }
+        Ok(())
+    }
+    async fn remove(&self, name: &str, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
+        let event = |state: &State| state.in_force().map(|_| Event::Removed {});
+        let keeper = self.keeper(name, keepers).await?;
+        if keeper.log().append(self.clock.unix_millis(), &self.name, event).await?.is_some() {
+            tracing::info!(schedule = name, "a schedule ends: its file is gone");
+        }
+        Ok(())
+    }
+    async fn keeper<'k>(&self, name: &str, keepers: &'k mut BTreeMap<String, Keeper>) -> Result<&'k mut Keeper> {
+        if !keepers.contains_key(name) {
+            let log = Log::open(&self.store, name).await?;
+            keepers.insert(name.to_string(), Keeper::new(log, &self.name, self.chance));
+        }
+        keepers.get_mut(name).ok_or_else(|| Error::bug(format!("schedule `{name}` has no keeper")))
+    }
+}

@@ -1,0 +1,85 @@
+//! One pass of a daemon over one schedule: it reads the log, adds what is to be decided, looks at the runs that were
+//! promised, and starts or stops them.
+//!
+//! A pass may break off anywhere, with its process or its store. What it decided stands in the log, so the next pass of
+//! any daemon goes on from there: a promised run is begun by the daemon that promised it or, if that is gone, by any
+//! other. Two that begin the same run do no harm, since its journal has one first batch.
+
+mod promises;
+mod runs;
+
+pub use promises::next_tick;
+
+use crate::appear::Lookout;
+use crate::log::Log;
+use crate::outside::Outside;
+use crate::schedule::decide::next_due;
+use crate::schedule::state::State;
+use crate::watch::Watch;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::{Chance, Clock, Result, RunId};
+use trainyard_store::Store;
+
+/// Takes care of one schedule.
+pub struct Keeper {
+    log: Log,
+    me: String,
+    chance: Chance,
+    /// When this daemon last looked, by the wall clock.
+    seen: Option<i64>,
+    runs: BTreeMap<RunId, Followed>,
+    lookout: Lookout,
+}
+
+/// A promised run.
+struct Followed {
+    watch: Watch,
+    /// Whether a process that this daemon started has not been heard of yet.
+    started: bool,
+    tries: u32,
+    /// Not started again before this, by the monotonic clock.
+    not_before: Duration,
+    cancelled: Option<Duration>,
+}
+
+/// What a pass works with.
+#[derive(Clone, Copy)]
+pub struct Around<'a> {
+    /// The store.
+    pub store: &'a Store,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Everything else.
+    pub outside: &'a dyn Outside,
+}
+
+impl Keeper {
+    /// Takes care of the schedule of this log. `me` is the unique name of this daemon, `chance` its own.
+    pub fn new(log: Log, me: &str, chance: Chance) -> Self {
+        Self { log, me: me.to_string(), chance, seen: None, runs: BTreeMap::new(), lookout: Lookout::default() }
+    }
+    /// What the log says of the schedule, as far as it was read.
+    pub fn state(&self) -> &State {
+        self.log.state()
+    }
+    /// Its log.
+    pub fn log(&mut self) -> &mut Log {
+        &mut self.log
+    }
+    /// One pass. Gives the time (Unix milliseconds) at which the next tick comes due. Errors: those of the store; the
+    /// next pass goes on.
+    pub async fn pass(&mut self, around: Around<'_>) -> Result<Option<i64>> {
+        self.log.refresh().await?;
+        let now = around.clock.unix_millis();
+        self.fire(around, now).await?;
+        self.appear(around, now).await?;
+        self.backfill(around, now).await?;
+        self.seen = Some(now);
+        self.look(around).await?;
+        self.close(around).await?;
+        self.hear_of_processes(around).await?;
+        self.act(around).await?;
+        Ok(next_due(self.log.name(), self.log.state(), now))
+    }
+}

@@ -1,0 +1,154 @@
+//! Promises runs: for ticks that came due, for what appeared, and for backfills.
+
+use super::{Around, Keeper};
+use crate::appear::Appeared;
+use crate::outside::News;
+use crate::schedule::decide::{Decision, GRACE, MOST, Moment, decide};
+use crate::schedule::event::{Event, Skip, Tick};
+use crate::schedule::state::{Backfill, State};
+use trainyard_core::{Clock, Result, RunId};
+use trainyard_spec::schedule::{Overlap, Start};
+use trainyard_store::layout;
+
+/// Ticks of a backfill that are decided in one pass.
+const BACKFILLED: usize = 64;
+
+impl Keeper {
+    /// Decides about every tick that came due.
+    pub(super) async fn fire(&mut self, around: Around<'_>, now: i64) -> Result<()> {
+        let moment = Moment { now, seen: self.seen };
+        let (name, me) = (self.log.name().to_string(), self.me.clone());
+        while let Some(first) = decide(&name, self.log.state(), moment).into_iter().next() {
+            let run = self.new_run(around.clock, tick_of(&first));
+            let event = |state: &State| {
+                // Somebody else may have been first, with this tick or with what it depends on.
+                let decision = decide(&name, state, moment).into_iter().next()?;
+                Some(match decision {
+                    Decision::Fire { tick, passed_over } => {
+                        Event::Fired { tick, run: run.clone(), passed_over, backfill: None, listing: None }
+                    }
+                    Decision::Skip { tick, why, passed_over } => {
+                        Event::Skipped { tick, why, passed_over, backfill: None }
+                    }
+                })
+            };
+            if let Some(event) = self.log.append(now, &me, event).await? {
+                self.tell(around, now, event);
+            }
+        }
+        Ok(())
+    }
+    /// Fires what appeared. What appears during a pause, or during a run that must not be overlapped, waits.
+    pub(super) async fn appear(&mut self, around: Around<'_>, now: i64) -> Result<()> {
+        let state = self.log.state();
+        let Some(schedule) = state.in_force().map(|definition| definition.schedule.clone()) else { return Ok(()) };
+        let Start::On { on } = &schedule.start else { return Ok(()) };
+        let overlap = schedule.overlap;
+        let may = move |state: &State| {
+            let busy = state.own().count();
+            state.paused.is_none() && busy < MOST && (overlap != Overlap::Skip || busy == 0)
+        };
+        if !may(state) {
+            return Ok(());
+        }
+        let (name, asked) = (self.log.name().to_string(), (on, state.since, state.listing.as_ref()));
+        let found = self.lookout.look(around.store, &name, asked, around.clock.monotonic()).await?;
+        let me = self.me.clone();
+        for Appeared { mark, listing } in found {
+            let tick = Tick::of_thing(now, &mark);
+            let run = self.new_run(around.clock, &tick);
+            let event = |state: &State| match &listing {
+                Some((listing, None)) => state.listing.is_none().then(|| Event::Listed { listing: listing.clone() }),
+                Some((listing, before)) => (may(state) && state.listing == *before).then(|| Event::Fired {
+                    tick: tick.clone(),
+                    run: run.clone(),
+                    passed_over: 0,
+                    backfill: None,
+                    listing: Some(listing.clone()),
+                }),
+                None => (may(state) && !state.appeared.contains(&tick.id)).then(|| Event::Fired {
+                    tick: tick.clone(),
+                    run: run.clone(),
+                    passed_over: 0,
+                    backfill: None,
+                    listing: None,
+                }),
+            };
+            if let Some(event) = self.log.append(now, &me, event).await? {
+                self.tell(around, now, event);
+            }
+        }
+        Ok(())
+    }
+    /// Says what passed without a run, and what came late.
+    fn tell(&self, around: Around<'_>, now: i64, event: Event) {
+        let schedule = self.log.name().to_string();
+        match event {
+            Event::Skipped { tick, why, passed_over, .. } => {
+                tracing::info!(schedule, tick = tick.id, ?why, passed_over, "a tick passes without a run");
+                around.outside.tell(News::Missed { schedule, tick, why: Some(why), passed_over });
+            }
+            Event::Fired { tick, run, passed_over, .. } => {
+                tracing::info!(schedule, tick = tick.id, %run, passed_over, "a tick fires");
+                let jitter = self.log.state().in_force().map_or(0, |d| d.schedule.jitter_millis);
+                let on_time = u64::try_from(GRACE.as_millis()).unwrap_or(u64::MAX).saturating_add(jitter);
+                if passed_over > 0 || now.abs_diff(tick.at) > on_time {
+                    around.outside.tell(News::Missed { schedule, tick, why: None, passed_over });
+                }
+            }
+            _ => {}
+        }
+    }
+    /// Promises runs for as many ticks of backfills as may run at once.
+    pub(super) async fn backfill(&mut self, around: Around<'_>, now: i64) -> Result<()> {
+        let state = self.log.state();
+        if state.paused.is_some() {
+            return Ok(());
+        }
+        let Some(pattern) = state.in_force().and_then(|definition| definition.schedule.pattern()) else {
+            return Ok(());
+        };
+        let next = |state: &State, id: &str| {
+            let backfill = state.backfill(id).filter(|backfill| !backfill.cancelled)?;
+            let free = state.of_backfill(id).count() < backfill.request.concurrency as usize;
+            next_tick(backfill, |at| pattern.next_after(at)).filter(|_| free)
+        };
+        let ids: Vec<String> = state.backfills.iter().map(|backfill| backfill.request.id.clone()).collect();
+        let me = self.me.clone();
+        for id in ids {
+            for _ in 0..BACKFILLED {
+                let Some(at) = next(self.log.state(), &id) else { break };
+                let tick = Tick::of_clock(at);
+                let again = self.log.state().backfill(&id).is_some_and(|backfill| backfill.request.again);
+                let done = !again && around.store.get(&layout::tick(self.log.name(), &tick.id)).await?.is_some();
+                let (run, backfill) = (self.new_run(around.clock, &tick), Some(id.clone()));
+                let event = if done {
+                    Event::Skipped { tick, why: Skip::Done, passed_over: 0, backfill }
+                } else {
+                    Event::Fired { tick, run, passed_over: 0, backfill, listing: None }
+                };
+                self.log.append(now, &me, |state| (next(state, &id) == Some(at)).then(|| event.clone())).await?;
+            }
+        }
+        Ok(())
+    }
+    /// A fresh name. That of a run alone has few random digits, and many ticks fire in one moment.
+    fn new_run(&self, clock: &dyn Clock, tick: &Tick) -> RunId {
+        let place = [tick.at.cast_unsigned(), self.log.state().next, clock.monotonic().as_nanos() as u64];
+        let chance = self.chance.child(self.log.name(), &[]).child(&tick.id, &place);
+        RunId(format!("{}{:08x}", RunId::new(clock, &chance).0, chance.at("tick", &[]).next_u32()))
+    }
+}
+
+fn tick_of(decision: &Decision) -> &Tick {
+    match decision {
+        Decision::Fire { tick, .. } | Decision::Skip { tick, .. } => tick,
+    }
+}
+
+/// The next tick of a backfill; none if all were reached.
+pub fn next_tick(backfill: &Backfill, next_after: impl Fn(i64) -> Option<i64>) -> Option<i64> {
+    let request = &backfill.request;
+    let after = backfill.reached.unwrap_or(request.from.saturating_sub(1));
+    next_after(after).filter(|at| *at <= request.to)
+}

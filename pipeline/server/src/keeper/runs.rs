@@ -1,0 +1,219 @@
+//! Carries promised runs to their end: begins them, goes on with those that nobody goes on with, cancels and gives up.
+
+use super::{Around, Followed, Keeper};
+use crate::outside::{News, Order, Process};
+use crate::schedule::event::{Event, Outcome, Tick};
+use crate::schedule::state::Open;
+use crate::schedule::steps::{Run, Step, steps};
+use crate::watch::Watch;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use trainyard_core::{Error, Result, RunId};
+use trainyard_runtime::resume::SILENCE;
+use trainyard_spec::schedule::Overlap;
+use trainyard_store::Created;
+
+/// Tries to start a run before it is given up.
+const TRIES: u32 = 10;
+/// Time between two requests to cancel the same run.
+const CANCEL_AGAIN: Duration = Duration::from_secs(30);
+/// Promised runs that are looked at in one pass.
+const LOOKED_AT: usize = 16;
+/// Longest time between two tries.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The object of a fired tick.
+#[derive(Debug, Serialize, Deserialize)]
+struct TickObject {
+    format: u32,
+    schedule: String,
+    tick: Tick,
+    run: RunId,
+    by: String,
+    at: i64,
+}
+
+impl Keeper {
+    /// Reads the journals of promised runs.
+    pub(super) async fn look(&mut self, around: Around<'_>) -> Result<()> {
+        let now = around.clock.monotonic();
+        let state = self.log.state();
+        self.runs.retain(|run, _| state.open(run).is_some());
+        let mut promised = 0;
+        for open in &state.open {
+            let followed = self.runs.entry(open.run.clone()).or_insert_with(|| Followed {
+                watch: Watch::new(around.store, &open.run, now),
+                started: false,
+                tries: 0,
+                not_before: Duration::ZERO,
+                cancelled: None,
+            });
+            let began = followed.watch.writer().is_some() || followed.started;
+            if began || promised < LOOKED_AT {
+                promised += usize::from(!began);
+                followed.watch.look(now).await?;
+            }
+        }
+        Ok(())
+    }
+    /// Writes down which runs are over.
+    pub(super) async fn close(&mut self, around: Around<'_>) -> Result<()> {
+        let over: Vec<(RunId, Outcome)> =
+            self.runs.iter().filter_map(|(run, f)| Some((run.clone(), f.watch.finished()?))).collect();
+        for (run, outcome) in over {
+            self.end(around, run, outcome, None).await?;
+        }
+        Ok(())
+    }
+    async fn end(&mut self, around: Around<'_>, run: RunId, outcome: Outcome, why: Option<String>) -> Result<()> {
+        let open = self.log.state().open(&run).cloned();
+        let event = Event::Ended { run: run.clone(), outcome, why: why.clone() };
+        let now = around.clock.unix_millis();
+        let ended = self.log.append(now, &self.me, |state| state.open(&run).map(|_| event.clone())).await?;
+        self.runs.remove(&run);
+        around.outside.forget(&run);
+        if let (Some(_), Some(open), Outcome::NotStarted) = (ended, open, outcome) {
+            let (schedule, tick) = (self.log.name().to_string(), open.tick);
+            around.outside.tell(News::NotStarted { schedule, tick, run, why: why.unwrap_or_default() });
+        }
+        Ok(())
+    }
+    /// What became of the processes that were started and left their runs unfinished.
+    pub(super) async fn hear_of_processes(&mut self, around: Around<'_>) -> Result<()> {
+        let now = around.clock.monotonic();
+        let mut given_up = Vec::new();
+        for (run, followed) in self.runs.iter_mut().filter(|(_, followed)| followed.started) {
+            let Process::Ended { code, said } = around.outside.process(run) else { continue };
+            // It may have written the end just now, or somebody else the beginning.
+            followed.watch.look(now).await?;
+            followed.started = false;
+            if followed.watch.finished().is_some() {
+                continue;
+            }
+            followed.tries += 1;
+            followed.not_before = now + backoff(followed.tries);
+            // Exit 2: the file or its parameters are wrong. 3: the store is away, which passes.
+            let hopeless = code == Some(2) || (followed.tries >= TRIES && code != Some(3));
+            tracing::warn!(%run, ?code, tries = followed.tries, said, "the process of a run left it unfinished");
+            if hopeless && followed.watch.writer().is_some() {
+                followed.cancelled = Some(now);
+                around.outside.cancel(run);
+            } else if hopeless {
+                given_up.push((run.clone(), said));
+            }
+        }
+        for (run, said) in given_up {
+            self.end(around, run, Outcome::NotStarted, Some(said)).await?;
+        }
+        Ok(())
+    }
+    /// Starts, cancels and forgets runs.
+    pub(super) async fn act(&mut self, around: Around<'_>) -> Result<()> {
+        let overlap = self.log.state().definition.as_ref().map_or(Overlap::Queue, |d| d.schedule.overlap);
+        let open: Vec<Open> = self.log.state().open.clone();
+        let runs: Vec<(&Open, Run)> = open.iter().map(|open| (open, self.run_of(around, open))).collect();
+        for step in steps(overlap, &runs) {
+            match step {
+                Step::Start(i) => self.start(around, &open[i]).await?,
+                Step::Cancel(i) => self.cancel(around, &open[i].run),
+                Step::Supersede(i) => {
+                    let why = Some("a newer tick takes its place".to_string());
+                    self.end(around, open[i].run.clone(), Outcome::Superseded, why).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+    fn run_of(&self, around: Around<'_>, open: &Open) -> Run {
+        let Some(followed) = self.runs.get(&open.run) else { return Run::Over };
+        let watch = &followed.watch;
+        let ours = around.outside.process(&open.run) == Process::Alive;
+        match watch.writer() {
+            _ if watch.finished().is_some() => Run::Over,
+            _ if ours => Run::Going,
+            None => Run::Promised,
+            Some(writer) => match around.outside.is_alive(writer) {
+                Some(true) => Run::Going,
+                Some(false) => Run::Abandoned,
+                None if watch.still(around.clock.monotonic()) >= SILENCE => Run::Abandoned,
+                None => Run::Going,
+            },
+        }
+    }
+    fn cancel(&mut self, around: Around<'_>, run: &RunId) {
+        let now = around.clock.monotonic();
+        let Some(followed) = self.runs.get_mut(run) else { return };
+        if followed.cancelled.is_none_or(|at| now.saturating_sub(at) >= CANCEL_AGAIN) {
+            followed.cancelled = Some(now);
+            around.outside.cancel(run);
+        }
+    }
+    /// Starts a process for the run of a tick, if that is for this daemon to do.
+    async fn start(&mut self, around: Around<'_>, open: &Open) -> Result<()> {
+        let now = around.clock.monotonic();
+        let Some(followed) = self.runs.get(&open.run) else { return Ok(()) };
+        if followed.cancelled.is_some() {
+            self.cancel(around, &open.run);
+            return Ok(());
+        }
+        if followed.not_before > now || !self.is_mine(around, open, followed) {
+            return Ok(());
+        }
+        if open.backfill.is_none() && !self.put_tick(around, open).await? {
+            let why = Some("the tick had its run before".to_string());
+            return self.end(around, open.run.clone(), Outcome::Superseded, why).await;
+        }
+        let order = Order {
+            schedule: self.log.name().to_string(),
+            run: open.run.clone(),
+            file: open.definition.file.clone(),
+            texts: open.definition.texts.clone(),
+            tick: open.tick.clone(),
+        };
+        let started = around.outside.start(&order).await;
+        let Some(followed) = self.runs.get_mut(&open.run) else { return Ok(()) };
+        match started {
+            Ok(()) => followed.started = true,
+            Err(error) => {
+                followed.tries += 1;
+                followed.not_before = now + backoff(followed.tries);
+                tracing::warn!(run = %open.run, %error, "no process could be started for a run");
+            }
+        }
+        Ok(())
+    }
+    /// Whether this daemon may begin or go on with a run: its own, and those of daemons that are gone. Whose run has
+    /// begun is told by its journal.
+    fn is_mine(&self, around: Around<'_>, open: &Open, followed: &Followed) -> bool {
+        if followed.watch.writer().is_some() || open.by == self.me {
+            return true;
+        }
+        match around.outside.is_alive(&open.by) {
+            Some(alive) => !alive,
+            None => followed.watch.still(around.clock.monotonic()) >= SILENCE,
+        }
+    }
+    /// Fires the tick in the store; whether it belongs to this run.
+    async fn put_tick(&self, around: Around<'_>, open: &Open) -> Result<bool> {
+        let object = TickObject {
+            format: 1,
+            schedule: self.log.name().to_string(),
+            tick: open.tick.clone(),
+            run: open.run.clone(),
+            by: open.by.clone(),
+            at: open.at,
+        };
+        let bytes = serde_json::to_vec(&object).map_err(|e| Error::bug(format!("a tick has no JSON form: {e}")))?;
+        match around.store.fire_tick(self.log.name(), &open.tick.id, Bytes::from(bytes)).await? {
+            Created::Ours => Ok(true),
+            Created::Theirs(bytes) => {
+                Ok(serde_json::from_slice::<TickObject>(&bytes).is_ok_and(|theirs| theirs.run == open.run))
+            }
+        }
+    }
+}
+
+fn backoff(tries: u32) -> Duration {
+    Duration::from_secs(1 << tries.min(9)).min(LONGEST)
+}

@@ -1,0 +1,155 @@
+//! The log of a schedule in the store: numbered records, each put create-only, and from time to time what they add up
+//! to, so that nobody reads a long log from its beginning.
+
+use crate::schedule::event::{Event, Record};
+use crate::schedule::state::State;
+use bytes::Bytes;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_store::{Created, Store, layout};
+
+/// Records between two states.
+const STATE_EVERY: u64 = 64;
+
+/// A schedule's log, read up to some record.
+#[derive(Debug, Clone)]
+pub struct Log {
+    store: Store,
+    name: String,
+    state: State,
+}
+
+impl Log {
+    /// Reads the log of a schedule to its end; it may have none yet. Errors: data (a record is damaged), those of the
+    /// store.
+    pub async fn open(store: &Store, name: &str) -> Result<Self> {
+        let state = newest_state(store, name).await?;
+        let mut log = Self { store: store.clone(), name: name.to_string(), state };
+        log.refresh().await?;
+        Ok(log)
+    }
+    /// The schedule's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// What the records add up to.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+    /// Reads what was added since. Errors: those of [`Log::open`].
+    pub async fn refresh(&mut self) -> Result<()> {
+        loop {
+            let path = layout::schedule_record(&self.name, self.state.next);
+            let Some(bytes) = self.store.get(&path).await? else { return Ok(()) };
+            self.accept(&path, &bytes)?;
+        }
+    }
+    /// Adds a record, if what `decide` says of the state in front of it still holds then: whenever somebody else was
+    /// first, it is asked again. Gives the event that was added. `by` is unique to the process.
+    ///
+    /// Errors: those of [`Log::open`]. The record may stand there even so, which the next look tells.
+    pub async fn append(
+        &mut self,
+        at: i64,
+        by: &str,
+        mut decide: impl FnMut(&State) -> Option<Event>,
+    ) -> Result<Option<Event>> {
+        self.refresh().await?;
+        loop {
+            let Some(event) = decide(&self.state) else { return Ok(None) };
+            let record = Record { at, by: by.to_string(), event };
+            let path = layout::schedule_record(&self.name, self.state.next);
+            let bytes = encode(&path, &record)?;
+            match self.store.create(&path, bytes.clone()).await.at(format!("schedule `{}`", self.name))? {
+                Created::Ours => {
+                    self.accept(&path, &bytes)?;
+                    self.leave_state().await;
+                    return Ok(Some(record.event));
+                }
+                Created::Theirs(bytes) => self.accept(&path, &bytes)?,
+            }
+        }
+    }
+
+    fn accept(&mut self, path: &str, bytes: &Bytes) -> Result<()> {
+        let record: Record = serde_json::from_slice(bytes)
+            .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.store.url())))?;
+        self.state.apply(&record);
+        Ok(())
+    }
+    /// Without it, the next reader only reads more records.
+    async fn leave_state(&self) {
+        if !self.state.next.is_multiple_of(STATE_EVERY) {
+            return;
+        }
+        let path = layout::schedule_state(&self.name, self.state.next);
+        let put = async { self.store.create(&path, encode(&path, &self.state)?).await };
+        if let Err(error) = put.await {
+            tracing::info!(schedule = self.name, %error, "the state of a schedule was not stored");
+        }
+    }
+}
+
+/// The state that was left last; the empty one if none can be read.
+async fn newest_state(store: &Store, name: &str) -> Result<State> {
+    let names = store.list(&layout::schedule_states(name)).await?;
+    let Some(newest) = names.last() else { return Ok(State::default()) };
+    let bytes = store.get(newest).await?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
+}
+
+fn encode(path: &str, value: &impl serde::Serialize) -> Result<Bytes> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_store::StoreOptions;
+
+    async fn store() -> Store {
+        Store::open("memory://", StoreOptions::default()).await.unwrap()
+    }
+
+    fn paused() -> Event {
+        Event::Paused { why: None }
+    }
+
+    #[tokio::test]
+    async fn of_two_who_decide_the_same_one_does_it() {
+        let store = store().await;
+        let mut first = Log::open(&store, "nightly").await.unwrap();
+        let mut second = first.clone();
+        let pause = |state: &State| state.paused.is_none().then(paused);
+        assert_eq!(first.append(1, "a", pause).await.unwrap(), Some(paused()));
+        assert_eq!(second.append(2, "b", pause).await.unwrap(), None);
+        assert_eq!(second.state().paused.as_ref().unwrap().by, "a");
+    }
+
+    #[tokio::test]
+    async fn a_long_log_is_read_from_its_last_state() {
+        let store = store().await;
+        let mut log = Log::open(&store, "nightly").await.unwrap();
+        for i in 0..i64::try_from(2 * STATE_EVERY + 3).unwrap() {
+            let event = if i % 2 == 0 { paused() } else { Event::Resumed {} };
+            log.append(i, "a", |_| Some(event.clone())).await.unwrap();
+        }
+        assert_eq!(store.list("schedules/nightly/state").await.unwrap().len(), 2);
+        let again = Log::open(&store, "nightly").await.unwrap();
+        assert_eq!(again.state(), log.state());
+        let whole = {
+            let mut log = Log { store: store.clone(), name: "nightly".into(), state: State::default() };
+            log.refresh().await.unwrap();
+            log
+        };
+        assert_eq!(whole.state(), log.state(), "the fold depends on nothing but the records");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_is_named() {
+        let store = store().await;
+        store.create("schedules/nightly/log/0000000000", "{".into()).await.unwrap();
+        let error = Log::open(&store, "nightly").await.unwrap_err();
+        assert!(error.message.contains("schedules/nightly/log/0000000000"), "{error}");
+    }
+}

@@ -1,0 +1,219 @@
+//! Which ticks fire now: a pure function of the schedule, what its log says, and the time.
+//!
+//! A tick that a daemon sees come due is on time; any other one was missed, and `catchup` says what becomes of it. The
+//! newest tick that was missed by less than a minute counts as on time, so that a restart loses nothing. A clock that
+//! is set forward makes missed ticks. One that is set back makes nothing fire again, since what was decided stays
+//! decided.
+
+use super::event::{Skip, Tick};
+use super::state::State;
+use std::time::Duration;
+use trainyard_core::Chance;
+use trainyard_spec::Schedule;
+use trainyard_spec::schedule::{Catchup, Overlap, Pattern};
+
+/// A daemon that looked no longer ago than this has seen all that came due since, and a tick no later than this may
+/// still count as on time.
+pub const GRACE: Duration = Duration::from_secs(60);
+/// Ticks that are made up for at once, and that may wait for each other.
+pub const MOST: usize = 1_000;
+/// Ticks that are counted at most to say how many passed.
+const COUNTED: usize = 10_000;
+
+/// When a decision is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// The present time in Unix milliseconds.
+    pub now: i64,
+    /// When this daemon last looked at this schedule, by the same clock.
+    pub seen: Option<i64>,
+}
+
+/// What becomes of a tick. Later ones build on earlier ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It gets a run.
+    Fire {
+        /// The tick.
+        tick: Tick,
+        /// Earlier ticks that it stands for.
+        passed_over: u64,
+    },
+    /// It passes.
+    Skip {
+        /// The tick.
+        tick: Tick,
+        /// Why.
+        why: Skip,
+        /// Earlier ticks that pass with it.
+        passed_over: u64,
+    },
+}
+
+/// What becomes of the ticks that came due, oldest first. `name` is that of the schedule.
+pub fn decide(name: &str, state: &State, moment: Moment) -> Vec<Decision> {
+    let Some(definition) = state.in_force().filter(|_| state.paused.is_none()) else { return Vec::new() };
+    let Some(pattern) = definition.schedule.pattern() else { return Vec::new() };
+    let due = Due { name, schedule: &definition.schedule, pattern: &pattern, state, moment };
+    let candidates = due.candidates();
+    let mut busy = state.own().count();
+    let mut decisions = Vec::new();
+    for Candidate { at, late, passed_over, missed } in candidates {
+        let tick = Tick::of_clock(at);
+        let skip = match definition.schedule.overlap {
+            _ if missed => Some(Skip::Missed),
+            _ if busy >= MOST => Some(Skip::Full),
+            Overlap::Skip if busy > 0 && !late => Some(Skip::Overlap),
+            Overlap::Skip | Overlap::Queue | Overlap::Cancel | Overlap::Allow => None,
+        };
+        decisions.push(match skip {
+            Some(why) => Decision::Skip { tick, why, passed_over },
+            None => {
+                busy += 1;
+                Decision::Fire { tick, passed_over }
+            }
+        });
+    }
+    decisions
+}
+
+/// When the next tick comes due, in Unix milliseconds; none for a schedule that does not start by the clock, is paused
+/// or gone.
+pub fn next_due(name: &str, state: &State, now: i64) -> Option<i64> {
+    let definition = state.in_force().filter(|_| state.paused.is_none())?;
+    let pattern = definition.schedule.pattern()?;
+    // A tick whose delay is not over lies behind.
+    let from = now.saturating_sub_unsigned(definition.schedule.jitter_millis);
+    let due = |tick: &i64| tick.saturating_add_unsigned(delay(name, &definition.schedule, *tick));
+    pattern.between(from, i64::MAX, 3).iter().map(due).find(|at| *at > now)
+}
+
+/// The delay of a tick in milliseconds: the same for every daemon.
+pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
+    match schedule.jitter_millis {
+        0 => 0,
+        most => Chance::new(0).child(name, &[]).at("jitter", &[tick.cast_unsigned()]).below(most),
+    }
+}
+
+/// A tick about which nothing was decided.
+struct Candidate {
+    at: i64,
+    /// Made up for: it waits for the runs before it, whatever `overlap` says.
+    late: bool,
+    passed_over: u64,
+    missed: bool,
+}
+
+struct Due<'a> {
+    name: &'a str,
+    schedule: &'a Schedule,
+    pattern: &'a Pattern,
+    state: &'a State,
+    moment: Moment,
+}
+
+impl Due<'_> {
+    fn candidates(&self) -> Vec<Candidate> {
+        let now = self.moment.now;
+        let Some(newest) = self.newest() else { return Vec::new() };
+        let on_time = self.undecided(self.looked(), now);
+        if self.schedule.catchup == Catchup::All {
+            return self.all(newest, &on_time);
+        }
+        let mut found: Vec<Candidate> = on_time.iter().map(|at| self.candidate(*at, false)).collect();
+        if on_time.last() != Some(&newest) && self.is_open_question(newest) {
+            let patience = match self.schedule.catchup {
+                Catchup::None => grace(),
+                Catchup::Latest | Catchup::All => self.schedule.catchup_window_millis.max(grace()),
+            };
+            found.push(self.candidate(newest, self.lateness(newest) > patience));
+        }
+        if let Some(first) = found.first_mut() {
+            first.passed_over = self.passed_before(first.at);
+        }
+        found
+    }
+    /// Every tick of the window, and word of those that are older.
+    fn all(&self, newest: i64, on_time: &[i64]) -> Vec<Candidate> {
+        let (now, looked) = (self.moment.now, self.looked());
+        let window = self.schedule.catchup_window_millis.max(grace());
+        // Whoever looked a moment ago has settled all that lies before.
+        let from = if looked < now { looked } else { now.saturating_sub_unsigned(window) };
+        let mut ticks = self.undecided(from, now);
+        let extra = ticks.len().saturating_sub(MOST);
+        ticks.drain(..extra);
+        if ticks.is_empty() && self.lateness(newest) > window && self.is_open_question(newest) {
+            let mut gone = self.candidate(newest, true);
+            gone.passed_over = self.passed_before(newest);
+            return vec![gone];
+        }
+        let mut found: Vec<Candidate> = ticks
+            .into_iter()
+            .map(|at| Candidate {
+                late: self.lateness(at) > grace() && !on_time.contains(&at),
+                ..self.candidate(at, false)
+            })
+            .collect();
+        if let Some(first) = found.first_mut() {
+            first.passed_over = self.passed_before(first.at);
+        }
+        found
+    }
+    fn candidate(&self, at: i64, missed: bool) -> Candidate {
+        Candidate { at, late: false, passed_over: 0, missed }
+    }
+    /// Since when this daemon has seen everything come due.
+    fn looked(&self) -> i64 {
+        let now = self.moment.now;
+        let seen = self.moment.seen.filter(|seen| *seen <= now && now.abs_diff(*seen) <= grace());
+        seen.unwrap_or(now)
+    }
+    /// The time from which on ticks are of concern. A clock may have been ahead when it was written down.
+    fn begin(&self) -> i64 {
+        if self.state.since <= self.moment.now { self.state.since } else { self.looked() }
+    }
+    fn due(&self, tick: i64) -> i64 {
+        tick.saturating_add_unsigned(delay(self.name, self.schedule, tick))
+    }
+    fn lateness(&self, tick: i64) -> u64 {
+        self.moment.now.abs_diff(self.due(tick))
+    }
+    fn is_open_question(&self, tick: i64) -> bool {
+        tick > self.begin() && !self.state.decided.contains(&tick)
+    }
+    /// The newest tick that has come due.
+    fn newest(&self) -> Option<i64> {
+        let mut tick = self.pattern.last_until(self.moment.now)?;
+        while self.due(tick) > self.moment.now {
+            tick = self.pattern.last_until(tick - 1)?;
+        }
+        Some(tick)
+    }
+    /// Ticks that came due after one time and up to another, about which nothing was decided; the newest ones if there
+    /// are very many.
+    fn undecided(&self, after: i64, until: i64) -> Vec<i64> {
+        let from = after.saturating_sub_unsigned(self.schedule.jitter_millis).max(self.begin());
+        let came_due = |tick: &i64| (after + 1..=until).contains(&self.due(*tick));
+        let mut ticks = Vec::new();
+        let mut tick = self.pattern.last_until(until);
+        while let Some(at) = tick.filter(|at| *at > from && ticks.len() <= COUNTED) {
+            if came_due(&at) && self.is_open_question(at) {
+                ticks.push(at);
+            }
+            tick = self.pattern.last_until(at - 1);
+        }
+        ticks.reverse();
+        ticks
+    }
+    /// How many ticks passed undecided between the last decided one, or the begin, and this one.
+    fn passed_before(&self, tick: i64) -> u64 {
+        let decided = self.state.decided.range(..tick).next_back().copied();
+        let from = decided.unwrap_or(i64::MIN).max(self.begin());
+        self.pattern.between(from, tick - 1, COUNTED).len() as u64
+    }
+}
+
+fn grace() -> u64 {
+    GRACE.as_millis() as u64
+}

@@ -1,0 +1,285 @@
+//! Ticks by hand: on time, missed, made up for, overlapping, delayed, and under clocks that jump.
+
+use super::decide::*;
+use super::event::{Definition, Event, Outcome, Record, Skip, Tick};
+use super::state::State;
+use proptest::prelude::*;
+use trainyard_core::{Digest, RunId};
+use trainyard_spec::Schedule;
+use trainyard_spec::schedule::{Catchup, Overlap};
+
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+/// 2026-11-21T00:00:00Z.
+const MIDNIGHT: i64 = 1_795_219_200_000;
+
+/// A schedule's log without a store.
+struct Told {
+    state: State,
+    seen: Option<i64>,
+    runs: u32,
+}
+
+impl Told {
+    fn new(cron: &str, change: impl FnOnce(&mut Schedule)) -> Self {
+        let mut schedule = Schedule::cron(cron, "UTC");
+        change(&mut schedule);
+        let mut told = Self { state: State::default(), seen: None, runs: 0 };
+        let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
+        told.record(MIDNIGHT, Event::Defined { definition });
+        told
+    }
+    fn record(&mut self, at: i64, event: Event) {
+        self.state.apply(&Record { at, by: "test".into(), event });
+    }
+    /// One look at this time; gives what was decided as `+<minutes>`, `skip <minutes> <why>`, with `(n)` for ticks that
+    /// passed.
+    fn look(&mut self, now: i64) -> Vec<String> {
+        let decisions = decide("s", &self.state, Moment { now, seen: self.seen });
+        self.seen = Some(now);
+        decisions.into_iter().map(|decision| self.take(now, decision)).collect()
+    }
+    fn take(&mut self, now: i64, decision: Decision) -> String {
+        let minutes = |tick: &Tick| (tick.at - MIDNIGHT) / MINUTE;
+        let over = |n: u64| if n == 0 { String::new() } else { format!(" ({n})") };
+        match decision {
+            Decision::Fire { tick, passed_over } => {
+                self.runs += 1;
+                let run = RunId(format!("r{}", self.runs));
+                let text = format!("+{}{}", minutes(&tick), over(passed_over));
+                self.record(now, Event::Fired { tick, run, passed_over, backfill: None, listing: None });
+                text
+            }
+            Decision::Skip { tick, why, passed_over } => {
+                let text = format!("skip {} {why:?}{}", minutes(&tick), over(passed_over));
+                self.record(now, Event::Skipped { tick, why, passed_over, backfill: None });
+                text
+            }
+        }
+    }
+    fn end_all(&mut self, at: i64) {
+        for run in self.state.open.iter().map(|open| open.run.clone()).collect::<Vec<_>>() {
+            self.record(at, Event::Ended { run, outcome: Outcome::Succeeded, why: None });
+        }
+    }
+}
+
+fn nothing() -> Vec<String> {
+    Vec::new()
+}
+
+#[test]
+fn a_tick_fires_when_it_comes_due_and_only_then() {
+    let mut told = Told::new("0 * * * *", |_| {});
+    assert_eq!(told.look(MIDNIGHT + 1), nothing(), "the tick at which it was defined is none of its own");
+    assert_eq!(told.look(MIDNIGHT + HOUR - 1), nothing());
+    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
+    assert_eq!(told.look(MIDNIGHT + HOUR + 500), nothing());
+}
+
+#[test]
+fn missed_ticks_are_made_up_for_as_the_schedule_says() {
+    // Nobody looks from 0:00 to 9:20.
+    let late = MIDNIGHT + 9 * HOUR + 20 * MINUTE;
+    let missed = |catchup: Catchup, window: i64| {
+        let mut told = Told::new("0 * * * *", |s| {
+            s.catchup = catchup;
+            s.catchup_window_millis = window.cast_unsigned();
+        });
+        told.look(MIDNIGHT + MINUTE);
+        let first = told.look(late);
+        assert_eq!(told.look(late + 1_000), nothing(), "{catchup:?}: what was decided stays decided");
+        first
+    };
+    assert_eq!(missed(Catchup::Latest, 24 * HOUR), ["+540 (8)"]);
+    assert_eq!(missed(Catchup::Latest, 10 * MINUTE), ["skip 540 Missed (8)"], "too old");
+    assert_eq!(missed(Catchup::None, 24 * HOUR), ["skip 540 Missed (8)"]);
+    assert_eq!(missed(Catchup::All, 3 * HOUR), ["+420 (6)", "+480", "+540"]);
+    assert_eq!(missed(Catchup::All, 10 * MINUTE), ["skip 540 Missed (8)"]);
+}
+
+#[test]
+fn a_restart_loses_no_tick_of_the_last_minute() {
+    for catchup in [Catchup::None, Catchup::Latest, Catchup::All] {
+        let mut told = Told::new("0 * * * *", |s| s.catchup = catchup);
+        assert_eq!(told.look(MIDNIGHT + HOUR + 59_000), ["+60"], "{catchup:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_looked_seconds_ago_sees_every_tick_of_a_fast_schedule() {
+    let mut told = Told::new("*/10 * * * * *", |s| {
+        s.catchup = Catchup::None;
+        s.overlap = Overlap::Allow;
+    });
+    told.look(MIDNIGHT + 5_000);
+    assert_eq!(told.look(MIDNIGHT + 35_000).len(), 3);
+    assert_eq!(told.look(MIDNIGHT + 200_000).len(), 1, "after a gap only the newest counts as on time");
+}
+
+#[test]
+fn a_tick_during_a_run_follows_the_overlap_rule() {
+    let during = |overlap: Overlap| {
+        let mut told = Told::new("0 * * * *", |s| s.overlap = overlap);
+        told.look(MIDNIGHT + HOUR - MINUTE / 2);
+        assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
+        told.look(MIDNIGHT + 2 * HOUR - MINUTE / 2);
+        told.look(MIDNIGHT + 2 * HOUR)
+    };
+    assert_eq!(during(Overlap::Skip), ["skip 120 Overlap"]);
+    assert_eq!(during(Overlap::Queue), ["+120"]);
+    assert_eq!(during(Overlap::Cancel), ["+120"]);
+    assert_eq!(during(Overlap::Allow), ["+120"]);
+}
+
+#[test]
+fn ticks_that_are_made_up_for_wait_for_each_other() {
+    let mut told = Told::new("0 * * * *", |s| s.catchup = Catchup::All);
+    assert_eq!(told.look(MIDNIGHT + 3 * HOUR + 5 * MINUTE), ["+60", "+120", "+180"], "although overlap is skip");
+    told.end_all(MIDNIGHT + 4 * HOUR - MINUTE);
+    told.look(MIDNIGHT + 4 * HOUR - MINUTE / 2);
+    assert_eq!(told.look(MIDNIGHT + 4 * HOUR), ["+240"]);
+}
+
+#[test]
+fn what_passes_during_a_pause_is_no_concern() {
+    let mut told = Told::new("0 * * * *", |s| s.catchup = Catchup::All);
+    told.record(MIDNIGHT + MINUTE, Event::Paused { why: None });
+    assert_eq!(told.look(MIDNIGHT + 2 * HOUR), nothing());
+    told.record(MIDNIGHT + 2 * HOUR + MINUTE, Event::Resumed {});
+    assert_eq!(told.look(MIDNIGHT + 2 * HOUR + 2 * MINUTE), nothing());
+    assert_eq!(told.look(MIDNIGHT + 3 * HOUR), ["+180"]);
+}
+
+#[test]
+fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
+    let mut told = Told::new("0 0 1 1 *", |_| {});
+    let definition = |cron: &str, text: &[u8]| Definition {
+        schedule: Schedule { catchup: Catchup::All, ..Schedule::cron(cron, "UTC") },
+        file: "f.yaml".into(),
+        home: String::new(),
+        texts: Digest::of(text),
+    };
+    let noon = MIDNIGHT + 12 * HOUR + MINUTE;
+    told.record(noon, Event::Defined { definition: definition("0 * * * *", b"1") });
+    assert_eq!(told.look(noon + MINUTE), nothing(), "no tick before it");
+    told.record(noon + 3 * HOUR, Event::Defined { definition: definition("0 * * * *", b"2") });
+    assert_eq!(told.look(noon + 3 * HOUR + MINUTE), ["+780", "+840", "+900"], "what was missed is still missed");
+    told.record(noon + 3 * HOUR, Event::Removed {});
+    assert_eq!(told.look(noon + 5 * HOUR), nothing());
+}
+
+#[test]
+fn clocks_that_jump_fire_nothing_twice() {
+    let mut told = Told::new("0 * * * *", |s| s.overlap = Overlap::Allow);
+    told.look(MIDNIGHT + MINUTE);
+    // Six hours forward: they were missed, and the newest stands for all.
+    assert_eq!(told.look(MIDNIGHT + 6 * HOUR + MINUTE), ["+360 (5)"]);
+    // Back to where it should be.
+    assert_eq!(told.look(MIDNIGHT + 2 * MINUTE), nothing());
+    // Ticks that come due for the first time fire, the one that fired ahead of time does not.
+    told.look(MIDNIGHT + HOUR - MINUTE / 2);
+    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
+    told.look(MIDNIGHT + 6 * HOUR - MINUTE / 2);
+    assert_eq!(told.look(MIDNIGHT + 6 * HOUR), nothing());
+}
+
+#[test]
+fn a_definition_from_the_future_does_not_silence_a_schedule() {
+    let mut told = Told::new("0 * * * *", |_| {});
+    let definition = told.state.definition.clone().unwrap();
+    told.state.since = MIDNIGHT + 10_000 * HOUR;
+    assert_eq!(told.state.definition, Some(definition));
+    told.look(MIDNIGHT + HOUR - MINUTE / 2);
+    assert_eq!(told.look(MIDNIGHT + HOUR), ["+60"]);
+}
+
+#[test]
+fn a_delay_is_short_the_same_for_all_and_different_by_tick() {
+    let schedule = Schedule { jitter_millis: 600_000, ..Schedule::cron("0 * * * *", "UTC") };
+    let delays: Vec<u64> = (0..50).map(|i| delay("s", &schedule, MIDNIGHT + i * HOUR)).collect();
+    assert!(delays.iter().all(|d| *d < 600_000));
+    assert!(delays.iter().collect::<std::collections::BTreeSet<_>>().len() > 40);
+    assert_ne!(delay("s", &schedule, MIDNIGHT), delay("t", &schedule, MIDNIGHT));
+    let mut told = Told::new("0 * * * *", |s| s.jitter_millis = 600_000);
+    let due = MIDNIGHT + HOUR + delay("s", &schedule, MIDNIGHT + HOUR).cast_signed();
+    assert_eq!(next_due("s", &told.state, MIDNIGHT + MINUTE), Some(due));
+    told.look(due - 1_000);
+    assert_eq!(told.look(due - 1), nothing());
+    assert_eq!(told.look(due), ["+60"]);
+}
+
+#[test]
+fn no_more_wait_than_can_be_kept_in_sight() {
+    let mut told = Told::new("* * * * * *", |s| {
+        s.overlap = Overlap::Queue;
+        s.catchup = Catchup::All;
+    });
+    told.look(MIDNIGHT + 500);
+    let first = told.look(MIDNIGHT + 2 * HOUR);
+    assert_eq!(first.len(), MOST);
+    assert_eq!(told.look(MIDNIGHT + 2 * HOUR + 1_000), ["skip 120 Full"]);
+}
+
+proptest! {
+    /// Whatever the clock does and whenever anybody looks, no tick fires twice, and none before its time.
+    #[test]
+    fn every_tick_fires_at_most_once(
+        steps in prop::collection::vec((-3 * HOUR..3 * HOUR, any::<bool>(), any::<bool>()), 1..60),
+        catchup in prop::sample::select(vec![Catchup::None, Catchup::Latest, Catchup::All]),
+        overlap in prop::sample::select(vec![Overlap::Skip, Overlap::Queue, Overlap::Cancel, Overlap::Allow]),
+        jitter in prop::sample::select(vec![0_u64, 400_000]),
+    ) {
+        let mut told = Told::new("*/10 * * * *", |s| {
+            s.catchup = catchup;
+            s.overlap = overlap;
+            s.jitter_millis = jitter;
+        });
+        let (mut now, mut fired) = (MIDNIGHT, std::collections::BTreeSet::new());
+        for (by, forgets, ends) in steps {
+            now += by;
+            if forgets {
+                told.seen = None;
+            }
+            let before: Vec<RunId> = told.state.open.iter().map(|open| open.run.clone()).collect();
+            told.look(now);
+            for open in told.state.open.iter().filter(|open| !before.contains(&open.run)) {
+                prop_assert!(open.tick.at <= now, "{} at {now}", open.tick.id);
+                prop_assert!(fired.insert(open.tick.at), "{} fires twice", open.tick.id);
+            }
+            if ends {
+                told.end_all(now);
+            }
+        }
+    }
+
+    /// A daemon that looks every few seconds fires exactly the ticks of the pattern, whatever `catchup` says.
+    #[test]
+    fn whoever_looks_all_the_time_fires_every_tick(
+        pauses in prop::collection::vec(1..50_000_i64, 100..300),
+        catchup in prop::sample::select(vec![Catchup::None, Catchup::Latest, Catchup::All]),
+        jitter in prop::sample::select(vec![0_u64, 25_000]),
+    ) {
+        let mut told = Told::new("*/30 * * * * *", |s| {
+            s.catchup = catchup;
+            s.overlap = Overlap::Allow;
+            s.jitter_millis = jitter;
+        });
+        let mut now = MIDNIGHT;
+        for by in pauses {
+            now += by;
+            told.look(now);
+        }
+        let schedule = told.state.definition.clone().unwrap().schedule;
+        let ticks = schedule.pattern().unwrap().between(MIDNIGHT, now, 100_000);
+        let due = ticks.iter().filter(|tick| **tick + delay("s", &schedule, **tick).cast_signed() <= now).count();
+        prop_assert_eq!(told.state.fired, due as u64);
+        prop_assert_eq!(told.state.skipped, 0);
+    }
+}
+
+#[test]
+fn skipped_ticks_are_told_apart_in_json() {
+    let past = serde_json::to_value(Skip::Missed).unwrap();
+    assert_eq!(past, "missed");
+}

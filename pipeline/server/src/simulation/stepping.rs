@@ -1,0 +1,95 @@
+//! An `object_store` in memory before and after each of whose requests somebody else may have a turn.
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
+};
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+/// The store; its inner one is shared by all.
+#[derive(Debug)]
+pub struct Stepping {
+    inner: InMemory,
+    turn: AtomicBool,
+    through: AtomicBool,
+}
+
+impl Stepping {
+    pub fn new() -> Arc<Self> {
+        let (turn, through) = (AtomicBool::new(false), AtomicBool::new(true));
+        // The simulation sets itself up without turns.
+        Arc::new(Self { inner: InMemory::new(), turn, through })
+    }
+    /// Whether somebody gave its turn away since this was asked last.
+    pub fn took_a_turn(&self) -> bool {
+        self.turn.swap(false, Ordering::SeqCst)
+    }
+    /// Requests take no turns until this is undone.
+    pub fn run_through(&self, yes: bool) {
+        self.through.store(yes, Ordering::SeqCst);
+    }
+    async fn turn(&self) {
+        if self.through.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut waited = false;
+        poll_fn(|_| {
+            if std::mem::replace(&mut waited, true) {
+                return Poll::Ready(());
+            }
+            self.turn.store(true, Ordering::SeqCst);
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl fmt::Display for Stepping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stepping")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Stepping {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.turn().await;
+        let answer = self.inner.put_opts(location, payload, options).await;
+        self.turn().await;
+        answer
+    }
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.turn().await;
+        let answer = self.inner.get_opts(location, options).await;
+        self.turn().await;
+        answer
+    }
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.inner.list(prefix).boxed()
+    }
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,118 @@
+//! The texts of a workflow: its file, its parents and the files that it embeds, as they were when its schedule was
+//! read.
+//!
+//! A run of a tick reads these and not what lies in the folder by then. So a file that is being edited breaks nothing,
+//! and a run that is taken up again after days is still a run of the same plan.
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trainyard_core::{Digest, Error, Result};
+use trainyard_spec::files::absolute;
+use trainyard_spec::{Files, Sources};
+use trainyard_store::{Store, layout};
+
+/// Texts by path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Texts {
+    folder: PathBuf,
+    /// Paths are relative to the folder where they lie below it, so that daemons on several hosts name them alike.
+    texts: BTreeMap<String, String>,
+}
+
+/// Texts, and other files beside them.
+pub struct Over<'a> {
+    texts: &'a Texts,
+    others: &'a dyn Files,
+}
+
+impl Texts {
+    /// All files that a compilation read. `folder` is the absolute one of the workflow files.
+    pub fn of(sources: &Sources, folder: &Path) -> Self {
+        let named = sources.0.iter().filter_map(|source| Some((source.path.as_deref()?, &source.text)));
+        let texts = named.map(|(path, text)| (name(folder, path), text.clone())).collect();
+        Self { folder: folder.to_path_buf(), texts }
+    }
+    /// The paths of the files.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.texts.keys().map(|name| absolute(&self.folder, name))
+    }
+    /// Stores them for a schedule; gives their digest. Errors: those of the store.
+    pub async fn store(&self, store: &Store, schedule: &str) -> Result<Digest> {
+        let bytes = self.bytes()?;
+        let digest = Digest::of(&bytes);
+        store.create(&layout::schedule_texts(schedule, &digest), bytes).await?;
+        Ok(digest)
+    }
+    /// Their digest.
+    pub fn digest(&self) -> Result<Digest> {
+        Ok(Digest::of(&self.bytes()?))
+    }
+    /// Reads stored texts. Errors: lost (there are none), data (damaged).
+    pub async fn fetch(store: &Store, path: &str, folder: &Path) -> Result<Self> {
+        let bytes = store.get(path).await?;
+        let bytes = bytes.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", store.url())))?;
+        let texts = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", store.url())))?;
+        Ok(Self { folder: folder.to_path_buf(), texts })
+    }
+    /// These texts in front of other files.
+    pub fn over<'a>(&'a self, others: &'a dyn Files) -> Over<'a> {
+        Over { texts: self, others }
+    }
+
+    fn bytes(&self) -> Result<Bytes> {
+        serde_json::to_vec(&self.texts).map(Bytes::from).map_err(|e| Error::bug(format!("texts have no JSON: {e}")))
+    }
+    fn text(&self, path: &Path) -> Option<&String> {
+        self.texts.get(&name(&self.folder, path))
+    }
+}
+
+impl Files for Over<'_> {
+    fn read(&self, path: &Path) -> Result<String> {
+        self.texts.text(path).map_or_else(|| self.others.read(path), |text| Ok(text.clone()))
+    }
+    fn exists(&self, path: &Path) -> bool {
+        self.texts.text(path).is_some() || self.others.exists(path)
+    }
+    fn digest(&self, location: &str) -> Result<Digest> {
+        self.others.digest(location)
+    }
+}
+
+fn name(folder: &Path, path: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_spec::DiskFiles;
+    use trainyard_store::StoreOptions;
+
+    #[tokio::test]
+    async fn stored_texts_stand_in_front_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.yaml");
+        std::fs::write(&file, "new").unwrap();
+        std::fs::write(folder.path().join("b.yaml"), "beside").unwrap();
+        let mut sources = Sources::default();
+        sources.add("a.yaml", Some(&file), "old");
+        sources.add("-p x=1", None, "-p x=1");
+        let texts = Texts::of(&sources, folder.path());
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let digest = texts.store(&store, "s").await.unwrap();
+        assert_eq!(digest, texts.digest().unwrap());
+        let elsewhere = Path::new("/elsewhere");
+        let fetched = Texts::fetch(&store, &layout::schedule_texts("s", &digest), elsewhere).await.unwrap();
+        assert_eq!(fetched.over(&DiskFiles).read(&elsewhere.join("a.yaml")).unwrap(), "old");
+        let over = texts.over(&DiskFiles);
+        assert_eq!(
+            (over.read(&file).unwrap(), over.read(&folder.path().join("b.yaml")).unwrap()),
+            ("old".into(), "beside".into())
+        );
+        assert!(!over.exists(&folder.path().join("c.yaml")));
+        assert_eq!(texts.paths().collect::<Vec<_>>(), [file]);
+    }
+}
