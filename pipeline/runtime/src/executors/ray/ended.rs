@@ -30,11 +30,10 @@ pub(super) fn failed(exit_code: Option<i32>, error_type: Option<&str>, words: &s
 
 /// Of a job that was stopped: by us, or by somebody else.
 pub(super) fn stopped(by_us: bool) -> Ended {
-    let error = if by_us {
-        Error::cancelled("the attempt was stopped")
-    } else {
-        Error::cancelled("somebody stopped the attempt's job in Ray").help("run the same command again")
-    };
+    if by_us {
+        return Ended::cancelled();
+    }
+    let error = Error::cancelled("somebody stopped the attempt's job in Ray").help("run the same command again");
     Ended::with(AttemptOutcome::Cancelled, error)
 }
 
@@ -69,7 +68,7 @@ fn of_type(error_type: &str, words: &str) -> Error {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     match error_type {
         "RUNTIME_ENV_SETUP_FAILURE" => {
-            let kind = if says(&PASSING) { Error::retryable } else { Error::invalid };
+            let kind: fn(String) -> Error = if says(&PASSING) { Error::retryable } else { Error::invalid };
             with("Ray could not set up the runtime environment", kind, &reason(words))
                 .help("see `runtime_env` of the pool")
         }

@@ -43,10 +43,7 @@ pub(super) struct Frame {
 impl Frame {
     /// Errors: invalid (the options, or a program that Ray cannot be told of).
     pub(super) fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
-        let program = match &options.program {
-            Some(program) => program.clone(),
-            None => text(launcher.program.as_os_str())?,
-        };
+        let program = text(launcher.program.as_os_str())?;
         let arguments = launcher.arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>>>()?;
         let mut variables = BTreeMap::new();
         for (name, value) in &launcher.env {

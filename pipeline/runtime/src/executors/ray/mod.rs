@@ -72,7 +72,7 @@ impl Ray {
     async fn submit_all(&self, tasks: &[Task]) -> Vec<Result<Handle>> {
         // Without an answer nothing is refused; if Ray is away, the submissions will say so.
         let nodes = self.api.nodes().await.ok().flatten().unwrap_or_default();
-        let submissions = tasks.iter().map(|task| self.submit_one(task, &nodes));
+        let submissions: Vec<_> = tasks.iter().map(|task| self.submit_one(task, &nodes)).collect();
         stream::iter(submissions).buffered(AT_ONCE).collect().await
     }
     async fn submit_one(&self, task: &Task, nodes: &[Node]) -> Result<Handle> {
@@ -114,15 +114,15 @@ impl Ray {
         let listed = if worth { self.list().await? } else { Vec::new() };
         let named = listed.into_iter().filter_map(|job| Some((job.submission_id.clone()?, job)));
         let mut known: BTreeMap<String, Job> = named.collect();
-        // One that the list lacks is asked for by itself before it counts as lost.
-        let found: Vec<_> = handles.iter().map(|handle| (handle, known.remove(&handle.0))).collect();
-        let asked = found.into_iter().map(|(handle, job)| async move {
-            match job {
-                Some(job) => Ok(Some(job)),
-                None => self.api.job(&handle.0).await,
-            }
-        });
-        stream::iter(asked).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+        let found: Vec<_> = handles.iter().map(|handle| self.sure(handle, known.remove(&handle.0))).collect();
+        stream::iter(found).buffered(AT_ONCE).collect::<Vec<_>>().await.into_iter().collect()
+    }
+    /// A job as the list tells of it. One that the list lacks is asked for by itself before it counts as lost.
+    async fn sure(&self, handle: &Handle, listed: Option<Job>) -> Result<Option<Job>> {
+        match listed {
+            Some(job) => Ok(Some(job)),
+            None => self.api.job(&handle.0).await,
+        }
     }
     /// All jobs; none if they are too many to read, so that they are asked for one by one from now on.
     async fn list(&self) -> Result<Vec<Job>> {

@@ -19,9 +19,6 @@ pub struct RayOptions {
     /// Where the token of a cluster with authentication comes from: `env:NAME`. It is sent as a bearer token.
     #[serde(default)]
     pub token: Option<String>,
-    /// The program `trainyard` on the machines of the cluster. Default: the path that it has on this machine.
-    #[serde(default)]
-    pub program: Option<String>,
     /// Custom resources that every attempt takes, and how much of each: `{h100: 1}`. CPUs, GPUs and memory come from the
     /// stage.
     #[serde(default)]

@@ -14,6 +14,9 @@ use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
 use trainyard_engine::{Grant, Share};
 use trainyard_store::{Store, StoreOptions};
 
+/// The program on the nodes.
+const PROGRAM: &str = "/opt/trainyard's/bin/trainyard";
+
 struct Deaf;
 
 impl Reports for Deaf {
@@ -24,10 +27,10 @@ impl Reports for Deaf {
 
 /// An executor of the cluster at this address, with further options.
 fn ray(address: &str, more: serde_json::Value) -> trainyard_core::Result<Ray> {
-    let mut options = json!({"address": address, "program": "/opt/trainyard/bin/trainyard"});
+    let mut options = json!({"address": address});
     options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let options: RayOptions = serde_json::from_value(options).unwrap();
-    Ray::new(&Launcher::new("/here/trainyard"), &options)
+    Ray::new(&Launcher::new(PROGRAM), &options)
 }
 
 /// The first attempt of this stage, with a share of one node.
