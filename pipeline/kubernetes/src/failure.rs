@@ -48,9 +48,12 @@ fn lost(pod: &Pod, words: Option<String>) -> Ended {
 fn out_of_memory(pod: &Pod) -> Error {
     let container = pod.spec.as_ref().and_then(|spec| spec.containers.first());
     let limits = container.and_then(|container| container.resources.as_ref()?.limits.as_ref());
-    let limit = limits.and_then(|limits| limits.get("memory")).and_then(|bytes| parse_size(&bytes.0).ok());
-    let limit =
-        limit.map_or_else(|| "its node has no more".into(), |bytes| format!("its limit is {}", format_size(bytes)));
+    let limit = limits.and_then(|limits| limits.get("memory"));
+    let limit = limit.map_or_else(
+        || "its node has no more".into(),
+        // Written in bytes by us; Kubernetes may have written it anew.
+        |limit| format!("its limit is {}", parse_size(&limit.0).map_or(limit.0.clone(), format_size)),
+    );
     Error::invalid(format!("the attempt ran out of memory: {limit}"))
         .help("ask for more by `resources: {memory: …}`, or let the stage need less")
 }

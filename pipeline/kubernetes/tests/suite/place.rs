@@ -16,7 +16,7 @@ pub struct Place {
     pub store: Store,
     pub clock: Arc<ManualClock>,
     pub executor: Kubernetes,
-    pub folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Place {
@@ -38,7 +38,7 @@ impl Place {
         let launcher = Launcher::new(std::env::current_exe().unwrap());
         let with = Launching { pool: "cluster".into(), launcher, slots: None };
         let executor = Kubernetes::new(&with, serde_json::from_value(all).unwrap(), clock.clone()).unwrap();
-        Self { server, store, clock, executor, folder }
+        Self { server, store, clock, executor, _folder: folder }
     }
     pub fn task(&self, stage: &str) -> Task {
         self.task_on(stage, 1)

@@ -96,8 +96,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
     let group = child.id();
     let mut grace = None;
     loop {
-        let left = grace.unwrap_or(Duration::MAX).min(LOOK);
-        if let Ok(status) = tokio::time::timeout(left, child.wait()).await {
+        if let Ok(status) = tokio::time::timeout(LOOK, child.wait()).await {
             signal(group, rustix::process::Signal::KILL);
             return status.unwrap();
         }

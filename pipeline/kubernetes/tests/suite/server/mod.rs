@@ -15,10 +15,11 @@ use objects::Objects;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// The one namespace that there is.
 pub const NAMESPACE: &str = "ml";
@@ -44,6 +45,8 @@ struct Shared {
     requests: Mutex<Vec<String>>,
     /// Something changed.
     changed: Notify,
+    /// The server was dropped; its tasks end a moment later.
+    gone: AtomicBool,
 }
 
 /// A server that runs until it is dropped.
@@ -71,6 +74,7 @@ impl Server {
             denied: Mutex::default(),
             requests: Mutex::default(),
             changed: Notify::new(),
+            gone: AtomicBool::new(false),
         });
         let folder = tempfile::tempdir().unwrap();
         let config = json!({
@@ -184,6 +188,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.shared.gone.store(true, Ordering::SeqCst);
         for task in &self.tasks {
             task.abort();
         }
@@ -191,9 +196,10 @@ impl Drop for Server {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let shared = shared.clone();
-        tokio::spawn(http::serve(stream, move |request| {
+        connections.spawn(http::serve(stream, move |request| {
             let answered = answer(&shared, &request);
             shared.changed.notify_waiters();
             answered
@@ -222,6 +228,9 @@ fn target(path: &str) -> Option<Target> {
 }
 
 fn answer(shared: &Shared, request: &Request) -> Response {
+    if shared.gone.load(Ordering::SeqCst) {
+        return Response::Close;
+    }
     let Some(target) = target(&request.path) else {
         return failure(404, "NotFound", "the server could not find the requested resource", json!({}));
     };
@@ -244,7 +253,7 @@ fn answer(shared: &Shared, request: &Request) -> Response {
         }
         None => {}
     }
-    if request.headers.get("authorization").map(String::as_str) != Some(&format!("Bearer {TOKEN}")) {
+    if request.headers.get("authorization").is_none_or(|header| *header != format!("Bearer {TOKEN}")) {
         return failure(401, "Unauthorized", "Unauthorized", json!({}));
     }
     if shared.denied.lock().unwrap().contains(&asked) {

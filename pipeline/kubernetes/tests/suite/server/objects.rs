@@ -54,7 +54,7 @@ impl Objects {
         job["metadata"]["creationTimestamp"] = json!(at);
         job["status"] = json!({});
         self.jobs.insert(name.into(), job.clone());
-        self.reconcile();
+        self.reconcile_job(name);
         job
     }
     /// Deletes a Job by propagation policy.
@@ -83,15 +83,16 @@ impl Objects {
             pod["metadata"]["deletionTimestamp"] = json!(at);
             pod["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
         }
-        self.reconcile();
+        self.reconcile_job(&owner(&told));
         Some(told)
     }
     /// A node says how a Pod stands.
     pub fn set_status(&mut self, name: &str, status: Value) {
         if let Some(pod) = self.pods.get_mut(name) {
             pod["status"] = status;
+            let job = owner(pod);
+            self.reconcile_job(&job);
         }
-        self.reconcile();
     }
     /// A Pod is placed on a node.
     pub fn place(&mut self, name: &str, node: &str) {
@@ -101,10 +102,11 @@ impl Objects {
     }
     /// A node says that nothing of a Pod runs any more that was to be deleted.
     pub fn stopped(&mut self, name: &str) {
-        if self.pods.get(name).is_some_and(|pod| pod["metadata"].get("deletionTimestamp").is_some()) {
+        let leaving = self.pods.get(name).filter(|pod| pod["metadata"].get("deletionTimestamp").is_some());
+        if let Some(job) = leaving.map(owner) {
             self.forget(name);
+            self.reconcile_job(&job);
         }
-        self.reconcile();
     }
     /// Lets the controllers work until nothing changes.
     pub fn reconcile(&mut self) {
