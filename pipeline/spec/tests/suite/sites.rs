@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_spec::plan::Request;
-use trainyard_spec::site::{Durability, Gpu, Pool, Site, Surroundings, read};
+use trainyard_spec::site::{Durability, Gpu, Pool, Recipient, Site, Surroundings, read};
 
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let check_store = |url: &str| {
