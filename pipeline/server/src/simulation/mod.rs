@@ -9,7 +9,7 @@ mod world;
 
 use crate::keeper::{Around, Keeper};
 use crate::log::Log;
-use crate::schedule::event::{Definition, Event, Outcome};
+use crate::schedule::event::{BackfillRequest, Definition, Event, Outcome, Record};
 use crate::schedule::state::State;
 use futures::poll;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +32,8 @@ const MINUTE: i64 = 60_000;
 const BEGIN: i64 = 1_795_219_200_000;
 /// The time that a simulation covers.
 const SPAN: i64 = 25 * MINUTE;
+/// Ticks of the backfill.
+const BACKFILLED: i64 = 10;
 /// Turns after which a simulation that does not settle has failed.
 const TURNS: usize = 2_000_000;
 
@@ -48,6 +50,24 @@ struct Setting {
     jumps: bool,
     crashes: bool,
     faults: bool,
+    /// Whether somebody asks for the ticks of the minutes before.
+    backfill: bool,
+}
+
+/// What happened, to see that it was no idle play.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    ticks: usize,
+    /// Daemons that died.
+    deaths: usize,
+    /// Processes of runs that died.
+    crashes: usize,
+    /// Runs that more than one process wrote.
+    taken_over: usize,
+    /// Times that another daemon started a run that one had started before.
+    adopted: usize,
+    /// Requests that were lost, with their answers or without.
+    faults: usize,
 }
 
 impl Setting {
@@ -63,6 +83,7 @@ impl Setting {
             jumps: draw.below(2) == 0,
             crashes: draw.below(8) != 0,
             faults: draw.below(4) != 0,
+            backfill: draw.below(2) == 0,
         }
     }
 }
@@ -77,6 +98,7 @@ struct Simulation {
     daemons: Vec<Daemon>,
     /// True time in milliseconds; clocks may say something else.
     now: i64,
+    tally: Tally,
 }
 
 struct Daemon {
@@ -100,6 +122,12 @@ impl Simulation {
         let definition = Definition { schedule, file: "f.yaml".into(), home: String::new(), texts: Digest::of(b"") };
         let mut log = Log::open(&store, NAME).await.unwrap();
         log.append(BEGIN, "test", |_| Some(Event::Defined { definition: definition.clone() })).await.unwrap();
+        if setting.backfill {
+            let (from, to) = (BEGIN - BACKFILLED * MINUTE, BEGIN - MINUTE);
+            let backfill = BackfillRequest { id: "b".into(), from, to, concurrency: 2, again: true };
+            let event = Event::BackfillRequested { backfill };
+            log.append(BEGIN, "test", |_| Some(event.clone())).await.unwrap();
+        }
         let daemons = (0..2)
             .map(|i| Daemon {
                 clock: Arc::new(SimulatedClock::at(BEGIN)),
@@ -112,7 +140,7 @@ impl Simulation {
         stepping.run_through(false);
         let draw = Chance::new(setting.seed).at("simulation", &[]);
         let world = Arc::new(World::new(store.clone()));
-        Self { setting, draw, world, faulty, stepping, store, daemons, now: BEGIN }
+        Self { setting, draw, world, faulty, stepping, store, daemons, now: BEGIN, tally: Tally::default() }
     }
     fn one_in(&mut self, n: u64) -> bool {
         self.draw.below(n) == 0
@@ -143,9 +171,10 @@ impl Simulation {
             let which = self.draw.below(2) as usize;
             self.world.die(&self.daemons[which].name);
             self.daemons[which].task = None;
+            self.tally.deaths += 1;
         }
         if chaos && self.setting.crashes && self.one_in(600) {
-            self.world.crash_a_process(self.draw.next_u64());
+            self.tally.crashes += usize::from(self.world.crash_a_process(self.draw.next_u64()));
         }
         if chaos && self.setting.faults && self.one_in(100) {
             let fault = [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostAnswer, Fault::LostRequest];
@@ -153,6 +182,7 @@ impl Simulation {
             // Lost requests are repeated after a real pause, so there are few.
             if fault != Fault::LostRequest || self.one_in(10) {
                 self.faulty.inject(fault, "", 1);
+                self.tally.faults += 1;
             }
         }
         let actor = self.draw.below(4) as usize;
@@ -224,26 +254,29 @@ impl Simulation {
         let behind = self.setting.catchup == Catchup::All
             && !matches!(self.setting.overlap, Overlap::Skip)
             && self.expected().iter().any(|tick| !state.decided.contains(tick));
-        state.open.is_empty() && !behind
+        let filled = state.backfills.iter().all(|backfill| backfill.reached == Some(backfill.request.to));
+        state.open.is_empty() && !behind && filled
     }
     /// The ticks of the simulated time.
     fn expected(&self) -> Vec<i64> {
         Schedule::cron("* * * * *", "UTC").pattern().unwrap().between(BEGIN, BEGIN + SPAN, 10_000)
     }
 
-    async fn audit(&self) {
+    async fn audit(&mut self) -> Tally {
         let setting = &self.setting;
         self.stepping.run_through(true);
-        let mut runs: BTreeMap<RunId, i64> = BTreeMap::new();
+        let mut runs: BTreeMap<RunId, bool> = BTreeMap::new();
         let records = self.store.list(&format!("schedules/{NAME}/log")).await.unwrap();
-        let (mut fired, mut given_up) = (BTreeSet::new(), BTreeSet::new());
+        let (mut fired, mut filled, mut given_up) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for path in records {
             let bytes = self.store.get(&path).await.unwrap().unwrap();
-            let record: crate::schedule::event::Record = serde_json::from_slice(&bytes).unwrap();
+            let record: Record = serde_json::from_slice(&bytes).unwrap();
             match record.event {
-                Event::Fired { tick, run, .. } => {
-                    assert!(fired.insert(tick.at), "{setting:?}: {} was fired twice", tick.id);
-                    assert!(runs.insert(run, tick.at).is_none(), "{setting:?}: a run has two ticks");
+                Event::Fired { tick, run, backfill, .. } => {
+                    let own = backfill.is_none();
+                    let ticks = if own { &mut fired } else { &mut filled };
+                    assert!(ticks.insert(tick.at), "{setting:?}: {} was fired twice", tick.id);
+                    assert!(runs.insert(run, own).is_none(), "{setting:?}: a run has two ticks");
                 }
                 Event::Ended { run, outcome: Outcome::Superseded | Outcome::NotStarted, .. } => {
                     given_up.insert(run);
@@ -256,6 +289,8 @@ impl Simulation {
             assert!(runs.contains_key(run), "{setting:?}: run {run} belongs to no tick");
             let batches = JournalReader::read_all(&self.store, run).await.unwrap();
             let count = |name: &str| batches.iter().flat_map(|b| &b.events).filter(|e| e["type"] == name).count();
+            let writers: BTreeSet<&String> = batches.iter().map(|batch| &batch.header.writer).collect();
+            self.tally.taken_over += usize::from(writers.len() > 1);
             assert!(count("run_created") <= 1, "{setting:?}: run {run} began more than once");
             // One that began while another daemon let a newer tick take its place is on its own.
             assert!(count("run_finished") == 1 || given_up.contains(run), "{setting:?}: run {run} did not end once");
@@ -265,33 +300,51 @@ impl Simulation {
         }
         let names = self.store.list(&format!("schedules/{NAME}")).await.unwrap();
         let objects = names.iter().filter(|name| name.matches('/').count() == 2).count();
-        assert!(objects >= begun.len(), "{setting:?}: {objects} ticks have objects, {} have runs", begun.len());
+        let own = begun.iter().filter(|run| runs[*run]).count();
+        assert!(objects >= own, "{setting:?}: {objects} ticks have objects, {own} have runs");
+        assert_eq!(filled.len() as i64, if setting.backfill { BACKFILLED } else { 0 }, "{setting:?}: the backfill");
         if setting.catchup == Catchup::All && setting.overlap != Overlap::Skip {
             let missing: Vec<i64> = self.expected().into_iter().filter(|tick| !fired.contains(tick)).collect();
             assert!(missing.is_empty(), "{setting:?}: {missing:?} never fired");
         }
+        self.tally.ticks = fired.len() + filled.len();
+        self.tally.adopted = self.world.adopted();
         self.stepping.run_through(false);
+        self.tally
     }
 }
 
-async fn simulate(seed: u64) {
+async fn simulate(seed: u64) -> Tally {
     let mut simulation = Simulation::new(Setting::of(seed)).await;
     simulation.run().await;
-    simulation.audit().await;
+    simulation.audit().await
 }
 
 fn seeds() -> Vec<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("TRAINYARD_SEED") {
         Some(seed) => vec![seed],
-        None => (0..number("TRAINYARD_SEEDS").unwrap_or(60)).collect(),
+        None => (0..number("TRAINYARD_SEEDS").unwrap_or(40)).collect(),
     }
 }
 
 #[tokio::test]
 async fn each_tick_has_one_run_whatever_happens_to_daemons_processes_clocks_and_the_store() {
-    for seed in seeds() {
-        simulate(seed).await;
+    let seeds = seeds();
+    let mut all = Tally::default();
+    for seed in &seeds {
+        let Tally { ticks, deaths, crashes, taken_over, adopted, faults } = simulate(*seed).await;
+        all.ticks += ticks;
+        all.deaths += deaths;
+        all.crashes += crashes;
+        all.taken_over += taken_over;
+        all.adopted += adopted;
+        all.faults += faults;
+    }
+    println!("{} seeds: {all:?}", seeds.len());
+    if seeds.len() >= 40 {
+        let least = [all.ticks / 20, all.deaths, all.crashes, all.taken_over, all.adopted, all.faults];
+        assert!(least.iter().all(|count| *count >= 20), "too little happened: {all:?}");
     }
 }
 

@@ -91,16 +91,24 @@ impl World {
     pub fn took_a_turn(&self) -> bool {
         self.turn.swap(false, Ordering::SeqCst)
     }
-    /// Kills one process between two of its requests.
-    pub fn crash_a_process(&self, draw: u64) {
+    /// Kills one process between two of its requests; whether there was one.
+    pub fn crash_a_process(&self, draw: u64) -> bool {
         let mut processes = lock(&self.processes);
         if processes.is_empty() {
-            return;
+            return false;
         }
         let which = draw as usize % processes.len();
         let gone = processes.remove(which);
         drop(processes);
         self.over(&gone, None);
+        true
+    }
+    /// Runs that were started by more than one daemon.
+    pub fn adopted(&self) -> usize {
+        let ended = lock(&self.ended);
+        let runs: Vec<&RunId> = ended.keys().map(|(_, run)| run).collect();
+        let different: BTreeSet<&&RunId> = runs.iter().collect();
+        runs.len() - different.len()
     }
     /// Lets one process go on; whether it waits for something.
     pub async fn step_a_process(&self, draw: u64) -> bool {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use trainyard_core::Error;
 use trainyard_spec::plan::Request;
-use trainyard_spec::site::{Durability, ExecutorOptions, Gpu, Pool, Site, Surroundings, read};
+use trainyard_spec::site::{Durability, ExecutorOptions, Gpu, Pool, Recipient, Site, Surroundings, read};
 
 /// Options of an executor, as a struct of options would give them.
 fn slurm() -> Value {
