@@ -231,7 +231,7 @@ impl Followed {
     }
 
     /// Puts what the executor kept behind the attempt's own log: mostly why its program did not start.
-    async fn keep_the_log(&self) {
+    async fn keep_the_log(&mut self) {
         let kept = match self.attempt.carrier.executor.logs(&self.handle).await {
             Ok(text) => text,
             Err(error) => {

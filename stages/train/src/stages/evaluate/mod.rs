@@ -146,8 +146,8 @@ impl Stage for Evaluate {
             }
             evaluation.run(name, &policy, scorer.as_mut(), &mut ledger)?;
         }
-        host.report(context);
         let rows = ledger.finish()?;
+        host.report(context);
         write_results(&context.output_parquet("results")?, &rows.concat())?;
         Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)
     }

@@ -179,7 +179,12 @@ impl Stage for Prm {
 }
 
 /// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
-fn labeled(config: &Config, environment: &EnvironmentSlot, policy: &Policy, context: &StageContext) -> Result<Labeled> {
+fn labeled(
+    config: &Config,
+    environment: &EnvironmentSlot,
+    policy: &Policy,
+    context: &mut StageContext,
+) -> Result<Labeled> {
     match (context.optional("problems"), context.optional("trajectories")) {
         (Some(problems), None) => {
             if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
