@@ -22,6 +22,7 @@ mod healing;
 mod looking;
 mod metrics;
 mod notifications;
+mod outliving;
 mod prelude;
 mod ray;
 mod recipes;
