@@ -90,7 +90,9 @@ async fn carry(act: Act, task: Task, mut control: watch::Receiver<Control>) -> E
             return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
         }
         Act::WaitFor(mut gate) => {
-            let _ = gate.wait_for(|open| *open).await;
+            if gate.wait_for(|open| *open).await.is_err() {
+                std::future::pending::<()>().await;
+            }
         }
         Act::Succeed => {}
     }

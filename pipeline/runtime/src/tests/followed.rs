@@ -14,6 +14,7 @@ use trainyard_core::{Digest, Error, ErrorKind, Result};
 use trainyard_engine::MachinePool;
 use trainyard_spec::files::digest_path;
 use trainyard_spec::plan::{Node, Source};
+use trainyard_spec::template::Template;
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Chunk, Store, StoreOptions};
 
@@ -247,7 +248,7 @@ async fn an_executor_that_cannot_be_asked_costs_no_attempt() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
         job.runs_for(20).await;
-        job.cluster.inner().away = 8;
+        job.cluster.inner().away = 4;
         job.runs_for(60).await;
         job.succeeds().await;
     });
@@ -427,7 +428,9 @@ async fn an_attempt_whose_handle_was_never_journaled_is_found_by_its_key() {
     let second = bench.next(&cluster).await;
     assert_eq!(second.ending, SUCCEEDED);
     assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), 1);
-    assert_eq!((cluster.inner().submissions.len(), cluster.inner().reattached.clone()), (1, vec![None]));
+    let inner = cluster.inner();
+    assert_eq!((inner.submissions.len(), &inner.reattached[..]), (1, &[None][..]));
+    drop(inner);
     assert_eq!(bench.handles(), [(1, "job-1".to_string())]);
 }
 
@@ -518,6 +521,7 @@ async fn sources_go_to_the_store_before_the_attempt() {
     std::fs::write(&file, "print(2)").unwrap();
     let mut other = reads(&file, planned);
     other.key = key("b");
+    other.config = Template::Literal(serde_json::json!({"name": "b"}));
     let (outcome, error) = end_of(&bench.run(&cluster, vec![other]).await, "b");
     assert_eq!((outcome, error.as_ref().unwrap().kind), (AttemptOutcome::Failed, ErrorKind::Invalid));
     assert!(error.unwrap().message.contains("changed since the plan was made"));

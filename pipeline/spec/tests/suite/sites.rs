@@ -26,7 +26,9 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let check_store = |url: &str| {
         if url.starts_with("s3:/b") { Err(Error::invalid("not a store URL").help("write s3://b")) } else { Ok(()) }
     };
-    let (local, slurm) = (json!({"type": "object", "additionalProperties": false}), slurm());
+    let orphans = json!({"orphans": {"enum": ["stop", "keep"]}});
+    let local = json!({"type": "object", "properties": orphans, "additionalProperties": false});
+    let slurm = slurm();
     let surroundings = Surroundings {
         this_machine: &Pool::local(2, 8 << 30, Vec::new()),
         executors: &[
@@ -152,10 +154,10 @@ fn wrong_options_of_an_executor_are_reported_at_their_places() {
     let found = diagnostics.join("\n");
     let expected = [
         "/s/trainyard.yaml:1:17: error[wrong-value]: `orphan_timeout`: ",
-        "/s/trainyard.yaml:3:41: error[unknown-option]: there is no option `partitoin`; did you mean `partition`?",
-        "/s/trainyard.yaml:3:63: error[wrong-type]: `nice` must be a whole number, found the text `low`",
+        "/s/trainyard.yaml:3:39: error[unknown-option]: there is no option `partitoin`; did you mean `partition`?",
+        "/s/trainyard.yaml:3:61: error[wrong-type]: `nice` must be a whole number, found the text `low`",
         "/s/trainyard.yaml:4:38: error[wrong-type]: `with` must be a map of options of `slurm`, found `gpu`",
-        "/s/trainyard.yaml:5:22: error[unknown-option]: there is no option `partition`",
+        "/s/trainyard.yaml:5:22: error[unknown-option]: there is no option `partition`; valid here: orphans",
     ];
     for line in expected {
         assert!(found.contains(line), "{line}\n{found}");
