@@ -2,7 +2,7 @@
 //! runs are processes of their own. It prints the path of a kubeconfig and serves until it gets SIGTERM.
 
 // What only the tests of this crate ask of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[path = "../tests/suite/server/mod.rs"]
 mod server;
