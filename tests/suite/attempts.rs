@@ -86,25 +86,6 @@ fn attempts_flush_stored_files_and_wait_for_the_store_as_the_site_says() {
     }
 }
 
-/// As batch systems start their jobs.
-#[test]
-fn an_attempt_whose_stdin_nobody_holds_runs_to_its_end() {
-    let s = Sandbox::new();
-    s.write("one.yaml", ONE);
-    s.run(&["run", "one.yaml"]).code(0);
-    let first = s.files(".trainyard/runs").into_iter().find(|f| f.ends_with("/one/1/spec.json")).unwrap();
-    let second = first.replace("/1/spec.json", "/2");
-    let mut spec: serde_json::Value = serde_json::from_str(&s.read(&format!(".trainyard/runs/{first}"))).unwrap();
-    spec["attempt"] = 2.into();
-    s.write(&format!(".trainyard/runs/{second}/spec.json"), spec.to_string());
-    let url = format!("{}#runs/{second}", s.store().display());
-    // Inherited from the attempt that started this one.
-    let mut command = s.command(&["attempt", &url]);
-    command.env("TRAINYARD_SUPERVISED", format!("{}#runs/{first}", s.store().display()));
-    ran(command.output().unwrap()).code(0).prints(r#""type":"result""#);
-    assert!(s.path(&format!(".trainyard/runs/{second}/result.json")).exists());
-}
-
 #[test]
 fn store_paths_may_contain_a_hash() {
     let s = Sandbox::new();

@@ -10,6 +10,7 @@ mod attempts;
 mod bad_input;
 mod caching;
 mod check;
+mod detached;
 mod diagnostics;
 mod docs;
 mod executors;

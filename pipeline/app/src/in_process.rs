@@ -1,6 +1,6 @@
 //! Runs trivial kinds inside the engine's process, without attempt objects; their outputs are stored like any other.
 
-use crate::attempt::{context, guard_sources, materialize, store_outputs};
+use crate::attempt::{Places, context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
@@ -36,14 +36,14 @@ impl InProcess for InProcessStages {
                 Arc::new(Quiet),
                 Arc::new(NoCheckpoints),
             )?;
-            guard_sources(&spec, || stage.run(&spec.config, &mut context))?;
+            guard_sources(&spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
             return self.handle.block_on(store_outputs(&self.store, &spec, context));
         }
         let scratch = Scratch::new()?;
         let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
         let mut context =
             context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-        guard_sources(&spec, || stage.run(&spec.config, &mut context))?;
+        guard_sources(&spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
         self.handle.block_on(store_outputs(&self.store, &spec, context))
     }
 }

@@ -73,10 +73,8 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Doctor(args) => commands::doctor::run(&args, catalogue),
         Command::Parity(args) => commands::parity::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
-        // The engine reads the error from stdout; the code only tells success.
-        Command::Attempt(args) => {
-            return ExitCode::from(attempt::main(&args.url, catalogue).map_or_else(|e| Exit::from(&e) as u8, |()| 0));
-        }
+        // The error was reported where the engine reads it; the code only tells success.
+        Command::Attempt(args) => Ok(attempt::main(&args.url, catalogue).map_or(Exit::Failed, |()| Exit::Done)),
         Command::QueryWorker | Command::ToolWorker => return ExitCode::from(Exit::Invalid as u8),
     };
     ExitCode::from(outcome.unwrap_or_else(|error| failed(&error)) as u8)

@@ -7,6 +7,7 @@
 
 pub mod cancel;
 mod carrier;
+pub mod chunks;
 mod context;
 mod dispatch;
 pub mod executors;

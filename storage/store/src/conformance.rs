@@ -2,7 +2,8 @@
 //!
 //! Call [`suite`] with a fresh prefix; a check that fails panics with what it expected.
 
-use crate::attempts::Chunk;
+mod attempts;
+
 use crate::connection::Created;
 use crate::fetch::FetchMode;
 use crate::journal::{AppendError, JournalReader, JournalWriter};
@@ -19,7 +20,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 use trainyard_core::artifact::{GenerationReason, Provenance};
-use trainyard_core::attempt::{AttemptInput, AttemptResult, CheckpointRecord};
+use trainyard_core::attempt::{AttemptInput, CheckpointRecord};
 use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Output, RunId, StageKey};
 
 /// Writers in the opening race.
@@ -39,7 +40,8 @@ pub async fn suite(url: &str, scratch: &Path) {
     damaged_manifests_are_followed_by_the_next(&store).await;
     resume_points_are_complete_ones(&store, scratch).await;
     journals_are_fenced(&store).await;
-    attempts_leave_files(&store).await;
+    attempts::leave_files(&store).await;
+    attempts::beat_and_are_asked_to_end(&store).await;
     garbage_is_what_is_unreferenced(&store, scratch).await;
     read_only_refuses(url).await;
 }
@@ -304,35 +306,6 @@ async fn journals_are_fenced(store: &Store) {
     let events: Vec<_> = batches.iter().flat_map(|b| b.events.clone()).collect();
     assert_eq!(events, [opened(1), event(1), event(2), opened(2), event(4)]);
     assert_eq!(batches.iter().map(|b| b.header.epoch).collect::<Vec<_>>(), [1, 1, 1, 2, 2]);
-}
-
-async fn attempts_leave_files(store: &Store) {
-    let (run, stage) = (run_id(), StageKey("rl[seed=1]".into()));
-    let result = AttemptResult {
-        format: 1,
-        run: run.clone(),
-        stage: stage.clone(),
-        attempt: 2,
-        stage_digest: Digest::of(b"s"),
-        outputs: BTreeMap::new(),
-        metrics: BTreeMap::new(),
-        comparisons: Vec::new(),
-        measured: BTreeMap::new(),
-    };
-    assert_eq!(store.result(&run, &stage, 2).await, Ok(None));
-    assert_eq!(store.put_result(&result).await, Ok(Created::Ours));
-    let other = AttemptResult { metrics: BTreeMap::from([("m".into(), 1.0)]), ..result.clone() };
-    assert!(matches!(store.put_result(&other).await, Ok(Created::Theirs(_))), "an attempt ends once");
-    assert_eq!(store.result(&run, &stage, 2).await, Ok(Some(result)));
-    for (number, text) in ["one\n", "two\n"].into_iter().enumerate() {
-        let put =
-            store.put_chunk(&run, &stage, 2, Chunk::Log, number as u32, Bytes::from_static(text.as_bytes())).await;
-        assert_eq!(put, Ok(Created::Ours));
-    }
-    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Log, 0).await, Ok((b"one\ntwo\n".to_vec(), 2)));
-    assert_eq!(store.read_chunks(&run, &stage, 2, Chunk::Metrics, 0).await, Ok((vec![], 0)));
-    assert_eq!(store.list_attempts(&run, &stage).await, Ok(vec![2]));
-    assert_eq!(store.spec_in(&layout::attempt(&run, &stage, 2)).await.expect_err("none").kind, ErrorKind::Lost);
 }
 
 async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {

@@ -49,7 +49,8 @@ impl Store {
         })
     }
 
-    pub(crate) async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
+    /// The same for any files whose objects are in the store.
+    pub async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
         let targets = files.iter().map(|file| Ok((file.clone(), target(folder, file)?))).collect::<Result<Vec<_>>>()?;
         let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, mode).await });
         fetches.buffer_unordered(CONCURRENT).try_collect().await

@@ -13,6 +13,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::MARK;
+use trainyard_runtime::slots::host;
 use trainyard_store::credentials;
 
 /// Help for a malformed line of metrics.
@@ -56,6 +57,10 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     // Those of the store are the attempt's own; a command that needs them names them under `secrets`.
     for name in credentials(url) {
         command.env_remove(name);
+    }
+    // Not every executor tells the attempt itself.
+    for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
+        command.env(name, context.cpus.to_string());
     }
     command.envs(&context.env).envs(secrets(spec)?);
     for (name, value) in config.get("env").and_then(Value::as_object).into_iter().flatten() {
@@ -104,8 +109,8 @@ fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
             Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
         })?;
         let value = std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("secret `{name}`: the variable {variable} is not set"))
-                .help("set it where the attempt runs")
+            Error::invalid(format!("secret `{name}`: the variable {variable} is not set on {}", host()))
+                .help("secrets are read where the attempt runs: set it there")
         })?;
         Ok((name.clone(), value))
     };

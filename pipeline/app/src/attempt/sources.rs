@@ -4,21 +4,23 @@
 //! never be published under the digest of the planned ones, so sources are hashed before the work and again after it:
 //! nobody knows when in between a stage reads them.
 
+use super::uploads::Places;
 use std::path::Path;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Error, Result};
 use trainyard_spec::files::digest_path;
 
-/// Runs the work between two checks of the sources.
-pub fn guard_sources(spec: &AttemptSpec, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    verify(spec, "run the command again: it makes a new plan")?;
+/// Runs the work between two checks of the sources. Those that came with the attempt lie at their `places`, all others
+/// where the spec says.
+pub fn guard_sources(spec: &AttemptSpec, places: &Places, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    verify(spec, places, "run the command again: it makes a new plan")?;
     work()?;
-    verify(spec, "run the command again; if the stage itself writes there, let it write to its outputs")
+    verify(spec, places, "run the command again; if the stage itself writes there, let it write to its outputs")
 }
 
-fn verify(spec: &AttemptSpec, help: &str) -> Result<()> {
+fn verify(spec: &AttemptSpec, places: &Places, help: &str) -> Result<()> {
     for (location, planned) in &spec.sources {
-        let path = Path::new(location);
+        let path = places.get(location).map_or(Path::new(location), |place| place.as_path());
         if matches!(path.try_exists(), Ok(false)) {
             return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(help));
         }

@@ -1,7 +1,8 @@
 //! What an attempt makes of its URL, its spec and its sources.
 
 use super::checkpoints::StoredCheckpoints;
-use super::{guard_sources, open};
+use super::opening::open;
+use super::{Places, guard_sources};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,8 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResources, AttemptSpec, Log
 use trainyard_core::{Digest, ErrorKind, RunId, StageKey};
 use trainyard_store::{Store, StoreOptions, layout};
 
-fn spec() -> AttemptSpec {
+/// The spec of an attempt without inputs and outputs.
+pub fn spec() -> AttemptSpec {
     AttemptSpec {
         format: 1,
         workflow: "w".into(),
@@ -68,19 +70,24 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
     let file = folder.path().join("train.py");
     std::fs::write(&file, "old").unwrap();
     let spec = AttemptSpec { sources: BTreeMap::from([(file.display().to_string(), Digest::of(b"old"))]), ..spec() };
-    assert_eq!(guard_sources(&spec, || Ok(())), Ok(()));
+    assert_eq!(guard_sources(&spec, &Places::new(), || Ok(())), Ok(()));
     let edit = || {
         std::fs::write(&file, "new").unwrap();
         Ok(())
     };
-    let after = guard_sources(&spec, edit).unwrap_err();
-    let before = guard_sources(&spec, || panic!("the work began with other content")).unwrap_err();
+    let after = guard_sources(&spec, &Places::new(), edit).unwrap_err();
+    let before = guard_sources(&spec, &Places::new(), || panic!("the work began with other content")).unwrap_err();
     for error in [after, before] {
         assert_eq!(error.kind, ErrorKind::Invalid);
         assert!(error.message.ends_with("train.py changed since the plan was made") && error.help.is_some(), "{error}");
     }
     std::fs::remove_file(&file).unwrap();
-    assert!(guard_sources(&spec, || Ok(())).unwrap_err().message.ends_with("is gone since the plan was made"));
+    assert!(
+        guard_sources(&spec, &Places::new(), || Ok(()))
+            .unwrap_err()
+            .message
+            .ends_with("is gone since the plan was made")
+    );
 }
 
 /// Keeps what is reported.

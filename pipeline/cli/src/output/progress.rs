@@ -229,9 +229,14 @@ impl Observer for Progress {
             Event::AttemptStarted { stage, attempt, pool, .. } if pool != "in_process" => {
                 self.start(&mut state, stage, *attempt)
             }
+            // Found again, not started.
+            Event::AttemptSubmitted { stage, attempt, handle } if !state.running.contains_key(stage) => {
+                self.say(&format!("{stage}: attempt {attempt} goes on as {handle}"));
+                self.start(&mut state, stage, *attempt);
+            }
             Event::AttemptWaiting { stage, why, .. } => {
                 if let Some(bar) = state.running.get(stage).and_then(|running| running.bar.as_ref()) {
-                    bar.set_message(foreign(&format!("waits for this machine, {why}")));
+                    bar.set_message(foreign(&format!("waits: {why}")));
                 }
             }
             Event::AttemptWorking { stage, .. } => {

@@ -7,6 +7,7 @@ use crate::executors::{Control, Ended, Handle, State};
 use crate::follow::{Found, Left};
 use crate::logs::Sink;
 use crate::patience::growing;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use trainyard_core::attempt::{AttemptMessage, CancelRequest, Heartbeat};
@@ -14,8 +15,9 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use trainyard_engine::Finished;
 
-/// Time between two looks at the store.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time between two looks at the store: a disk is cheap to ask, a bucket is not. An attempt beats every 10 s.
+const LOOK_LOCAL: Duration = Duration::from_secs(5);
+const LOOK_REMOTE: Duration = Duration::from_secs(10);
 /// Time between two looks at the clock.
 const TICK: Duration = Duration::from_secs(1);
 /// Waits for the result of an attempt that ended well as its executor says: a network file system may show it late.
@@ -25,165 +27,186 @@ const LAST_REQUEST: Duration = Duration::from_secs(60);
 /// Bytes of what an executor kept that go into the attempt's log: its end.
 const KEPT: usize = 64 * 1024;
 
-/// What was passed on of the attempt's heartbeats.
-#[derive(Default)]
-struct Told {
+/// One look, and when it was begun.
+type Look = Pin<Box<dyn Future<Output = (Duration, Result<Found>)> + Send>>;
+
+/// An attempt that is being followed.
+struct Followed {
+    attempt: Carried,
+    handle: Handle,
+    deadlines: Deadlines,
+    /// What the engine wanted last.
+    level: Control,
+    /// The look that is under way.
+    look: Option<Look>,
+    next_look: Duration,
+    /// What the attempt left, once a look has found it.
+    left: Left,
+    /// What was passed on of its heartbeats.
     progress: Option<AttemptMessage>,
     checkpoint: Option<u64>,
+    /// Requests that are repeated until they succeed, or the attempt is over.
+    requests: JoinSet<()>,
 }
 
-/// One look, and when it was begun.
-type Look = std::pin::Pin<Box<dyn Future<Output = (Duration, Result<Found>)> + Send>>;
-
 /// Follows an attempt to its end.
-pub(super) async fn follow(mut attempt: Carried, handle: Handle, mut states: Heard) -> Finished {
-    let mut deadlines = Deadlines::new(attempt.now(), attempt.task.timeout);
-    let (mut told, mut left, mut level) = (Told::default(), Left::default(), Control::Run);
-    let (mut look, mut next_look): (Option<Look>, _) = (None, attempt.now());
-    // Requests that are repeated until they succeed, or the attempt is over.
-    let mut requests = JoinSet::new();
-    let ended = loop {
-        let now = attempt.now();
-        let state = states.borrow_and_update().clone();
-        match state {
-            Some(State::Ended(ended)) => break Some(ended),
-            Some(state) => {
-                deadlines.state(now, &state);
-                attempt.note_waiting(&state);
+pub(super) async fn follow(attempt: Carried, handle: Handle, states: Heard) -> Finished {
+    let now = attempt.now();
+    let mut followed = Followed {
+        deadlines: Deadlines::new(now, attempt.task.timeout),
+        attempt,
+        handle,
+        level: Control::Run,
+        look: None,
+        next_look: now,
+        left: Left::default(),
+        progress: None,
+        checkpoint: None,
+        requests: JoinSet::new(),
+    };
+    let ended = followed.until_it_ends(states).await;
+    followed.conclude(ended).await
+}
+
+impl Followed {
+    /// Returns what the executor says about the end; nothing if its word is waited for no longer.
+    async fn until_it_ends(&mut self, mut states: Heard) -> Option<Ended> {
+        loop {
+            let state = states.borrow_and_update().clone();
+            if let Some(State::Ended(ended)) = state {
+                return Some(ended);
             }
-            None => {}
-        }
-        attempt.tell_waiting();
-        if attempt.carry_out(&mut deadlines, &handle, &mut requests) {
-            break None;
-        }
-        if look.is_none() && now >= next_look {
-            next_look = now + LOOK;
-            look = Some(attempt.look(now, deadlines.last_beat()));
-        }
-        tokio::select! {
-            changed = states.changed() => if changed.is_err() {
-                break Some(Ended::with(AttemptOutcome::Failed, Error::bug("nobody drives this pool any more")));
-            },
-            () = rises(&mut attempt.control, level) => {
-                level = *attempt.control.borrow();
-                deadlines.wanted(attempt.now(), level);
+            self.hear(state);
+            if self.carry_out_what_is_due() {
+                return None;
             }
-            (asked, found) = pending(&mut look) => {
-                look = None;
-                let now = attempt.now();
-                match found {
-                    Ok(found) => {
-                        deadlines.beats(asked, now, found.heartbeat.as_ref().map(|heartbeat| heartbeat.beat));
-                        attempt.pass_on(found.heartbeat, &mut told);
-                        if found.left.is_something() {
-                            deadlines.has_left(now);
-                            left = found.left;
-                        }
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "a look at the attempt failed");
-                        deadlines.saw_nothing(now);
-                    }
+            self.begin_a_look();
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    let error = Error::bug("nobody drives this pool any more");
+                    return Some(Ended::with(AttemptOutcome::Failed, error));
+                },
+                () = rises(&mut self.attempt.control, self.level) => {
+                    self.level = *self.attempt.control.borrow();
+                    self.deadlines.wanted(self.attempt.now(), self.level);
+                }
+                (asked, found) = under_way(&mut self.look) => {
+                    self.look = None;
+                    self.see(asked, found);
+                }
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    /// Takes up what the executor says.
+    fn hear(&mut self, state: Option<State>) {
+        if let Some(state) = state {
+            self.deadlines.state(self.attempt.now(), &state);
+            match state {
+                State::Pending { why } => self.attempt.waiting.because(why.unwrap_or_else(waits_for_a_machine)),
+                State::Started | State::Ended(_) => self.attempt.waiting.over(),
+            }
+        }
+        self.attempt.tell_waiting();
+    }
+
+    fn begin_a_look(&mut self) {
+        let now = self.attempt.now();
+        if self.look.is_some() || now < self.next_look {
+            return;
+        }
+        let is_local = self.attempt.task.store.local_root().is_some();
+        self.next_look = now + if is_local { LOOK_LOCAL } else { LOOK_REMOTE };
+        let (follow, beat) = (self.attempt.follow.clone(), self.deadlines.last_beat());
+        self.look = Some(Box::pin(async move { (now, follow.look(beat).await) }));
+    }
+
+    /// Takes up what a look found.
+    fn see(&mut self, asked: Duration, found: Result<Found>) {
+        let now = self.attempt.now();
+        match found {
+            Ok(Found { heartbeat, left }) => {
+                self.deadlines.beats(asked, now, heartbeat.as_ref().map(|heartbeat| heartbeat.beat));
+                self.pass_on(heartbeat);
+                if left.is_something() {
+                    self.deadlines.has_left(now);
+                    self.left = left;
                 }
             }
-            () = tokio::time::sleep(TICK) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a look at the attempt failed");
+                self.deadlines.saw_nothing(now);
+            }
         }
-    };
-    drop(requests);
-    let why = deadlines.why();
-    if ended.is_none() {
-        attempt.kill_in_the_background(handle.clone());
     }
-    if !left.is_something() {
-        let well = ended.as_ref().is_some_and(|ended| ended.error.is_none() && ended.result.is_none());
-        left = match attempt.what_is_left(well && why.is_none()).await {
+
+    /// Passes on what is new in a heartbeat.
+    fn pass_on(&mut self, heartbeat: Option<Heartbeat>) {
+        let Some(heartbeat) = heartbeat else { return };
+        if let Some(step) = heartbeat.checkpoint.filter(|step| self.checkpoint.is_none_or(|before| *step > before)) {
+            self.checkpoint = Some(step);
+            self.attempt.news.pass_on(&AttemptMessage::Checkpoint { step });
+        }
+        if heartbeat.progress.is_some() && heartbeat.progress != self.progress {
+            self.progress = heartbeat.progress;
+            self.progress.iter().for_each(|progress| self.attempt.news.pass_on(progress));
+        }
+    }
+
+    /// Sends what is due on its way. Returns whether the executor's word is waited for no longer.
+    fn carry_out_what_is_due(&mut self) -> bool {
+        while let Some(due) = self.deadlines.due(self.attempt.now()) {
+            match due {
+                Due::GiveUp => return true,
+                Due::Request { timed_out } => {
+                    let (store, spec) = (self.attempt.task.store.clone(), self.attempt.task.spec.clone());
+                    self.requests.spawn(until_taken(move || {
+                        let (store, spec) = (store.clone(), spec.clone());
+                        async move { store.request_cancel(&spec, CancelRequest { format: 1, timed_out }).await }
+                    }));
+                }
+                Due::Stop(control) => {
+                    let (executor, handle) = (self.attempt.carrier.executor.clone(), self.handle.clone());
+                    self.requests.spawn(until_taken(move || {
+                        let (executor, handle) = (executor.clone(), handle.clone());
+                        async move { executor.cancel(&handle, control).await }
+                    }));
+                }
+            }
+        }
+        false
+    }
+
+    async fn conclude(mut self, ended: Option<Ended>) -> Finished {
+        self.requests.abort_all();
+        if ended.is_none() {
+            self.kill_in_the_background();
+        }
+        let why = self.deadlines.why();
+        let well = |ended: &Ended| ended.error.is_none() && ended.result.is_none();
+        let should = why.is_none() && ended.as_ref().is_some_and(well);
+        let mut left = match self.what_is_left(should).await {
             Ok(left) => left,
             Err(error) => {
                 return Finished::failed(AttemptOutcome::Failed, error.at("reading the attempt's result"));
             }
         };
-    }
-    left.result = left.result.or_else(|| ended.as_ref().and_then(|ended| ended.result.as_deref().cloned()));
-    if left.result.is_none() {
-        let last = attempt.follow.last_heartbeat().await;
-        attempt.pass_on(last, &mut told);
-    }
-    if !left.is_something() {
-        attempt.keep_the_log(&handle).await;
-    }
-    conclude(left, why, ended, attempt.task.timeout)
-}
-
-/// The look that is under way; never returns without one.
-async fn pending(look: &mut Option<Look>) -> (Duration, Result<Found>) {
-    match look {
-        Some(look) => look.await,
-        None => std::future::pending().await,
-    }
-}
-
-impl Carried {
-    fn note_waiting(&mut self, state: &State) {
-        match state {
-            State::Pending { why } => self.waiting.because(why.clone().unwrap_or_else(waits_for_a_machine)),
-            State::Started | State::Ended(_) => self.waiting.over(),
+        left.result = left.result.or_else(|| ended.as_ref().and_then(|ended| ended.result.as_deref().cloned()));
+        if left.result.is_none() {
+            // Its last resume point may be younger than the last look.
+            let last = self.attempt.follow.last_heartbeat().await;
+            self.pass_on(last);
         }
-    }
-
-    fn look(&self, asked: Duration, beat: Option<u64>) -> Look {
-        let follow = self.follow.clone();
-        Box::pin(async move { (asked, follow.look(beat).await) })
-    }
-
-    /// Passes on what is new in a heartbeat.
-    fn pass_on(&self, heartbeat: Option<Heartbeat>, told: &mut Told) {
-        let Some(heartbeat) = heartbeat else { return };
-        if let Some(step) = heartbeat.checkpoint.filter(|step| told.checkpoint.is_none_or(|before| *step > before)) {
-            told.checkpoint = Some(step);
-            self.news.pass_on(&AttemptMessage::Checkpoint { step });
+        if !left.is_something() {
+            self.keep_the_log().await;
         }
-        if heartbeat.progress.is_some() && heartbeat.progress != told.progress {
-            told.progress = heartbeat.progress;
-            told.progress.iter().for_each(|progress| self.news.pass_on(progress));
-        }
-    }
-
-    /// Sends what is due on its way. Returns whether the executor's word is waited for no longer.
-    fn carry_out(&self, deadlines: &mut Deadlines, handle: &Handle, requests: &mut JoinSet<()>) -> bool {
-        while let Some(due) = deadlines.due(self.now()) {
-            if due == Due::GiveUp {
-                return true;
-            }
-            self.request(due, handle, requests);
-        }
-        false
-    }
-
-    /// Sends a request on its way.
-    fn request(&self, due: Due, handle: &Handle, requests: &mut JoinSet<()>) {
-        match due {
-            Due::Request { timed_out } => {
-                let (store, spec) = (self.task.store.clone(), self.task.spec.clone());
-                requests.spawn(until_taken(move || {
-                    let (store, spec) = (store.clone(), spec.clone());
-                    async move { store.request_cancel(&spec, CancelRequest { format: 1, timed_out }).await }
-                }));
-            }
-            Due::Stop(control) => {
-                let (executor, handle) = (self.carrier.executor.clone(), handle.clone());
-                requests.spawn(until_taken(move || {
-                    let (executor, handle) = (executor.clone(), handle.clone());
-                    async move { executor.cancel(&handle, control).await }
-                }));
-            }
-            Due::GiveUp => {}
-        }
+        conclude(left, why, ended, self.attempt.task.timeout)
     }
 
     /// The attempt is concluded, and its executor has not said that it is over.
-    fn kill_in_the_background(&self, handle: Handle) {
-        let executor = self.carrier.executor.clone();
+    fn kill_in_the_background(&self) {
+        let (executor, handle) = (self.attempt.carrier.executor.clone(), self.handle.clone());
         tokio::spawn(tokio::time::timeout(LAST_REQUEST, async move {
             if let Err(error) = executor.cancel(&handle, Control::Kill).await {
                 tracing::info!(handle = handle.0, %error, "an attempt was not stopped");
@@ -192,24 +215,27 @@ impl Carried {
     }
 
     /// What the attempt left. If it should have left something, it is looked for a little longer.
-    async fn what_is_left(&self, should: bool) -> Result<Left> {
-        let mut left = self.follow.left().await?;
+    async fn what_is_left(&mut self, should: bool) -> Result<Left> {
+        let mut left = std::mem::take(&mut self.left);
+        if !left.is_something() {
+            left = self.attempt.follow.left().await?;
+        }
         for wait in LATE.iter().filter(|_| should) {
             if left.is_something() {
                 break;
             }
             tokio::time::sleep(*wait).await;
-            left = self.follow.left().await?;
+            left = self.attempt.follow.left().await?;
         }
         Ok(left)
     }
 
     /// Puts what the executor kept behind the attempt's own log: mostly why its program did not start.
-    async fn keep_the_log(&self, handle: &Handle) {
-        let kept = match self.carrier.executor.logs(handle).await {
+    async fn keep_the_log(&self) {
+        let kept = match self.attempt.carrier.executor.logs(&self.handle).await {
             Ok(text) => text,
             Err(error) => {
-                tracing::info!(handle = handle.0, %error, "the executor's log cannot be read");
+                tracing::info!(handle = self.handle.0, %error, "the executor's log cannot be read");
                 return;
             }
         };
@@ -217,10 +243,18 @@ impl Carried {
         if text.is_empty() {
             return;
         }
-        if let Err(error) = Sink::append_behind(&self.news, text).await {
-            let stage = &self.task.spec.stage;
-            self.news.note(&format!("the end of the log of {stage} was not stored: {error}"));
+        let news = &self.attempt.news;
+        if let Err(error) = Sink::append_behind(news, text).await {
+            news.note(&format!("the end of the log of {} was not stored: {error}", news.spec.stage));
         }
+    }
+}
+
+/// The look that is under way; never returns without one.
+async fn under_way(look: &mut Option<Look>) -> (Duration, Result<Found>) {
+    match look {
+        Some(look) => look.await,
+        None => std::future::pending().await,
     }
 }
 

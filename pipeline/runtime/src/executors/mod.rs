@@ -15,7 +15,7 @@ pub use lines::{Lines, TEXT_LIMIT};
 pub use local::{Launcher, Local, LocalOptions, Orphans};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 #[cfg(target_os = "linux")]
-pub use tree::kill_marked;
+pub use tree::{kill_marked, kill_started};
 
 // What implementations of the trait name.
 pub use futures::future::BoxFuture;
@@ -40,6 +40,12 @@ pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]
 pub fn kill_marked(_: &str) -> usize {
+    0
+}
+
+/// Does nothing, as [`kill_marked`].
+#[cfg(not(target_os = "linux"))]
+pub fn kill_started(_: &str) -> usize {
     0
 }
 

@@ -29,11 +29,21 @@ pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
 }
 
 /// Kills what an attempt started, called by the attempt itself: every process with this mark and its descendants,
-/// except the caller. Blocks until nothing is left. Returns how many were found alive.
+/// except the caller and those above it. Blocks until nothing is left. Returns how many were found alive.
 pub fn kill_marked(mark: &str) -> usize {
+    kill_others(None, mark)
+}
+
+/// The same for an attempt that nobody started with its mark: its descendants, and its process group if it leads one,
+/// go as well. For the end of the attempt.
+pub fn kill_started(mark: &str) -> usize {
+    kill_others(Some(std::process::id()), mark)
+}
+
+fn kill_others(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let killed = kill_round(None, mark);
+        let killed = kill_round(root, mark);
         if killed.is_empty() {
             break;
         }
@@ -73,10 +83,12 @@ struct Process {
 }
 
 fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
-    let own = std::process::id();
-    let processes: Vec<Process> = processes().into_iter().filter(|p| !p.zombie && p.pid != own).collect();
-    let mut members: BTreeSet<u32> =
-        processes.iter().filter(|p| Some(p.group) == root || is_marked(p.pid, mark)).map(|p| p.pid).collect();
+    let all = processes();
+    // A batch system's script has the mark too if the whole job is given it.
+    let spared = with_ancestors(std::process::id(), &all);
+    let processes: Vec<Process> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
+    let belongs = |p: &&Process| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);
+    let mut members: BTreeSet<u32> = processes.iter().filter(belongs).map(|p| p.pid).collect();
     loop {
         let before = members.len();
         let children: Vec<u32> = processes.iter().filter(|p| members.contains(&p.parent)).map(|p| p.pid).collect();
@@ -85,6 +97,16 @@ fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
             return members;
         }
     }
+}
+
+/// A process, and those that it descends from.
+fn with_ancestors(pid: u32, processes: &[Process]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut next = Some(pid);
+    while let Some(pid) = next.filter(|pid| found.insert(*pid)) {
+        next = processes.iter().find(|p| p.pid == pid).map(|p| p.parent);
+    }
+    found
 }
 
 fn processes() -> Vec<Process> {
@@ -131,5 +153,14 @@ mod tests {
         let p = parse_stat("42 (a b) (c) S 7 40 40 0 -1").unwrap();
         assert_eq!((p.pid, p.parent, p.group, p.zombie), (42, 7, 40, false));
         assert!(parse_stat("42 (dead) Z 7 40 40").unwrap().zombie);
+    }
+
+    #[test]
+    fn whoever_kills_spares_itself_and_those_above() {
+        let process = |pid, parent| Process { pid, parent, group: 1, zombie: false };
+        let processes = [process(1, 0), process(5, 1), process(7, 5), process(8, 5), process(9, 7)];
+        assert_eq!(with_ancestors(7, &processes), BTreeSet::from([0, 1, 5, 7]));
+        let circle = [process(3, 4), process(4, 3)];
+        assert_eq!(with_ancestors(3, &circle), BTreeSet::from([3, 4]), "pids that were used again");
     }
 }

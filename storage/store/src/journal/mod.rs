@@ -3,6 +3,7 @@
 //! Whoever creates batch number n has written it. A writer that finds other bytes at its number is fenced: another
 //! writer took the run over. Events are JSON values here; the engine knows what they mean.
 
+mod end;
 mod format;
 mod reader;
 #[cfg(test)]

@@ -1,0 +1,153 @@
+//! Signs of life of an attempt in the store, and the state that they carry.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use trainyard_core::Clock;
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec, HEARTBEAT, Heartbeat, Phase};
+use trainyard_runtime::slots::host;
+use trainyard_store::Store;
+
+/// What the next heartbeat says.
+pub struct Beats {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+struct State {
+    phase: Phase,
+    progress: Option<AttemptMessage>,
+    checkpoint: Option<u64>,
+}
+
+impl Default for Beats {
+    fn default() -> Self {
+        let state = State { phase: Phase::Fetching, progress: None, checkpoint: None };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+}
+
+impl Beats {
+    /// The attempt does something else now, which the store hears of at once.
+    pub fn enter(&self, phase: Phase) {
+        let mut state = self.state();
+        if state.phase != phase {
+            state.phase = phase;
+            self.changed.notify_one();
+        }
+    }
+    /// Keeps how far the attempt is; other messages are nothing to a heartbeat.
+    pub fn message(&self, message: &AttemptMessage) {
+        match message {
+            AttemptMessage::Progress { .. } => self.state().progress = Some(message.clone()),
+            AttemptMessage::Checkpoint { step } => self.state().checkpoint = Some(*step),
+            AttemptMessage::Metric { .. }
+            | AttemptMessage::Log { .. }
+            | AttemptMessage::Result {}
+            | AttemptMessage::Error { .. } => {}
+        }
+    }
+    /// Beats until it is dropped. A heartbeat that cannot be stored is no error: the next one may be. The store should
+    /// not be waited for.
+    pub async fn keep(&self, store: &Store, spec: &AttemptSpec, clock: &dyn Clock) {
+        // A batch system may start one attempt again; who follows it looks for greater numbers.
+        let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
+        let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
+        loop {
+            beat += 1;
+            if let Err(error) = store.put_heartbeat(spec, &self.heartbeat(beat, clock)).await {
+                tracing::info!(%error, "a heartbeat was not stored");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(HEARTBEAT) => {}
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+
+    fn heartbeat(&self, beat: u64, clock: &dyn Clock) -> Heartbeat {
+        let state = self.state();
+        Heartbeat {
+            format: 1,
+            beat,
+            at: clock.unix_millis(),
+            host: host(),
+            phase: state.phase,
+            progress: state.progress.clone(),
+            checkpoint: state.checkpoint,
+        }
+    }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::tests::spec;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use trainyard_core::clock::ManualClock;
+    use trainyard_store::StoreOptions;
+
+    async fn stored(store: &Store) -> Option<Heartbeat> {
+        let spec = spec();
+        store.heartbeat(&spec.run, &spec.stage, spec.attempt).await.unwrap()
+    }
+    async fn wait_for(store: &Store, holds: impl Fn(&Heartbeat) -> bool) -> Heartbeat {
+        loop {
+            if let Some(found) = stored(store).await.filter(|found| holds(found)) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_of_phase_is_told_at_once_with_all_that_is_known() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let (beats, clock) = (Arc::new(Beats::default()), ManualClock::at_millis(42));
+        let (kept, keeping) = (beats.clone(), store.clone());
+        let task = tokio::spawn(async move { kept.keep(&keeping, &spec(), &clock).await });
+        let first = wait_for(&store, |_| true).await;
+        assert_eq!((first.beat, first.at, first.phase, first.checkpoint), (1, 42, Phase::Fetching, None));
+        let progress = |done| AttemptMessage::Progress {
+            done,
+            total: 9,
+            unit: "steps".into(),
+            metric: Some(("loss".into(), 0.5)),
+        };
+        for message in [progress(1), AttemptMessage::Checkpoint { step: 4 }, progress(5)] {
+            beats.message(&message);
+        }
+        beats.message(&AttemptMessage::Metric { name: "loss".into(), step: 5, value: 0.5 });
+        beats.enter(Phase::Running);
+        let next = wait_for(&store, |found| found.beat > 1).await;
+        assert_eq!((next.phase, next.checkpoint, next.progress), (Phase::Running, Some(4), Some(progress(5))));
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn numbers_go_on_behind_those_of_a_process_before() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let (beats, clock) = (Beats::default(), ManualClock::at_millis(0));
+        store.put_heartbeat(&spec(), &beats.heartbeat(7, &clock)).await.unwrap();
+        let spec = spec();
+        tokio::select! {
+            () = beats.keep(&store, &spec, &clock) => panic!("it beats for ever"),
+            next = wait_for(&store, |found| found.beat != 7) => assert_eq!(next.beat, 8),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_heartbeat_that_cannot_be_stored_is_no_error() {
+        let open =
+            |read_only| Store::open("memory://heartbeats", StoreOptions { read_only, ..StoreOptions::default() });
+        let (store, refusing) = (open(false).await.unwrap(), open(true).await.unwrap());
+        let (beats, spec) = (Beats::default(), spec());
+        let clock = ManualClock::at_millis(0);
+        let keeping = tokio::time::timeout(Duration::from_millis(50), beats.keep(&refusing, &spec, &clock));
+        assert!(keeping.await.is_err(), "it goes on");
+        assert_eq!(stored(&store).await, None);
+    }
+}

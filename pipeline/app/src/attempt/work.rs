@@ -1,0 +1,142 @@
+//! What every attempt does, whoever listens to it: fetch, run the stage, store.
+
+use super::checkpoints::StoredCheckpoints;
+use super::inputs::materialize;
+use super::sources::guard_sources;
+use super::{command, outputs, uploads};
+use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+use trainyard_core::attempt::{AttemptResult, AttemptSpec, Phase};
+use trainyard_core::error::io_error;
+use trainyard_core::{Clock, Error, Result, SystemClock};
+use trainyard_spec::run_stage::KIND as RUN_KIND;
+use trainyard_store::Store;
+
+/// What an attempt works with.
+pub struct Work<'a> {
+    /// The attempt's URL, which marks all that it starts.
+    pub url: &'a str,
+    /// The stage kinds that there are.
+    pub catalogue: &'a Catalogue,
+    /// Where inputs come from and outputs go.
+    pub store: &'a Store,
+    /// What the attempt is told.
+    pub spec: &'a AttemptSpec,
+    /// Store requests run on it.
+    pub handle: Handle,
+    /// Set when the attempt must stop.
+    pub cancel: CancelToken,
+    /// Receives what the stage says.
+    pub reporter: Arc<dyn Reporter>,
+    /// Hears what the attempt does now.
+    pub enter: &'a dyn Fn(Phase),
+}
+
+impl Work<'_> {
+    /// Carries the attempt to its result, which the caller puts.
+    pub fn result(&self) -> Result<AttemptResult> {
+        tracing::info!(kind = self.spec.kind, cpus = self.spec.resources.cpus, "attempt opened");
+        let scratch = Scratch::new()?;
+        let clock = SystemClock::new();
+        let checkpoints: Arc<dyn CheckpointStore> = Arc::new(StoredCheckpoints::new(
+            self.store.clone(),
+            self.handle.clone(),
+            self.spec,
+            scratch.path().join("checkpoint"),
+            self.reporter.clone(),
+        ));
+        (self.enter)(Phase::Fetching);
+        let inputs = self.wait_for(materialize(self.store, self.spec, &scratch.path().join("inputs")))?;
+        let places = self.wait_for(uploads::fetch(self.store, self.spec, &scratch.path().join("sources")))?;
+        let spec = uploads::localize(self.spec, &places);
+        let mut context =
+            context(&spec, inputs, scratch.path(), self.cancel.clone(), self.reporter.clone(), checkpoints)?;
+        context.stop_if_cancelled()?;
+        (self.enter)(Phase::Running);
+        guard_sources(&spec, &places, || {
+            let started = clock.monotonic();
+            run_stage(&spec, self.catalogue, &mut context, self.url)?;
+            context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
+            Ok(())
+        })?;
+        if let Some(bytes) = peak_memory() {
+            context.measure("peak_memory_bytes", bytes);
+        }
+        (self.enter)(Phase::Storing);
+        self.wait_for(outputs::store(self.store, &spec, context))
+    }
+
+    fn wait_for<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
+        self.handle.block_on(request)
+    }
+}
+
+/// The context of a stage: fetched inputs, and one empty folder for each output.
+pub fn context(
+    spec: &AttemptSpec,
+    inputs: BTreeMap<String, Vec<InputArtifact>>,
+    scratch: &Path,
+    cancel: CancelToken,
+    reporter: Arc<dyn Reporter>,
+    checkpoints: Arc<dyn CheckpointStore>,
+) -> Result<StageContext> {
+    let mut output_folders = BTreeMap::new();
+    for port in spec.outputs.keys() {
+        let folder = scratch.join("outputs").join(port);
+        std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
+        output_folders.insert(port.clone(), folder);
+    }
+    let work = scratch.join("work");
+    if !scratch.as_os_str().is_empty() {
+        std::fs::create_dir_all(&work).map_err(|e| io_error(&work, &e))?;
+    }
+    Ok(StageContext {
+        cpus: spec.resources.cpus.max(1) as usize,
+        cancel,
+        reporter,
+        checkpoints,
+        scratch: work,
+        inputs,
+        output_folders,
+        metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: spec.env.clone(),
+    })
+}
+
+fn run_stage(spec: &AttemptSpec, catalogue: &Catalogue, context: &mut StageContext, url: &str) -> Result<()> {
+    if spec.kind == RUN_KIND {
+        return command::run(spec, context, url);
+    }
+    let stage = catalogue.stage(&spec.kind)?;
+    catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
+        .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
+}
+
+/// The message of a panic.
+pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
+    let text =
+        panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "no message".into())
+}
+
+/// The error of a result that came second.
+pub fn stale(spec: &AttemptSpec) -> Error {
+    Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
+}
+
+/// Highest resident memory of this process in bytes, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}

@@ -1,0 +1,256 @@
+//! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs.
+//!
+//! Where the engine holds an attempt's pipes it does this for the attempt; otherwise the attempt does it itself. A chunk
+//! is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little.
+//! A chunk that the store does not take is put again under its number, and what follows collects behind it up to a
+//! bound. If the store stays away, the end of the log is lost, but not the attempt.
+
+use crate::patience::{SHORT_WAITS, patiently};
+use bytes::Bytes;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tracing::Instrument as _;
+use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
+use trainyard_core::{AttemptNumber, Clock, Result, RunId, StageKey};
+use trainyard_store::{Chunk, Created, Store, layout};
+
+/// Time between chunks, unless one is full earlier.
+const EVERY: Duration = Duration::from_secs(2);
+/// Bytes after which a chunk is put at once.
+const FULL: usize = 256 * 1024;
+/// Bytes that may wait for a slow store; anything beyond is dropped and counted.
+const LIMIT: usize = 8 << 20;
+
+/// Takes what an attempt says and stores it.
+pub struct ChunkWriter {
+    /// Waits for nobody: what cannot be stored now collects here, and must not hold up the attempt's end.
+    store: Store,
+    run: RunId,
+    stage: StageKey,
+    attempt: AttemptNumber,
+    /// Dates the records.
+    clock: Arc<dyn Clock>,
+    /// Hears that the store does not take the log.
+    trouble: Box<dyn Fn(&str) + Send + Sync>,
+    buffers: Mutex<Buffers>,
+    /// Held while chunks are put: two puts of one chunk would count it twice.
+    turn: tokio::sync::Mutex<()>,
+    full: Notify,
+    closed: Notify,
+}
+
+/// One stream of an attempt on its way to the store.
+#[derive(Default)]
+struct Stream {
+    /// Not yet cut into a chunk.
+    text: String,
+    /// Cut, and not known to be stored. It is put again unchanged, since a failed put may have landed.
+    chunk: Option<Bytes>,
+    /// Number of that chunk, or of the next one.
+    number: u32,
+}
+
+#[derive(Default)]
+struct Buffers {
+    log: Stream,
+    metrics: Stream,
+    dropped: usize,
+}
+
+impl Stream {
+    fn waiting(&self) -> usize {
+        self.text.len() + self.chunk.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+impl Buffers {
+    fn stream(&mut self, which: Chunk) -> &mut Stream {
+        match which {
+            Chunk::Log => &mut self.log,
+            Chunk::Metrics => &mut self.metrics,
+        }
+    }
+
+    /// The chunk to put next and its number: the one that is not stored yet, else everything that waits. `now` dates a
+    /// record about dropped bytes.
+    fn cut(&mut self, which: Chunk, now: i64) -> Option<(u32, Bytes)> {
+        if which == Chunk::Log && self.dropped > 0 && self.log.chunk.is_none() {
+            let text = format!("[{} bytes of log were dropped: the store was too slow]", self.dropped);
+            push(&mut self.log.text, now, LogLevel::Warn, &text);
+            self.dropped = 0;
+        }
+        let stream = self.stream(which);
+        if stream.chunk.is_none() && !stream.text.is_empty() {
+            stream.chunk = Some(Bytes::from(std::mem::take(&mut stream.text)));
+        }
+        stream.chunk.clone().map(|chunk| (stream.number, chunk))
+    }
+}
+
+impl ChunkWriter {
+    /// A writer for the attempt `spec`, and the task that puts what it takes until [`ChunkWriter::close`]; the task ends
+    /// when everything is put or given up. `trouble` is told in one sentence when the store stops taking chunks. Must be
+    /// called in a tokio runtime.
+    pub fn open(
+        store: &Store,
+        spec: &AttemptSpec,
+        clock: Arc<dyn Clock>,
+        trouble: impl Fn(&str) + Send + Sync + 'static,
+    ) -> (Arc<Self>, JoinHandle<()>) {
+        let writer = Arc::new(Self::new(store, spec, clock, trouble));
+        let task = tokio::spawn(writer.clone().put_until_closed().in_current_span());
+        (writer, task)
+    }
+    fn new(
+        store: &Store,
+        spec: &AttemptSpec,
+        clock: Arc<dyn Clock>,
+        trouble: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            store: store.with_outage(Duration::ZERO),
+            run: spec.run.clone(),
+            stage: spec.stage.clone(),
+            attempt: spec.attempt,
+            clock,
+            trouble: Box::new(trouble),
+            buffers: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            full: Notify::new(),
+            closed: Notify::new(),
+        }
+    }
+    /// Puts a line of log behind what is stored already. Nothing of the attempt may run any more.
+    pub async fn append_behind(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
+        let writer = Self::new(store, spec, clock, |_| {});
+        let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
+        // A listing that misses some only costs requests: a chunk that is there is never written over.
+        let stored = writer.store.list(&format!("{folder}/log")).await?;
+        let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
+        writer.buffers().log.number = stored.iter().filter_map(number).max().map_or(0, |last| last + 1);
+        writer.log(LogLevel::Info, text);
+        patiently(&writer.store, &SHORT_WAITS, || writer.put()).await
+    }
+    /// Takes a message: log lines and errors become records of the log, points of learning curves lines of the metrics;
+    /// any other is not stored.
+    pub fn message(&self, message: &AttemptMessage) {
+        match message {
+            AttemptMessage::Log { level, text } => self.log(*level, text),
+            AttemptMessage::Error { error } => {
+                let causes = error.causes().map(|cause| format!("\n  caused by: {cause}"));
+                self.log(LogLevel::Error, &format!("{error}{}", causes.collect::<String>()));
+            }
+            AttemptMessage::Metric { .. } => {
+                if let Ok(line) = serde_json::to_string(message) {
+                    self.append(|b| {
+                        b.metrics.text.push_str(&line);
+                        b.metrics.text.push('\n');
+                        line.len()
+                    });
+                }
+            }
+            AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
+        }
+    }
+    /// Puts what was taken so far; tries for a second or two.
+    pub async fn flush(&self) {
+        if let Err(error) = patiently(&self.store, &SHORT_WAITS, || self.put()).await {
+            (self.trouble)(&format!("the end of the log of {} was not stored: {error}", self.stage));
+        }
+    }
+    /// Ends the task once it has put what is left.
+    pub fn close(&self) {
+        self.closed.notify_one();
+    }
+
+    async fn put_until_closed(self: Arc<Self>) {
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                // While the store fails, it is tried on schedule, not at every line.
+                () = self.full.notified(), if !failing => {}
+                () = self.closed.notified() => break,
+            }
+            match self.put().await {
+                Ok(()) => failing = false,
+                Err(error) => {
+                    if !failing {
+                        (self.trouble)(&format!("the log of {} cannot be stored for now: {error}", self.stage));
+                    }
+                    failing = true;
+                }
+            }
+        }
+        self.flush().await;
+    }
+
+    /// Puts everything that waits. Errors: those of the store; what it did not take waits for the next time.
+    async fn put(&self) -> Result<()> {
+        let _turn = self.turn.lock().await;
+        let log = self.put_stream(Chunk::Log).await;
+        self.put_stream(Chunk::Metrics).await.and(log)
+    }
+
+    async fn put_stream(&self, which: Chunk) -> Result<()> {
+        let left_over = self.buffers().stream(which).chunk.is_some();
+        self.put_chunk(which).await?;
+        if left_over {
+            // What collected behind it.
+            self.put_chunk(which).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_chunk(&self, which: Chunk) -> Result<()> {
+        loop {
+            let next = self.buffers().cut(which, self.clock.unix_millis());
+            let Some((number, chunk)) = next else { return Ok(()) };
+            let created = self.store.put_chunk(&self.run, &self.stage, self.attempt, which, number, chunk).await?;
+            let mut buffers = self.buffers();
+            let stream = buffers.stream(which);
+            // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
+            stream.number += 1;
+            if created == Created::Ours {
+                stream.chunk = None;
+                return Ok(());
+            }
+            // Somebody earlier stored a chunk under this number; ours goes behind it.
+        }
+    }
+
+    fn log(&self, level: LogLevel, text: &str) {
+        let now = self.clock.unix_millis();
+        self.append(|b| push(&mut b.log.text, now, level, text));
+    }
+
+    fn append(&self, write: impl FnOnce(&mut Buffers) -> usize) {
+        let mut buffers = self.buffers();
+        if buffers.log.waiting() + buffers.metrics.waiting() > LIMIT {
+            let mut aside = Buffers::default();
+            buffers.dropped += write(&mut aside);
+            return;
+        }
+        write(&mut buffers);
+        if buffers.log.text.len() + buffers.metrics.text.len() > FULL {
+            self.full.notify_one();
+        }
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Buffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Appends a record; returns its size in bytes.
+fn push(log: &mut String, now: i64, level: LogLevel, text: &str) -> usize {
+    let before = log.len();
+    log.push_str(&LogRecord { at: Some(now), level, text: text.to_string() }.to_line());
+    log.push('\n');
+    log.len() - before
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use super::*;
+use serde_json::json;
+use trainyard_core::clock::ManualClock;
+use trainyard_core::{Digest, Error};
+use trainyard_store::StoreOptions;
+use trainyard_store::faults::{Fault, Faulty};
+
+/// A writer over a store that fails on command.
+async fn writer() -> (Arc<Faulty>, Store, ChunkWriter) {
+    let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
+    let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
+    let writer = ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    (faulty, store, writer)
+}
+
+fn spec() -> AttemptSpec {
+    let spec = json!({
+        "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
+        "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
+        "outputs": {}, "resources": {"cpus": 1},
+    });
+    serde_json::from_value(spec).unwrap()
+}
+
+const NOW: i64 = 1_795_234_530_042;
+
+impl ChunkWriter {
+    fn raw(&self, line: &str) {
+        self.log(LogLevel::Info, line);
+    }
+}
+
+/// What the store has of the log.
+async fn stored(store: &Store) -> Vec<LogRecord> {
+    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, Chunk::Log, 0).await.unwrap();
+    String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()
+}
+
+async fn texts(store: &Store) -> Vec<String> {
+    stored(store).await.into_iter().map(|record| record.text).collect()
+}
+
+#[tokio::test]
+async fn records_have_the_clocks_time_and_their_level() {
+    let (_, store, writer) = writer().await;
+    writer.raw("two\nlines");
+    writer.message(&AttemptMessage::Log { level: LogLevel::Warn, text: "careful".into() });
+    let error = Error::lost("gone").caused_by(&std::io::Error::other("reset by peer"));
+    writer.message(&AttemptMessage::Error { error });
+    writer.put().await.unwrap();
+    let record = |level, text: &str| LogRecord { at: Some(NOW), level, text: text.to_string() };
+    let expected = [
+        record(LogLevel::Info, "two\nlines"),
+        record(LogLevel::Warn, "careful"),
+        record(LogLevel::Error, "gone\n  caused by: reset by peer"),
+    ];
+    assert_eq!(stored(&store).await, expected);
+}
+
+#[tokio::test]
+async fn a_chunk_that_fails_is_put_again_and_hides_nothing_behind_it() {
+    let (faulty, store, writer) = writer().await;
+    writer.raw("one");
+    writer.put().await.unwrap();
+    writer.raw("two");
+    faulty.inject(Fault::Denied, "/log/", 1);
+    writer.put().await.unwrap_err();
+    writer.raw("three");
+    assert_eq!(texts(&store).await, ["one"]);
+    writer.put().await.unwrap();
+    assert_eq!(texts(&store).await, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn chunks_of_an_earlier_engine_stay_in_front() {
+    let (_, store, writer) = writer().await;
+    let spec = spec();
+    let before =
+        store.put_chunk(&spec.run, &spec.stage, 1, Chunk::Log, 0, Bytes::from_static(b"before\n")).await.unwrap();
+    assert_eq!(before, Created::Ours);
+    writer.raw("after");
+    writer.put().await.unwrap();
+    assert_eq!(texts(&store).await, ["before", "after"]);
+    assert_eq!(stored(&store).await[0].at, None, "chunks of earlier versions have no times");
+}
+
+#[tokio::test]
+async fn a_store_that_stays_away_costs_no_more_memory_than_the_limit() {
+    let (faulty, store, writer) = writer().await;
+    let line = "x".repeat(1 << 20);
+    faulty.inject(Fault::Denied, "/log/", 1);
+    writer.raw(&line);
+    writer.put().await.unwrap_err();
+    for _ in 0..20 {
+        writer.raw(&line);
+    }
+    let record = push(&mut String::new(), NOW, LogLevel::Info, &line);
+    let waiting = writer.buffers().log.waiting();
+    assert!((LIMIT..=LIMIT + record).contains(&waiting), "{waiting}");
+    writer.put().await.unwrap();
+    let texts = texts(&store).await;
+    let lines = texts.iter().filter(|l| **l == line).count();
+    let dropped = format!("[{} bytes of log were dropped", (21 - lines) * record);
+    assert!(texts.last().unwrap().starts_with(&dropped), "the log says what it lacks");
+}
+
+#[tokio::test]
+async fn curves_are_a_stream_of_their_own() {
+    let (_, store, writer) = writer().await;
+    let point = |step| AttemptMessage::Metric { name: "loss".into(), step, value: 0.5 };
+    writer.message(&point(1));
+    writer.message(&AttemptMessage::Progress { done: 1, total: 2, unit: "steps".into(), metric: None });
+    writer.message(&AttemptMessage::Checkpoint { step: 1 });
+    writer.message(&AttemptMessage::Result {});
+    writer.message(&point(2));
+    writer.flush().await;
+    let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, Chunk::Metrics, 0).await.unwrap();
+    let lines = String::from_utf8(text).unwrap();
+    let points: Vec<AttemptMessage> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(points, [point(1), point(2)]);
+    assert_eq!(texts(&store).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn puts_at_the_same_time_leave_no_number_out() {
+    let (_, store, writer) = writer().await;
+    for line in ["one", "two", "three"] {
+        writer.raw(line);
+        tokio::join!(writer.flush(), writer.flush(), writer.flush());
+    }
+    assert_eq!(texts(&store).await, ["one", "two", "three"]);
+}
+
+#[tokio::test]
+async fn what_is_left_is_put_when_the_writer_is_closed() {
+    let (_, store, _) = writer().await;
+    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    writer.raw("last");
+    writer.close();
+    task.await.unwrap();
+    assert_eq!(texts(&store).await, ["last"]);
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_stored_is_told() {
+    let (faulty, store, _) = writer().await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hear = told.clone();
+    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), move |text| {
+        hear.lock().unwrap().push(text.to_string());
+    });
+    faulty.inject(Fault::ReadOnly, "/log/", u32::MAX);
+    writer.raw("last");
+    writer.close();
+    task.await.unwrap();
+    let told = told.lock().unwrap();
+    assert!(matches!(&told[..], [only] if only.starts_with("the end of the log of a was not stored")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
+    let (_, store, writer) = writer().await;
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
+    for line in ["one", "two"] {
+        writer.raw(line);
+        writer.put().await.unwrap();
+    }
+    ChunkWriter::append_behind(&store, &spec(), clock.clone(), "words of the executor").await.unwrap();
+    ChunkWriter::append_behind(&store, &spec(), clock, "more").await.unwrap();
+    assert_eq!(texts(&store).await, ["one", "two", "words of the executor", "more"]);
+}

@@ -1,0 +1,126 @@
+//! How far a journal reaches, without reading it: for whoever only wants to know that its writer lives.
+//!
+//! A journal has no gaps, so its end is found by asking whether single batches exist, in steps that double and then
+//! halve. A run of 100,000 batches takes some thirty requests the first time, and one while nothing happens.
+
+use super::format::{Batch, decode};
+use crate::layout;
+use crate::store::Store;
+use trainyard_core::{Result, RunId};
+
+impl Store {
+    /// The number of the batch that comes next in a run's journal, searched from `from` on, where an earlier call found
+    /// it; 0 for a run without a journal. It is never less than `from`. A store that hides batches for a while makes it
+    /// smaller than it should be, and so does a batch that is missing; the next call finds the rest.
+    pub async fn journal_end(&self, run: &RunId, from: u64) -> Result<u64> {
+        gallop(from, |number| async move { Ok(self.connection().size(&layout::journal(run, number)).await?.is_some()) })
+            .await
+    }
+    /// One batch of a run's journal, by itself: its place in the chain is not checked. None if it is not there. Errors:
+    /// data (damaged).
+    pub async fn journal_batch(&self, run: &RunId, number: u64) -> Result<Option<Batch>> {
+        let path = layout::journal(run, number);
+        self.get(&path).await?.map(|bytes| decode(&path, &bytes)).transpose()
+    }
+}
+
+/// The first number from `from` on that does not exist, if all before it do.
+async fn gallop<F: Future<Output = Result<bool>>>(from: u64, mut exists: impl FnMut(u64) -> F) -> Result<u64> {
+    if !exists(from).await? {
+        return Ok(from);
+    }
+    let (mut last, mut step) = (from, 1);
+    let mut beyond = loop {
+        let next = last + step;
+        if !exists(next).await? {
+            break next;
+        }
+        (last, step) = (next, 2 * step);
+    };
+    while beyond - last > 1 {
+        let middle = last + (beyond - last) / 2;
+        if exists(middle).await? {
+            last = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    Ok(beyond)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreOptions;
+    use futures::FutureExt as _;
+    use proptest::prelude::*;
+    use serde_json::json;
+    use std::cell::Cell;
+    use trainyard_core::{Error, ErrorKind};
+
+    /// The end that is found, and how many questions it took.
+    fn search(from: u64, exists: impl Fn(u64) -> bool) -> (u64, u32) {
+        let asked = Cell::new(0);
+        let found = gallop(from, |number| {
+            asked.set(asked.get() + 1);
+            let answer = exists(number);
+            async move { Ok(answer) }
+        });
+        (found.now_or_never().unwrap().unwrap(), asked.get())
+    }
+
+    #[test]
+    fn the_end_is_found_from_every_place_before_it() {
+        for end in 0..70 {
+            for from in 0..=end {
+                assert_eq!(search(from, |n| n < end).0, end, "from {from}");
+            }
+        }
+        assert_eq!(search(9, |n| n < 5).0, 9, "a journal that shrank has not grown");
+    }
+
+    #[test]
+    fn it_takes_one_question_while_nothing_happens_and_few_for_a_long_journal() {
+        assert_eq!(search(100_000, |n| n < 100_000), (100_000, 1));
+        assert_eq!(search(99_999, |n| n < 100_000), (100_000, 2));
+        let (end, asked) = search(0, |n| n < 100_000);
+        assert!(end == 100_000 && asked <= 36, "{asked} questions");
+    }
+
+    proptest! {
+        /// A store may hide batches that are there.
+        #[test]
+        fn with_batches_hidden_it_neither_passes_the_end_nor_goes_back(
+            hidden in proptest::collection::btree_set(0_u64..200, 0..20), end in 0_u64..200, from in 0_u64..200
+        ) {
+            let found = search(from, |n| n < end && !hidden.contains(&n)).0;
+            prop_assert!(found >= from && found <= end.max(from));
+            let grew = from < end && !hidden.contains(&from);
+            prop_assert_eq!(found > from, grew);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_tells_the_end_and_single_batches() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let run = RunId("20260102-030405-00000a".into());
+        assert_eq!(store.journal_end(&run, 0).await, Ok(0));
+        assert_eq!(store.journal_batch(&run, 0).await, Ok(None));
+        let (mut writer, _) =
+            crate::JournalWriter::open(&store, &run, "w", |epoch| json!({"epoch": epoch})).await.unwrap();
+        for number in 1..9 {
+            writer.append(&[json!({"n": number})]).await.unwrap();
+        }
+        assert_eq!(store.journal_end(&run, 0).await, Ok(9));
+        assert_eq!(store.journal_end(&run, 9).await, Ok(9));
+        let batch = store.journal_batch(&run, 8).await.unwrap().unwrap();
+        assert_eq!((batch.header.seq, batch.events), (8, vec![json!({"n": 8})]));
+        store.create(&layout::journal(&run, 9), "{half".into()).await.unwrap();
+        assert_eq!(store.journal_batch(&run, 9).await.unwrap_err().kind, ErrorKind::Data);
+    }
+
+    #[tokio::test]
+    async fn a_question_without_an_answer_is_no_end() {
+        assert_eq!(gallop(3, |_| async { Err(Error::retryable("503")) }).await, Err(Error::retryable("503")));
+    }
+}
