@@ -51,8 +51,8 @@ impl Connection {
     }
 }
 
-/// Drops a proxy of the environment that is not for this cluster. `kube` holds NO_PROXY against the proxy's own host, and
-/// takes the proxy of https for plain http too. A proxy of the kubeconfig has no exceptions.
+/// Drops a proxy of the environment that is not for this cluster. `kube` holds NO_PROXY against the proxy's own host,
+/// and takes the proxy of https for plain http too. A proxy of the kubeconfig has no exceptions.
 fn heed_exceptions(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
     let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
     if stated && environment.intercept(&config.cluster_url).is_none() {

@@ -14,8 +14,8 @@ use trainyard_runtime::executors::Handle;
 
 /// Attempts that one list asks for: their keys stand in the address, which proxies cut at 8 KiB.
 pub(crate) const ATTEMPTS: usize = 100;
-/// Seconds that a Pod gets to die when its attempt is killed. With 0, the API server forgets the Pod at once, whether it
-/// still runs or not.
+/// Seconds that a Pod gets to die when its attempt is killed. With 0, the API server forgets the Pod at once, whether
+/// it still runs or not.
 const KILL_SECONDS: u32 = 1;
 /// What is shown of a Pod's output.
 const LOG_LINES: i64 = 200;

@@ -1,4 +1,5 @@
-//! Options that were judged: everything that Kubernetes would refuse, or take and never run, is said before a run starts.
+//! Options that were judged: what Kubernetes would refuse, or take and never run, is said before a run starts, where it
+//! can be known.
 
 use crate::names::is_label_value;
 use crate::options::{KubernetesOptions, Volume};
@@ -157,7 +158,8 @@ mod tests {
     #[test]
     fn every_mistake_is_named_at_once() {
         let error = settings(json!({
-            "image": " ", "namespace": "Team A", "ttl": "90", "queue": "-", "tolerations": [{"value": "gpu"}], "labels": {"team": "a/b"},
+            "image": " ", "namespace": "Team A", "ttl": "90", "queue": "-",
+            "tolerations": [{"value": "gpu"}], "labels": {"team": "a/b"},
             "volumes": [
                 {"name": "a", "mount": "data", "claim": "c", "secret": "s"},
                 {"name": "a", "mount": "/x"},

@@ -3,8 +3,8 @@
 //!
 //! Behaves as an API server 1.20 with its Job controller was seen to: Pods are named after their Job, a Pod that
 //! succeeded makes it `Complete`, one that failed with `backoffLimit: 0` makes it `Failed` with `BackoffLimitExceeded`,
-//! and deletion collects the Pods. By documentation alone: `suspend`, `Indexed`, `podFailurePolicy`, and `FailureTarget`
-//! until the last Pod is over (1.31).
+//! and deletion collects the Pods. By documentation alone: `suspend`, `Indexed`, `podFailurePolicy`, and
+//! `FailureTarget` until the last Pod is over (1.31).
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
