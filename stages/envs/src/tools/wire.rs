@@ -2,8 +2,8 @@
 //!
 //! The first frame holds the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which a
 //! worker reads whole before it starts, so the two sides never write at the same time. Replies come in call order,
-//! several to a frame. The format is binary because a call takes tens of microseconds, and JSON would be a large part of
-//! that.
+//! several to a frame. The format is binary because a call takes tens of microseconds, and JSON would be a large part
+//! of that.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::Setup;
