@@ -4,7 +4,9 @@
 mod kit;
 
 use kit::{PATIENCE, ask, cpython, host, limits};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_envs::tools::family;
 use trainyard_envs::{ToolHost, ToolLimits, ToolResult};
@@ -226,6 +228,25 @@ fn a_process_is_confined_as_seen_from_outside() {
     }
     let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     assert_eq!(open, 5, "three times /dev/null, and two pipes");
+}
+
+#[test]
+fn nothing_runs_on_a_machine_that_cannot_confine_it() {
+    if cpython(&host(1), &limits()).is_none() {
+        return;
+    }
+    // The filter makes this thread one of a kernel without Landlock.
+    let refusal = std::thread::spawn(|| {
+        let rules = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
+        let absent = SeccompAction::Errno(libc::ENOSYS as u32);
+        let architecture = std::env::consts::ARCH.try_into().unwrap();
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, absent, architecture).unwrap();
+        seccompiler::apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        let options = json!({"kind": "python", "interpreter": "cpython"});
+        family().build(&options, &()).unwrap().open(&host(1), &limits()).err().unwrap().to_string()
+    });
+    let refusal = refusal.join().unwrap();
+    assert!(refusal.contains("cannot be confined on this machine, which lacks Landlock"), "{refusal}");
 }
 
 #[test]

@@ -12,16 +12,18 @@ pub struct ToolLimits {
     /// Milliseconds that one call may run. A worker that does not stop by itself is killed one second later.
     #[schemars(range(min = 10, max = 600_000))]
     pub time_millis: u64,
-    /// Bytes of address space that a worker may add after its start, for all its sessions together.
+    /// Bytes of address space that a worker may add after its start, for all its sessions together; of `cpython`, a
+    /// session's process.
     #[schemars(range(min = 33_554_432u64))]
     pub memory_bytes: u64,
     /// Bytes of output and value that a call may return; more is an error.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub output_bytes: u64,
-    /// Maximum depth of nested function calls.
+    /// Maximum depth of nested function calls; `cpython` has its own.
     #[schemars(range(min = 10, max = 1000))]
     pub recursion_depth: u32,
-    /// Requests to the host (unknown names, files, clocks) that one call may make. All are denied.
+    /// Requests to the host (unknown names, files, clocks) that one call may make. All are denied. Not of
+    /// `cpython`.
     #[schemars(range(min = 1, max = 1000))]
     pub suspensions: u32,
 }

@@ -1,8 +1,9 @@
 //! Tools an agent can call, and where they run.
 //!
 //! [`calculator`] answers in this process; programs run in worker processes (`pool`, [`worker`]) that exchange the
-//! frames of `wire`, in the embedded interpreter or in the user's CPython ([`cpython`]). [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their
-//! sessions and the registry does not list them. No tool can reach the network or files that are not its own.
+//! frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`). [`search`] and
+//! [`sql`] need a corpus or a database, so the environments that have one open their sessions and the registry does not
+//! list them. No tool can reach the network or files that are not its own.
 
 pub mod calculator;
 pub mod call;

@@ -36,11 +36,12 @@ const DOC: &str = "Runs Python programs in worker processes. A result is what th
 last expression, and the last line of an exception. Variables stay between calls.\n\n\
 `interpreter: monty` (the default) is built in: a subset of Python 3 without files, network or clock. Its results\n\
 are the same everywhere, and its calls take microseconds.\n\n\
-`interpreter: cpython` is a Python of yours with its packages (`pip install` them there), in a process per session that\n\
-is confined by Landlock and seccomp. Without them (Linux before 5.13) it is refused: nothing runs unconfined. A program\n\
-can read the interpreter's installation and packages, and has one folder for files (64 MiB in up to 256 files, no\n\
-subfolders). It has no network, processes, threads, timers or other files. `limits.memory_bytes` holds per session and is\n\
-address space beyond the interpreter's own; `limits.recursion_depth` and `limits.suspensions` do not apply.\n\
+`interpreter: cpython` is a Python of yours with its packages (`pip install` them there), in a process per session\n\
+that is confined by Landlock and seccomp. Without them (Linux before 5.13) it is refused: nothing runs unconfined. A\n\
+program can read the interpreter's installation and packages, and has one folder for files (64 MiB in up to 256\n\
+files, no subfolders). It has no network, processes, threads, timers or other files. `limits.memory_bytes` holds per\n\
+session and is address space beyond the interpreter's own; `limits.recursion_depth` and `limits.suspensions` do not\n\
+apply.\n\n\
 Hashes and `random` have fixed seeds; the clock and the system's random numbers are real. A session whose process is\n\
 needed again after a fork or a loss is rebuilt by running its programs again; if they then do something else, the\n\
 episode is an infrastructure failure and enters no update. Which Python a stage used is in its log; packages are not\n\

@@ -1,8 +1,9 @@
 //! The frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
 //!
-//! The first frame holds the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which a worker reads whole before it
-//! starts, so the two sides never write at the same time. Replies come in call order, several to a frame. The format is
-//! binary because a call takes tens of microseconds, and JSON would be a large part of that.
+//! The first frame holds the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which a
+//! worker reads whole before it starts, so the two sides never write at the same time. Replies come in call order,
+//! several to a frame. The format is binary because a call takes tens of microseconds, and JSON would be a large part
+//! of that.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::Setup;

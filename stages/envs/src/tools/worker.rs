@@ -1,9 +1,9 @@
 //! The worker process: reads batches of calls on stdin, runs them in its sessions, and replies on stdout.
 //!
 //! The first frame says what runs the programs: the embedded interpreter, for which the worker confines itself
-//! ([`confine`]), or CPython, whose processes confine themselves one by one. It ends when stdin ends. Replies are flushed
-//! at the end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long call
-//! holds nothing back.
+//! ([`confine`]), or CPython, whose processes confine themselves one by one. It ends when stdin ends. Replies are
+//! flushed at the end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long
+//! call holds nothing back.
 
 use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;

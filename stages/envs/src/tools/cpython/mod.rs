@@ -5,8 +5,10 @@
 //! the interpreter, so nothing of the user's Python runs unconfined. `docs/design/0015-sandboxed-cpython.md` says
 //! what is bounded by what.
 
+mod fault;
 mod files;
 pub mod installation;
+mod order;
 mod process;
 pub mod sandbox;
 mod scratch;

@@ -4,8 +4,9 @@
 //! A program shares its process with the runner, so it can do to its own answers what it likes. It can neither reach
 //! another session's process nor make the supervisor wait longer, read more or keep more than the limits say.
 
+use super::fault::Fault;
 use super::installation::Installation;
-use super::sandbox::Order;
+use super::order::order;
 use super::scratch::Scratch;
 use crate::tools::ToolLimits;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,8 +14,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
@@ -24,29 +25,6 @@ const START: Duration = Duration::from_secs(30);
 const WATCH: Duration = Duration::from_millis(20);
 /// Bytes that an answer may have beside its text.
 const ANSWER_FRAME: usize = 4 << 10;
-/// Processor time in the life of a session, in calls of full length. Calls are ended by the clock; this is for what
-/// runs on should its supervisor hang.
-const CALLS_OF_FULL_LENGTH: u64 = 100;
-/// Bytes of one file.
-const FILE_BYTES: u64 = 32 << 20;
-/// Parts of the environment that are the same for all: no random hashes, no threads, no local time, nothing written
-/// beside modules.
-const ENVIRONMENT: [(&str, &str); 14] = [
-    ("COLUMNS", "80"),
-    ("LANG", "C.UTF-8"),
-    ("MALLOC_ARENA_MAX", "1"),
-    ("MKL_NUM_THREADS", "1"),
-    ("MPLBACKEND", "agg"),
-    ("NUMEXPR_NUM_THREADS", "1"),
-    ("OMP_NUM_THREADS", "1"),
-    ("OPENBLAS_NUM_THREADS", "1"),
-    ("PATH", "/usr/bin:/bin"),
-    ("PYTHONDONTWRITEBYTECODE", "1"),
-    ("PYTHONHASHSEED", "0"),
-    ("PYTHONUTF8", "1"),
-    ("RAYON_NUM_THREADS", "1"),
-    ("TZ", "UTC"),
-];
 
 #[derive(Serialize)]
 struct Request<'a> {
@@ -64,23 +42,6 @@ pub struct Answer {
     pub failed: bool,
     /// Its output, and its value or error.
     pub text: String,
-}
-
-/// Why a program gave no answer. The process is of no use any more.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// It ran longer than it may.
-    TimedOut,
-    /// The process ended.
-    Ended(ExitStatus),
-    /// It made too many or too large files.
-    FilesFull,
-    /// The process ended before it got the program.
-    Gone,
-    /// Something else than one answer came back.
-    Garbled,
-    /// Whoever asks is gone.
-    HungUp,
 }
 
 /// Killed when dropped, with all its files.
@@ -257,53 +218,9 @@ fn later(error: io::Error) -> io::Result<usize> {
     }
 }
 
-fn order(installation: &Installation, limits: &ToolLimits, scratch: &Scratch) -> Order {
-    let folder = scratch.path().display().to_string();
-    let own = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));
-    let packages = match &installation.user_base {
-        Some(base) => ("PYTHONUSERBASE".to_string(), base.clone()),
-        None => ("PYTHONNOUSERSITE".to_string(), "1".to_string()),
-    };
-    let fixed = ENVIRONMENT.map(|(name, value)| (name.to_string(), value.to_string()));
-    let found = installation.search_paths.iter().cloned();
-    Order {
-        executable: installation.executable.clone(),
-        reads: installation.reads.clone(),
-        executes: installation.executes.clone(),
-        scratch: scratch.path().to_path_buf(),
-        environment: fixed.into_iter().chain(own).chain([packages]).chain(found).collect(),
-        cpu_seconds: limits.time_millis.div_ceil(1000) * CALLS_OF_FULL_LENGTH + START.as_secs(),
-        file_bytes: FILE_BYTES,
-    }
-}
-
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-impl Fault {
-    /// What the agent reads.
-    pub fn describe(&self, limits: &ToolLimits) -> String {
-        match self {
-            Self::TimedOut => format!("TimeoutError: the call ran longer than {} ms", limits.time_millis),
-            Self::Ended(status) => match status.signal() {
-                Some(signal) => format!("SystemError: the interpreter was ended by signal {signal}"),
-                None => {
-                    let status = status.code().unwrap_or(0);
-                    format!("SystemError: the program ended the interpreter with status {status}")
-                }
-            },
-            Self::FilesFull => format!(
-                "OSError: the program's files take more than {} MiB, or there are more than {}",
-                super::scratch::MAX_BYTES >> 20,
-                super::scratch::MAX_FILES
-            ),
-            Self::Gone => "error: the interpreter was lost".to_string(),
-            Self::Garbled => "SystemError: the program broke the interpreter's answers".to_string(),
-            Self::HungUp => "error: the tool is shutting down".to_string(),
-        }
     }
 }

@@ -3,7 +3,8 @@
 //! A session is rebuilt by running its programs again, in a new process. That is only right if they do the same again,
 //! so their results are compared; a session that does not repeat itself is lost rather than silently another.
 
-use super::process::{Answer, Fault, Process};
+use super::fault::Fault;
+use super::process::{Answer, Process};
 use super::scratch::Scratch;
 use super::setup::Setup;
 use crate::tools::ToolLimits;

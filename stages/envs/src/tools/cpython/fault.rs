@@ -1,0 +1,47 @@
+//! Why a program gave no answer, and what its agent reads then.
+
+use super::scratch::{MAX_BYTES, MAX_FILES};
+use crate::tools::ToolLimits;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+/// The process is of no use any more.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It ran longer than it may.
+    TimedOut,
+    /// The process ended.
+    Ended(ExitStatus),
+    /// It made too many or too large files.
+    FilesFull,
+    /// The process ended before it got the program.
+    Gone,
+    /// Something else than one answer came back.
+    Garbled,
+    /// Whoever asks is gone.
+    HungUp,
+}
+
+impl Fault {
+    /// What the agent reads.
+    pub fn describe(&self, limits: &ToolLimits) -> String {
+        match self {
+            Self::TimedOut => format!("TimeoutError: the call ran longer than {} ms", limits.time_millis),
+            Self::Ended(status) => match status.signal() {
+                Some(signal) => format!("SystemError: the interpreter was ended by signal {signal}"),
+                None => {
+                    let status = status.code().unwrap_or(0);
+                    format!("SystemError: the program ended the interpreter with status {status}")
+                }
+            },
+            Self::FilesFull => format!(
+                "OSError: the program's files take more than {} MiB, or there are more than {}",
+                MAX_BYTES >> 20,
+                MAX_FILES
+            ),
+            Self::Gone => "error: the interpreter was lost".to_string(),
+            Self::Garbled => "SystemError: the program broke the interpreter's answers".to_string(),
+            Self::HungUp => "error: the tool is shutting down".to_string(),
+        }
+    }
+}
