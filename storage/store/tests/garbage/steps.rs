@@ -199,13 +199,14 @@ async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
     let (clock, store) = fresh().await;
     publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
     publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
-    let (mut writer, _) = JournalWriter::open(&store, &id(3), "w", opened).await.unwrap();
+    // It is older than what was used last.
+    let (mut writer, _) = JournalWriter::open(&store, &id(0), "w", opened).await.unwrap();
     writer.append(&[hit(&(stage(0), 0))]).await.unwrap();
-    store.create(&layout::journal(&id(3), 2), "{half".into()).await.unwrap();
+    store.create(&layout::journal(&id(0), 2), "{half".into()).await.unwrap();
     clock.advance(100 * HOUR);
     let policy = Policy { keep_last: Some(1), runs_older_than: Some(HOUR), ..DAY };
     let (plan, done) = collect(&store, &policy).await;
-    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(3)], vec![], GarbageDone::default()));
+    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(0)], vec![], GarbageDone::default()));
 }
 
 #[tokio::test]
