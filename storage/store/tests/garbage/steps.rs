@@ -168,6 +168,20 @@ async fn a_finished_run_goes_as_a_whole_and_an_unfinished_one_stays() {
 }
 
 #[tokio::test]
+async fn a_removed_run_leaves_no_folder_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
+    writer.append(&[finished()]).await.unwrap();
+    store.create(&format!("{}/s/1/log/000000", layout::attempts(&id(1))), "log".into()).await.unwrap();
+    let now = std::time::Duration::ZERO;
+    let all = Policy { older_than: now, keep_last: None, runs_older_than: Some(now) };
+    assert_eq!(collect(&store, &all).await.1.runs, 1);
+    assert_eq!(store.list_runs().await.unwrap(), []);
+    assert!(!folder.path().join(layout::run(&id(1))).exists());
+}
+
+#[tokio::test]
 async fn a_run_that_was_resumed_while_it_was_to_be_removed_stays() {
     let (clock, store) = fresh().await;
     let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
