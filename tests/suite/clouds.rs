@@ -107,3 +107,27 @@ fn missing_credentials_are_named_by_their_cloud() {
         .says("cannot connect to the bucket gs://bucket")
         .says("GOOGLE_SERVICE_ACCOUNT");
 }
+
+#[test]
+fn a_cloud_out_of_reach_is_one_sentence_with_its_causes() {
+    let s = Sandbox::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (google, azure) = (format!("http://127.0.0.1:{free}"), format!("http://127.0.0.1:{free}/account"));
+    let environment = [
+        ("GOOGLE_BASE_URL", google.as_str()),
+        ("GOOGLE_BEARER_TOKEN", "any"),
+        ("GOOGLE_ALLOW_HTTP", "true"),
+        ("AZURE_STORAGE_ENDPOINT", &azure),
+        ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5"),
+        ("AZURE_ALLOW_HTTP", "true"),
+    ];
+    for url in ["gs://bucket/prefix", "az://container/prefix"] {
+        let mut command = s.command(&["runs", "list", "--store", url]);
+        let list = ran(command.envs(environment).output().unwrap()).code(3);
+        let sentence = format!("error: cannot list {url}/runs: the store cannot be reached\n");
+        assert!(list.stderr.starts_with(&sentence), "{}", list.stderr);
+        let causes: Vec<&str> = list.stderr.lines().filter(|l| l.trim_start().starts_with("caused by: ")).collect();
+        assert!(causes.last().is_some_and(|cause| cause.contains("refused")), "{causes:?}");
+    }
+}

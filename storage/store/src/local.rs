@@ -110,6 +110,17 @@ pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) 
     Ok(found)
 }
 
+/// Removes a folder and those below it, as far as they hold no file. What somebody writes there meanwhile stays.
+pub(crate) fn remove_empty(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_empty(&entry.path());
+        }
+    }
+    // Fails for a folder that holds something.
+    let _ = fs::remove_dir(folder);
+}
+
 fn modified_millis(meta: &fs::Metadata) -> i64 {
     let since = meta.modified().ok().and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     since.map_or(i64::MAX, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))

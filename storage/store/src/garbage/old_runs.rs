@@ -6,6 +6,7 @@
 
 use crate::connection::Created;
 use crate::layout;
+use crate::local;
 use crate::store::Store;
 use trainyard_core::{Result, RunId};
 
@@ -31,6 +32,10 @@ impl Store {
             self.delete(path).await?;
         }
         self.delete(&mark).await?;
+        if let Some(root) = self.local_root() {
+            // On a disk, a folder would go on to look like a run.
+            local::remove_empty(&root.join(layout::run(run)));
+        }
         Ok(true)
     }
 

@@ -168,6 +168,20 @@ async fn a_finished_run_goes_as_a_whole_and_an_unfinished_one_stays() {
 }
 
 #[tokio::test]
+async fn a_removed_run_leaves_no_folder_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap(), StoreOptions::default()).await.unwrap();
+    let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
+    writer.append(&[finished()]).await.unwrap();
+    store.create(&format!("{}/s/1/log/000000", layout::attempts(&id(1))), "log".into()).await.unwrap();
+    let now = std::time::Duration::ZERO;
+    let all = Policy { older_than: now, keep_last: None, runs_older_than: Some(now) };
+    assert_eq!(collect(&store, &all).await.1.runs, 1);
+    assert_eq!(store.list_runs().await.unwrap(), []);
+    assert!(!folder.path().join(layout::run(&id(1))).exists());
+}
+
+#[tokio::test]
 async fn a_run_that_was_resumed_while_it_was_to_be_removed_stays() {
     let (clock, store) = fresh().await;
     let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
@@ -199,13 +213,14 @@ async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
     let (clock, store) = fresh().await;
     publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
     publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
-    let (mut writer, _) = JournalWriter::open(&store, &id(3), "w", opened).await.unwrap();
+    // It is older than what was used last.
+    let (mut writer, _) = JournalWriter::open(&store, &id(0), "w", opened).await.unwrap();
     writer.append(&[hit(&(stage(0), 0))]).await.unwrap();
-    store.create(&layout::journal(&id(3), 2), "{half".into()).await.unwrap();
+    store.create(&layout::journal(&id(0), 2), "{half".into()).await.unwrap();
     clock.advance(100 * HOUR);
     let policy = Policy { keep_last: Some(1), runs_older_than: Some(HOUR), ..DAY };
     let (plan, done) = collect(&store, &policy).await;
-    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(3)], vec![], GarbageDone::default()));
+    assert_eq!((plan.damaged, plan.manifests, done), (vec![id(0)], vec![], GarbageDone::default()));
 }
 
 #[tokio::test]
