@@ -13,6 +13,8 @@ use trainyard_store::{JournalWriter, StoreOptions};
 
 /// 2026-11-21T00:00:00Z.
 const BEGIN: i64 = 1_795_219_200_000;
+/// 2027-01-01T00:00:00Z, the first tick.
+const TICK: i64 = 1_798_761_600_000;
 
 #[derive(Default)]
 struct Script {
@@ -62,7 +64,7 @@ impl Stage {
     async fn new(script: Script) -> Self {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let mut log = Log::open(&store, "s").await.unwrap();
-        let (schedule, file) = (Schedule::cron("0 * * * *", "UTC"), "f.yaml".to_string());
+        let (schedule, file) = (Schedule::cron("0 0 1 1 *", "UTC"), "f.yaml".to_string());
         let definition = Definition { schedule, file, home: String::new(), texts: Digest::of(b"") };
         log.append(BEGIN, "x", |_| Some(Event::Defined { definition: definition.clone() })).await.unwrap();
         let keeper = Keeper::new(log, "me", Chance::new(1));
@@ -146,12 +148,12 @@ async fn a_journal_tells_whether_a_run_is_looked_after() {
 #[tokio::test]
 async fn a_tick_that_has_its_object_gets_no_second_run() {
     let mut stage = Stage::new(Script::default()).await;
-    let tick = crate::schedule::event::Tick::of_clock(BEGIN + 3_600_000);
+    let tick = crate::schedule::event::Tick::of_clock(TICK);
     let object = serde_json::json!({
         "format": 1, "schedule": "s", "tick": tick, "run": "20261120-000000-0000000", "by": "long ago", "at": BEGIN,
     });
     stage.store.fire_tick("s", &tick.id, object.to_string().into()).await.unwrap();
-    stage.pass_after(3_601).await;
+    stage.pass_after((TICK - BEGIN).unsigned_abs() / 1_000 + 1).await;
     assert_eq!(stage.starts(), 0);
     let last = stage.keeper.state().last.clone().unwrap();
     assert_eq!((last.tick, last.outcome), (tick, Some(Outcome::Superseded)));
