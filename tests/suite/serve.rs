@@ -15,7 +15,7 @@ struct Daemon(Child);
 impl Daemon {
     fn start(s: &Sandbox, more: &[&str]) -> Self {
         let args = [&["serve", "--workflows", "workflows"], more].concat();
-        Self(s.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        Self(s.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
     fn quiet(s: &Sandbox) -> Self {
         Self::start(s, &["--bind", "127.0.0.1:0"])

@@ -1,8 +1,8 @@
 //! Tells the people and programs that the site file names what became of runs and schedules.
 //!
-//! A webhook gets JSON with everything, Slack the line of text, a command the JSON on its standard input. What cannot be
-//! delivered is a warning and changes no exit code. Of an address only the host is ever printed, of a command only the
-//! program: the rest may be secret.
+//! A webhook gets JSON with everything, Slack the line of text, a command the JSON on its standard input. What cannot
+//! be delivered is a warning and changes no exit code. Of an address only the host is ever printed, of a command only
+//! the program: the rest may be secret.
 
 mod deliver;
 

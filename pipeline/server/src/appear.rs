@@ -65,6 +65,10 @@ struct Followed {
 }
 
 impl Lookout {
+    /// Something that was found stands in the log, and need not be told again.
+    pub fn settle(&mut self, mark: &str) {
+        self.artifacts.found.retain(|found| found.mark != mark);
+    }
     /// What has appeared since, oldest first; it may tell the same again. `since` is the time (Unix milliseconds)
     /// before which artifacts are of no concern, `known` the digest of the last listing, `now` the monotonic time.
     /// Errors: those of the store, or of the place where files appear.

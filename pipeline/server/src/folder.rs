@@ -180,3 +180,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.len()))
 }
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

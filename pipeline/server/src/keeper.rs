@@ -7,6 +7,8 @@
 
 mod promises;
 mod runs;
+#[cfg(test)]
+mod tests;
 
 pub use promises::next_tick;
 

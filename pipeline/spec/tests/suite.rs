@@ -12,5 +12,7 @@ mod options;
 mod properties;
 #[path = "suite/samples.rs"]
 mod samples;
+#[path = "suite/schedules.rs"]
+mod schedules;
 #[path = "suite/sites.rs"]
 mod sites;

@@ -135,8 +135,8 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
     Err(Error::retryable("other commands begin runs of this plan all the time").help("run the same command again"))
 }
 
-/// Begins the run of this id, or goes on with it. Errors: invalid (it is over, or has another plan), retryable (somebody
-/// else writes it).
+/// Begins the run of this id, or goes on with it. Errors: invalid (it is over, or has another plan), retryable
+/// (somebody else writes it).
 async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Opened> {
     let (view, _) = read(&context.store, run).await.at(format!("run {run}"))?;
     if view.finished.is_some() {

@@ -77,6 +77,9 @@ impl Keeper {
             if let Some(event) = self.log.append(now, &me, event).await? {
                 self.tell(around, now, event);
             }
+            if self.log.state().appeared.contains(&tick.id) {
+                self.lookout.settle(&mark);
+            }
         }
         Ok(())
     }

@@ -114,7 +114,9 @@ proptest! {
     fn both_directions_see_the_same_ticks(
         zone in prop::sample::select(vec!["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe"]),
         cron in prop::sample::select(vec!["30 2 * * *", "30 1 * * *", "0 * * * *", "*/30 * * * *", "15 1,2,3 * * *"]),
-        day in prop::sample::select(vec!["2026-03-08", "2026-03-29", "2026-04-04", "2026-10-03", "2026-10-25", "2026-11-01"]),
+        day in prop::sample::select(vec![
+            "2026-03-08", "2026-03-29", "2026-04-04", "2026-10-03", "2026-10-25", "2026-11-01",
+        ]),
         offset in -86_400_000_i64..86_400_000,
     ) {
         let pattern = Schedule::cron(cron, zone).pattern().unwrap();

@@ -1,0 +1,127 @@
+//! Files that come, change, break, move and go.
+
+use super::*;
+use serde_json::Value;
+use tempfile::TempDir;
+use trainyard_core::{KindInfo, OptionProblem, Settled, StageKinds};
+use trainyard_spec::DiskFiles;
+use trainyard_spec::compile::{Request, compile};
+use trainyard_spec::site::{Pool, Site};
+
+/// Workflows of commands need no kinds.
+struct NoKinds;
+
+impl StageKinds for NoKinds {
+    fn names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+    fn kind(&self, _: &str) -> Option<&KindInfo> {
+        None
+    }
+    fn settle(&self, _: &str, _: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
+        Err(Vec::new())
+    }
+}
+
+fn compiled(path: &Path) -> Result<Compiled> {
+    let site = Site::of_this_machine(Pool::local(2, 0, Vec::new()));
+    let working_directory = Path::new("/");
+    let (params, tick) = (&[], Some("2024-01-01T00:00:00Z"));
+    let request =
+        Request { files: &DiskFiles, path, working_directory, params, tick, catalogue: &NoKinds, site: &site };
+    Ok(compile(&request))
+}
+
+struct Place {
+    root: TempDir,
+    folder: Folder,
+}
+
+impl Place {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::new(root.path()).unwrap();
+        Self { root, folder }
+    }
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.root.path().join(name), text).unwrap();
+    }
+    /// What a look finds, in short.
+    fn look(&mut self) -> Vec<String> {
+        let changes = self.folder.look(&compiled).unwrap();
+        let told = changes.into_iter().map(|change| match change {
+            Change::Defined { name, file, .. } => format!("+{name} {file}"),
+            Change::Gone { name } => format!("-{name}"),
+            Change::Broken { file, why } => format!("!{file} {}", why.lines().next().unwrap_or_default()),
+        });
+        told.collect()
+    }
+}
+
+fn workflow(name: &str, cron: &str) -> String {
+    format!(
+        "version: 1\nname: {name}\nschedule: {{cron: \"{cron}\"}}\nstages:\n  one: {{run: [\"true\"], cache: false}}\n"
+    )
+}
+
+#[test]
+fn files_are_taken_up_when_they_change_and_not_otherwise() {
+    let mut place = Place::new();
+    place.write("a.yaml", &workflow("a", "0 2 * * *"));
+    place.write("notes.txt", "schedule: nonsense");
+    place.write("part.yaml", "stages: {}\n");
+    assert_eq!(place.look(), ["+a a.yaml"], "files without a schedule may lie beside");
+    assert_eq!(place.look(), Vec::<String>::new());
+    place.write("a.yaml", &workflow("a", "0 12 * * *"));
+    assert_eq!(place.look(), ["+a a.yaml"]);
+    place.write("a.yaml", &workflow("renamed", "0 12 * * *"));
+    assert_eq!(place.look(), ["-a", "+renamed a.yaml"]);
+    std::fs::rename(place.root.path().join("a.yaml"), place.root.path().join("b.yml")).unwrap();
+    assert_eq!(place.look(), ["+renamed b.yml"], "one that moved is not gone");
+    std::fs::remove_file(place.root.path().join("b.yml")).unwrap();
+    assert_eq!(place.look(), ["-renamed"]);
+}
+
+#[test]
+fn a_parent_that_changes_changes_its_children() {
+    let mut place = Place::new();
+    place.write("parent.yaml", &workflow("parent", "0 2 * * *").replace("schedule: {cron: \"0 2 * * *\"}\n", ""));
+    place.write("child.yaml", "extends: ./parent.yaml\nname: child\nschedule: {cron: \"0 2 * * *\"}\n");
+    assert_eq!(place.look(), ["+child child.yaml"]);
+    let longer = workflow("parent", "x").replace("schedule: {cron: \"x\"}\n", "description: longer\n");
+    place.write("parent.yaml", &longer);
+    assert_eq!(place.look(), ["+child child.yaml"]);
+}
+
+#[test]
+fn a_broken_file_keeps_its_schedule_and_is_told_once() {
+    let mut place = Place::new();
+    place.write("a.yaml", &workflow("a", "0 2 * * *"));
+    place.look();
+    place.write("a.yaml", &workflow("a", "61 2 * * *"));
+    let told = place.look();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].starts_with("!a.yaml ") && told[0].contains("not a cron pattern"), "{told:?}");
+    assert_eq!(place.look(), Vec::<String>::new());
+    assert_eq!(place.folder.schedules().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(place.folder.broken().len(), 1);
+    place.write("a.yaml", &workflow("a", "1 2 * * *"));
+    assert_eq!(place.look(), ["+a a.yaml"]);
+    assert!(place.folder.broken().is_empty());
+}
+
+#[test]
+fn a_new_file_that_is_broken_and_a_name_that_is_taken_are_told() {
+    let mut place = Place::new();
+    place.write("a.yaml", "version: 1\nname: a\nschedule: {cron: \"0 2 * * *\"}\nstages: {}\n");
+    assert!(place.look()[0].starts_with("!a.yaml "));
+    place.write("b.yaml", &workflow("same", "0 2 * * *"));
+    place.write("c.yaml", &workflow("same", "0 3 * * *"));
+    assert_eq!(place.look(), ["+same b.yaml", "!c.yaml b.yaml has a workflow `same` too"]);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let error = Folder::new(Path::new("/nowhere/at/all")).err().unwrap();
+    assert!(error.message.contains("/nowhere/at/all"), "{error}");
+}
