@@ -1,9 +1,9 @@
 //! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs.
 //!
 //! Where the engine holds an attempt's pipes it does this for the attempt; otherwise the attempt does it itself. A
-//! chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little.
-//! A chunk that the store does not take is put again under its number, and what follows collects behind it up to a
-//! bound. If the store stays away, the end of the log is lost, but not the attempt.
+//! chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses
+//! little. A chunk that the store does not take is put again under its number, and what follows collects behind it up
+//! to a bound. If the store stays away, the end of the log is lost, but not the attempt.
 
 use crate::patience::{SHORT_WAITS, patiently};
 use bytes::Bytes;
