@@ -13,8 +13,8 @@
 //! pins/<aa>/<stage-digest>/<generation>/<n>               what people said must be kept
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
-//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, chunks of log and metrics,
-//!                                                         result.json or failure.json
+//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or
+//!                                                         failure.json, chunks of log and metrics
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! schedules/<name>/log/<number>                           what was decided about a schedule, in order
 //! schedules/<name>/state/<number>                         what the log in front of a number adds up to

@@ -1,10 +1,10 @@
 //! An attempt that needs no parent: what it is told, says and leaves lies in its folder of the store.
 //!
-//! Beside the stage, which has the main thread, the runtime's worker writes heartbeats and log, looks for the request to
-//! stop and for a living writer, and hears SIGTERM, the first that Slurm, Kubernetes and Ray send. A thread that needs
-//! neither the store nor the stage sees to it that whoever has to stop does: at the deadline, or after any other reason
-//! to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics and a kill
-//! leave nothing behind; those are noticed by the executor.
+//! Beside the stage, which has the main thread, the runtime's worker writes heartbeats and log, looks for the request
+//! to stop and for a living writer, and hears SIGTERM, the first that Slurm, Kubernetes and Ray send. A thread that
+//! needs neither the store nor the stage sees to it that whoever has to stop does: at the deadline, or after any other
+//! reason to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics
+//! and a kill leave nothing behind; those are noticed by the executor.
 
 use super::heartbeat::Beats;
 use super::lease;
