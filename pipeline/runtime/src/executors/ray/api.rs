@@ -60,6 +60,14 @@ struct Answer {
     cut: bool,
 }
 
+impl Answer {
+    /// Whether Ray says that it has no such job. Whoever else answers 404, a gate before Ray perhaps, knows nothing of
+    /// jobs, and must not make them lost.
+    fn is_unknown_job(&self, id: &str) -> bool {
+        self.status == StatusCode::NOT_FOUND && String::from_utf8_lossy(&self.body).contains(id)
+    }
+}
+
 impl Api {
     /// A client of the cluster that the options name; nothing is sent. Errors: invalid (the options).
     pub(super) fn new(options: &RayOptions) -> Result<Self> {
@@ -89,7 +97,12 @@ impl Api {
     }
     /// A job; none that Ray does not know.
     pub(super) async fn job(&self, id: &str) -> Result<Option<Job>> {
-        self.get(&format!("/api/jobs/{id}"), ONE).await
+        let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}"))?, ONE).await?;
+        match answer.status {
+            _ if answer.is_unknown_job(id) => Ok(None),
+            status if status.is_success() => self.read(&answer).map(Some),
+            _ => Err(self.refusal(&answer)),
+        }
     }
     /// All jobs that Ray remembers; none if the list is longer than what is read.
     pub(super) async fn jobs(&self) -> Result<Option<Vec<Job>>> {
@@ -105,7 +118,7 @@ impl Api {
     pub(super) async fn stop(&self, id: &str) -> Result<bool> {
         let answer = self.send(self.request(Method::POST, &format!("/api/jobs/{id}/stop"))?, ONE).await?;
         match answer.status {
-            StatusCode::NOT_FOUND => Ok(false),
+            _ if answer.is_unknown_job(id) => Ok(false),
             status if status.is_success() => Ok(self.read::<Stopped>(&answer)?.stopped),
             _ => Err(self.refusal(&answer)),
         }
@@ -114,7 +127,7 @@ impl Api {
     pub(super) async fn output(&self, id: &str) -> Result<String> {
         let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
         match (answer.status, answer.cut) {
-            (StatusCode::NOT_FOUND, _) => Ok(String::new()),
+            _ if answer.is_unknown_job(id) => Ok(String::new()),
             // Ray sends all of it at once.
             (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
             (status, false) if status.is_success() => Ok(tail(self.read::<Output>(&answer)?.logs)),
@@ -183,6 +196,9 @@ impl Api {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => error(Error::retryable),
             status if status.is_redirection() => {
                 error(Error::invalid).help("`address` of the pool must be the dashboard itself, not a page before it")
+            }
+            StatusCode::NOT_FOUND => {
+                error(Error::retryable).help("check that `address` of the pool is that of the cluster's dashboard")
             }
             status if status.is_client_error() || refused_by_agent(&answer.body) => error(Error::invalid),
             _ => error(Error::retryable),

@@ -148,6 +148,9 @@ pub(super) enum Status {
     Stopped,
     Succeeded,
     Failed,
+    /// A state that Ray did not have when this was written.
+    #[serde(other)]
+    Other,
 }
 
 impl Job {
@@ -161,7 +164,7 @@ impl Job {
     }
     /// Whether it waits or runs.
     pub(super) fn goes_on(&self) -> bool {
-        matches!(self.status, Status::Pending | Status::Running)
+        matches!(self.status, Status::Pending | Status::Running | Status::Other)
     }
     /// What that means for its attempt. `stop` tells whether it was asked to stop, and whether Ray passed that on.
     pub(super) fn state(&self, stop: Option<bool>, nodes: &[Node]) -> State {
@@ -171,7 +174,7 @@ impl Job {
                 let misfit = self.request().and_then(|request| nodes::misfit(nodes, &request));
                 State::Pending { why: Some(misfit.unwrap_or_else(|| self.words().to_string())) }
             }
-            Status::Running => State::Started,
+            Status::Running | Status::Other => State::Started,
             Status::Stopped => State::Ended(ended::stopped(stop.is_some())),
             Status::Succeeded => State::Ended(Ended::well()),
             Status::Failed => {
@@ -190,6 +193,7 @@ impl Status {
             Self::Stopped => "STOPPED",
             Self::Succeeded => "SUCCEEDED",
             Self::Failed => "FAILED",
+            Self::Other => "in a state of its own",
         }
     }
 }

@@ -47,6 +47,15 @@ async fn what_may_pass_is_retryable() {
 }
 
 #[tokio::test]
+async fn a_gate_that_answers_404_loses_no_job() {
+    let server = Server::new(|_: &Asked| (404, "<html>no such page</html>".to_string())).await;
+    let executor = ray(&server.address, json!({})).unwrap();
+    let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.to_string().contains("`address` of the pool"), "{error}");
+}
+
+#[tokio::test]
 async fn another_job_that_exists_is_not_ours() {
     assert!(EXISTS.contains("Job with submission_id trainyard-ok already exists"));
     assert_eq!(submitted(500, EXISTS).await.kind, ErrorKind::Invalid);

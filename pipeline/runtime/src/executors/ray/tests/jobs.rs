@@ -111,7 +111,11 @@ async fn an_error_quotes_the_end_of_the_output() {
 
 #[tokio::test]
 async fn a_job_that_ray_does_not_know_is_lost() {
-    let server = Server::new(|_: &Asked| (404, "Job trainyard-a does not exist".to_string())).await;
+    let unknown = |asked: &Asked| {
+        let id = asked.line.split('/').nth(3).unwrap_or_default();
+        (404, format!("Job {id} does not exist"))
+    };
+    let server = Server::new(unknown).await;
     let executor = ray(&server.address, json!({})).unwrap();
     let State::Ended(ended) = executor.poll(&[handle("trainyard-a")]).await.unwrap().remove(0) else {
         panic!("it is over")
