@@ -146,7 +146,9 @@ fn pages_are_found_by_folder_and_by_bare_name() {
     s.run(&["stages", "algorithms/dapo"]).code(0).prints("2503.14476").prints("\"clip_high\": 0.28");
     s.run(&["stages", "gae"]).code(0).prints("needs\n  values");
     s.run(&["stages", "import/gsm8k"]).code(0).prints("problems of GSM8K");
-    s.run(&["stages", "executors/local"]).code(0).prints("processes of this machine");
+    s.run(&["stages", "executors"]).code(0).prints("executors/local");
+    let page = s.run(&["stages", "executors/local"]).code(0);
+    page.prints("processes of this machine").prints("orphans: stop | keep");
     s.run(&["stages", "none"]).code(2).says("corrections/none, replay/none");
 }
 

@@ -21,6 +21,8 @@ pub enum Entry<'a> {
     Family(Vec<PartPage>),
     /// An executor.
     Executor(&'a ExecutorKind),
+    /// All executors.
+    Executors(&'a [ExecutorKind]),
 }
 
 impl Catalogue {
@@ -31,6 +33,9 @@ impl Catalogue {
         }
         if let Some(pages) = self.pages(name) {
             return Ok(Entry::Family(pages));
+        }
+        if name == EXECUTORS {
+            return Ok(Entry::Executors(self.executors()));
         }
         let full = self.names_of(name);
         match full.as_slice() {

@@ -48,6 +48,7 @@ fn names_are_found_in_every_form() {
     assert!(matches!(catalogue.find("stages/data/filter"), Ok(Entry::Stage(info)) if info.name == "data/filter"));
     assert!(matches!(catalogue.find("losses"), Ok(Entry::Family(pages)) if pages.len() == 13));
     assert!(matches!(catalogue.find("local"), Ok(Entry::Executor(kind)) if kind.on_this_machine));
+    assert!(matches!(catalogue.find("executors"), Ok(Entry::Executors(kinds)) if !kinds.is_empty()));
     let several = catalogue.find("entropy_balanced").err().unwrap().to_string();
     assert!(several.contains("modulations/entropy_balanced, strategies/entropy_balanced"), "{several}");
     let unknown = catalogue.find("losses/clp").err().unwrap().to_string();

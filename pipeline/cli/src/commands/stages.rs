@@ -26,8 +26,15 @@ pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         (Entry::Part(page), Format::Text) => print_text(&part_page(&page)?),
         (Entry::Family(pages), Format::Json) => print_json(&pages)?,
         (Entry::Family(pages), Format::Text) => print_text(&family(name, &pages)),
-        (Entry::Executor(kind), Format::Json) => {
-            print_json(&json!({"name": kind.name, "summary": kind.summary, "options": kind.schema}))?;
+        (Entry::Executor(kind), Format::Json) => print_json(&executor_json(kind))?,
+        (Entry::Executors(kinds), Format::Json) => {
+            print_json(&kinds.iter().map(executor_json).collect::<Vec<_>>())?;
+        }
+        (Entry::Executors(kinds), Format::Text) => {
+            let row = |kind: &ExecutorKind| vec![format!("executors/{}", kind.name), kind.summary.to_string()];
+            let rows: Vec<Vec<String>> = kinds.iter().map(row).collect();
+            let list = table(&["executor", ""], &rows);
+            print_text(&format!("{list}\n\n`trainyard stages executors/NAME` prints the options of one."));
         }
         (Entry::Executor(kind), Format::Text) => print_text(&executor_page(kind)),
     }
@@ -93,6 +100,10 @@ fn part_page(part: &PartPage) -> Result<String> {
         let _ = writeln!(text, "\nstands for\n{}", indent(&crate::output::human::json(expanded)?, 2));
     }
     Ok(text)
+}
+
+fn executor_json(kind: &ExecutorKind) -> Value {
+    json!({"name": kind.name, "summary": kind.summary, "options": kind.schema})
 }
 
 /// The options of an executor.
