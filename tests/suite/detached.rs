@@ -106,7 +106,7 @@ fn began(attempt: &Attempt, name: &str) {
     wait_for("the command", 60, || attempt.s.path(name).exists());
 }
 
-/// Whether the process of the file `pid` was started and runs; one that waits for its parent to notice its end does not.
+/// Whether the process of the file `pid` was started and runs; one whose end its parent has not noticed does not.
 fn runs(s: &Sandbox) -> bool {
     let pid = std::fs::read_to_string(s.path("pid")).unwrap_or_else(|_| "none".into());
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();

@@ -20,6 +20,7 @@ mod healing;
 mod looking;
 mod metrics;
 mod notifications;
+mod outliving;
 mod prelude;
 mod recipes;
 mod resume;

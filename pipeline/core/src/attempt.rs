@@ -2,8 +2,9 @@
 //! chunks of log and metrics), and what it leaves (`result.json` or `failure.json`).
 //!
 //! All of it lies in the attempt's folder of the store, so `trainyard attempt <url>` is the same command everywhere and
-//! needs nothing but its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, what it says goes through
-//! them as JSON Lines instead, which is faster. A spec names where secrets come from and never holds their values.
+//! needs nothing but its URL (`docs/design/0004`). Where the engine holds the attempt's pipes, what it says goes
+//! through them as JSON Lines instead, which is faster. A spec names where secrets come from and never holds their
+//! values.
 
 use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;

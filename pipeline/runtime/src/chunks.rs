@@ -1,9 +1,9 @@
 //! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs.
 //!
-//! Where the engine holds an attempt's pipes it does this for the attempt; otherwise the attempt does it itself. A chunk
-//! is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little.
-//! A chunk that the store does not take is put again under its number, and what follows collects behind it up to a
-//! bound. If the store stays away, the end of the log is lost, but not the attempt.
+//! Where the engine holds an attempt's pipes it does this for the attempt; otherwise the attempt does it itself. A
+//! chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses
+//! little. A chunk that the store does not take is put again under its number, and what follows collects behind it up
+//! to a bound. If the store stays away, the end of the log is lost, but not the attempt.
 
 use crate::patience::{SHORT_WAITS, patiently};
 use bytes::Bytes;
@@ -90,9 +90,9 @@ impl Buffers {
 }
 
 impl ChunkWriter {
-    /// A writer for the attempt `spec`, and the task that puts what it takes until [`ChunkWriter::close`]; the task ends
-    /// when everything is put or given up. `trouble` is told in one sentence when the store stops taking chunks. Must be
-    /// called in a tokio runtime.
+    /// A writer for the attempt `spec`, and the task that puts what it takes until [`ChunkWriter::close`]; the task
+    /// ends when everything is put or given up. `trouble` is told in one sentence when the store stops taking chunks.
+    /// Must be called in a tokio runtime.
     pub fn open(
         store: &Store,
         spec: &AttemptSpec,

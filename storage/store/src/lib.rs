@@ -12,8 +12,8 @@
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
-//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, chunks of log and metrics,
-//!                                                         result.json or failure.json
+//! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or
+//!                                                         failure.json, chunks of log and metrics
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! ```
 //!

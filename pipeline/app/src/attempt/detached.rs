@@ -1,10 +1,10 @@
 //! An attempt that needs no parent: what it is told, says and leaves lies in its folder of the store.
 //!
-//! Beside the stage, which has the main thread, the runtime's worker writes heartbeats and log, looks for the request to
-//! stop and for a living writer, and hears SIGTERM, the first that Slurm, Kubernetes and Ray send. A thread that needs
-//! neither the store nor the stage sees to it that whoever has to stop does: at the deadline, or after any other reason
-//! to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics and a kill
-//! leave nothing behind; those are noticed by the executor.
+//! Beside the stage, which has the main thread, the runtime's worker writes heartbeats and log, looks for the request
+//! to stop and for a living writer, and hears SIGTERM, the first that Slurm, Kubernetes and Ray send. A thread that
+//! needs neither the store nor the stage sees to it that whoever has to stop does: at the deadline, or after any other
+//! reason to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics
+//! and a kill leave nothing behind; those are noticed by the executor.
 
 use super::heartbeat::Beats;
 use super::lease;
@@ -35,13 +35,15 @@ const LAST_WORDS: Duration = Duration::from_secs(30);
 /// Runs the attempt. The error, if any, was already reported: to the attempt's folder if there is one, and on stderr,
 /// which is the executor's own log.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let started = clock.monotonic();
     let runtime = runtime().inspect_err(say)?;
     let (store, spec) = runtime.block_on(open_new(url)).inspect_err(say)?;
     let _span = span(&spec).entered();
     let token = CancelToken::default();
     let (attempt, writing) = {
         let _inside = runtime.enter();
-        Detached::begin(url, store, spec, token.clone())
+        Detached::begin(url, store, spec, token.clone(), (clock, started))
     };
     let work = Work {
         url,
@@ -86,6 +88,7 @@ struct Detached {
     impatient: Store,
     spec: AttemptSpec,
     clock: Arc<dyn Clock>,
+    started: Duration,
     stops: Stops,
     beats: Beats,
     log: Arc<ChunkWriter>,
@@ -102,10 +105,15 @@ impl Reporter for Detached {
 }
 
 impl Detached {
-    /// Starts everything that goes on beside the stage. The task ends once the log is closed. Must be called in a
-    /// runtime.
-    fn begin(url: &str, store: Store, spec: AttemptSpec, token: CancelToken) -> (Arc<Self>, JoinHandle<()>) {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    /// Starts everything that goes on beside the stage. The process began at this time of the clock. The task ends once
+    /// the log is closed. Must be called in a runtime.
+    fn begin(
+        url: &str,
+        store: Store,
+        spec: AttemptSpec,
+        token: CancelToken,
+        (clock, started): (Arc<dyn Clock>, Duration),
+    ) -> (Arc<Self>, JoinHandle<()>) {
         let trouble = |text: &str| tracing::warn!("{text}");
         let (log, writing) = ChunkWriter::open(&store, &spec, clock.clone(), trouble);
         let this = Arc::new(Self {
@@ -114,6 +122,7 @@ impl Detached {
             store,
             spec,
             clock,
+            started,
             stops: Stops::new(token),
             beats: Beats::default(),
             log,
@@ -155,7 +164,9 @@ impl Detached {
 
     /// Ends the process if it does not end by itself: at its deadline, or when it was asked to stop.
     fn enforce(self: Arc<Self>) {
-        if !self.stops.wait(self.spec.timeout_millis.map(Duration::from_millis)) {
+        let passed = self.clock.monotonic().saturating_sub(self.started);
+        let limit = self.spec.timeout_millis.map(|limit| Duration::from_millis(limit).saturating_sub(passed));
+        if !self.stops.wait(limit) {
             self.stops.stop(Stop::TimedOut);
         }
         std::thread::sleep(GRACE);

@@ -1,9 +1,9 @@
 //! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs hashed,
-//! summarized and stored as objects → `result.json`, create-only. Publication is the engine's. What the attempt says on
-//! the way goes through pipes where its executor holds them (`supervision`), and into the store everywhere else
-//! (`detached`): then the URL is all that the attempt needs.
+//! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs
+//! hashed, summarized and stored as objects → `result.json`, create-only. Publication is the engine's. What the
+//! attempt says on the way goes through pipes where its executor holds them (`supervision`), and into the store
+//! everywhere else (`detached`): then the URL is all that the attempt needs.
 
 mod checkpoints;
 mod child;
