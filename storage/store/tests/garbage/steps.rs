@@ -177,7 +177,7 @@ async fn a_removed_run_leaves_no_folder_on_a_disk() {
     let now = std::time::Duration::ZERO;
     let all = Policy { older_than: now, keep_last: None, runs_older_than: Some(now) };
     assert_eq!(collect(&store, &all).await.1.runs, 1);
-    assert_eq!(store.list_runs().await.unwrap(), []);
+    assert!(store.list_runs().await.unwrap().is_empty());
     assert!(!folder.path().join(layout::run(&id(1))).exists());
 }
 
