@@ -144,7 +144,7 @@ fn all_mistakes_are_reported_at_once() {
 #[test]
 fn unknown_executor_is_found_before_anything_runs() {
     let s = Sandbox::new();
-    s.write("trainyard.yaml", "version: 1\npools:\n  - {name: big, executor: slurm}\n");
+    s.write("trainyard.yaml", "version: 1\npools:\n  - {name: big, executor: mainframe}\n");
     s.write("x.yaml", "version: 1\nname: x\nstages:\n  a: {uses: noop}\n");
     for command in ["check", "plan", "run"] {
         s.run(&[command, "x.yaml"]).code(2).says("3:27").says("unknown-executor").says("valid here: local");

@@ -61,7 +61,7 @@ fn a_mistyped_store_is_an_error_and_not_a_folder() {
         let told = s.run(&[command, "small.yaml", "--store", "s3:/bucket/x"]).code(2);
         told.says("\"s3:/bucket/x\" is not a store URL").says(help);
         s.run(&[command, "small.yaml", "--store", "S3://bucket"]).code(2).says("write s3://bucket");
-        s.run(&[command, "small.yaml", "--store", "gs://bucket"]).code(2).says("gs://");
+        s.run(&[command, "small.yaml", "--store", "ftp://bucket"]).code(2).says("ftp://");
     }
     assert!(!s.path("s3:").exists());
     s.run(&["run", "small.yaml", "--store", "./s3:/bucket/x"]).code(0);

@@ -168,7 +168,7 @@ fn doctor_names_webhooks_without_an_address() {
              - {{on: [succeeded], webhook: \"https://example.com/secret-path\"}}\n"
         )
     };
-    s.write("trainyard.yaml", site("{name: far, executor: slurm}, {name: here}"));
+    s.write("trainyard.yaml", site("{name: far, executor: mainframe}, {name: here}"));
     s.run(&["doctor"]).code(2).says("unknown-executor");
     s.write("trainyard.yaml", site("{name: here}"));
     let told = s.run(&["doctor"]).code(2);

@@ -103,7 +103,8 @@ fn a_cancelled_run_leaves_nothing_behind() {
     workflow(
         &s,
         &format!(
-            "  one:\n    run: setsid sleep {nap} & trap '' TERM; sleep {nap}; sleep {nap}\n    outputs: {{o: {{kind: files}}}}\n"
+            "  one:\n    run: setsid sleep {nap} & trap '' TERM; sleep {nap}; sleep {nap}\n    \
+             outputs: {{o: {{kind: files}}}}\n"
         ),
     );
     let child = s.spawn(&["run", "w.yaml"]);
@@ -156,8 +157,8 @@ fn a_killed_engine_finds_its_jobs_again() {
     let Some(s) = cluster(2, "") else { return };
     workflow(
         &s,
-        "  one:\n    run: echo x >> HERE/log; while [ ! -e HERE/go ]; do sleep 0.05; done; printf 1 > ${{ outputs.o }}/x\n    \
-         outputs: {o: {kind: files}}\n",
+        "  one:\n    run: echo x >> HERE/log; while [ ! -e HERE/go ]; do sleep 0.05; done; \
+         printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n",
     );
     let mut child = s.spawn(&["run", "w.yaml"]);
     wait_for("the attempt", 60, || lines(&s, "log") == 1);

@@ -154,7 +154,8 @@ fn a_fan_out_is_one_array() {
     let Some(s) = cluster("") else { return };
     s.write_placed(
         "w.yaml",
-        "version: 1\nname: w\nstages:\n  many:\n    matrix: {n: [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}\n    \
+        "version: 1\nname: w\nstages:\n  many:\n    \
+         matrix: {n: [0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}\n    \
          run: echo \"$SLURM_ARRAY_JOB_ID ${{ matrix.n }}\" >> @log; echo ${{ matrix.n }} > ${{ outputs.o }}/n\n    \
          outputs: {o: {kind: files}}\n    resources: {memory: 50MiB}\n",
     );

@@ -1,9 +1,11 @@
 //! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
 
 mod artifacts;
+mod init;
 mod serve;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
+pub use init::InitArgs;
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -363,21 +365,6 @@ pub struct SchemaArgs {
 pub enum SchemaFormat {
     #[default]
     Json,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct InitArgs {
-    /// Folder to write into.
-    #[arg(default_value = ".")]
-    pub folder: PathBuf,
-    /// Start from this recipe; `trainyard recipes` lists them.
-    #[arg(long, value_name = "NAME")]
-    pub recipe: Option<String>,
-    /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
-    #[arg(long, conflicts_with = "recipe")]
-    pub serve: bool,
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -61,7 +61,7 @@ pub fn inputs_and_outputs_are_staged(pool: &Pool) {
     s.run(&["run", "staged.yaml"]).code(0);
     s.run(&["artifacts", "export", "latest/second/o", "out"]).code(0);
     assert_eq!(s.read("out/text"), "helloworld");
-    s.run(&["run", "staged.yaml"]).code(0).says("2 hit");
+    s.run(&["run", "staged.yaml"]).code(0).prints("2 hit");
 }
 
 pub fn a_log_can_be_read_while_it_is_written(pool: &Pool) {
@@ -98,7 +98,10 @@ pub fn cancelling_kills_the_whole_tree(pool: &Pool) {
 
 pub fn a_timeout_ends_the_attempt(pool: &Pool) {
     let s = pool.sandbox();
-    s.write("slow.yaml", "version: 1\nname: slow\nstages:\n  slow: {run: 'sleep 1000', timeout: 2s}\n");
+    s.write(
+        "slow.yaml",
+        "version: 1\nname: slow\nstages:\n  slow: {run: 'sleep 1000', timeout: 2s, retry: {attempts: 1}}\n",
+    );
     s.run(&["run", "slow.yaml"]).code(1).says("timeout");
     wait_for("the end of the tree", pool.seconds(20), || marked(&s).is_empty());
     assert_eq!(outcomes(&s, "slow"), ["timed_out"]);
@@ -106,7 +109,7 @@ pub fn a_timeout_ends_the_attempt(pool: &Pool) {
 
 pub fn an_attempt_keeps_its_deadline_without_an_engine(pool: &Pool) {
     let s = pool.sandbox();
-    let mut child = waiting(&s, pool, "    timeout: 4s\n");
+    let mut child = waiting(&s, pool, "    timeout: 4s\n    retry: {attempts: 1}\n");
     child.kill().unwrap();
     child.wait().unwrap();
     wait_for("the end of the tree", pool.seconds(40), || marked(&s).is_empty());
@@ -194,7 +197,7 @@ pub fn many_attempts_run_at_once(pool: &Pool) {
             numbers.join(", ")
         ),
     );
-    s.run(&["run", "many.yaml"]).code(0).says(&format!("{} done", pool.at_once));
+    s.run(&["run", "many.yaml"]).code(0).prints(&format!("{} done", pool.at_once));
     let mut seen: Vec<usize> = lines(&s).iter().map(|line| line.parse().unwrap()).collect();
     seen.sort_unstable();
     assert_eq!(seen, (0..pool.at_once).collect::<Vec<_>>());

@@ -2,8 +2,8 @@
 //!
 //! Each case is a function of a [`Pool`], and every executor runs every case. The local executor always does, with the
 //! pipes of its engine and without; the others do where a variable says that there is one on this machine:
-//! `TRAINYARD_TEST_SLURM`, `TRAINYARD_TEST_RAY`, and `TRAINYARD_TEST_KUBERNETES` with the path of a kubeconfig, in a build
-//! with the feature `kubernetes`.
+//! `TRAINYARD_TEST_SLURM`, `TRAINYARD_TEST_RAY`, and `TRAINYARD_TEST_KUBERNETES` with the path of a kubeconfig, in a
+//! build with the feature `kubernetes`.
 
 mod cases;
 mod pool;

@@ -44,8 +44,9 @@ impl Pool {
         let kubeconfig = std::env::var("TRAINYARD_TEST_KUBERNETES").ok().filter(|_| cfg!(feature = "kubernetes"))?;
         let (program, shared) = (env!("CARGO_BIN_EXE_trainyard"), std::env::temp_dir());
         let keys = format!(
-            "executor: kubernetes, cpus: 512, with: {{image: none, program: \"{program}\", kubeconfig: \"{kubeconfig}\", \
-             shared_filesystem: true, volumes: [{{name: sandboxes, mount: \"{}\", claim: sandboxes}}]}}",
+            "executor: kubernetes, cpus: 512, with: {{image: none, program: \"{program}\", \
+             kubeconfig: \"{kubeconfig}\", shared_filesystem: true, \
+             volumes: [{{name: sandboxes, mount: \"{}\", claim: sandboxes}}]}}",
             shared.display()
         );
         Some(Self { keys, outlives_engine: true, at_once: 200, patience: 4 })
@@ -79,13 +80,18 @@ pub fn processes(text: &str) -> Vec<u32> {
 
 /// The processes of attempts: `trainyard attempt <url>`, with the sandbox's store in the URL.
 pub fn attempts(s: &Sandbox) -> Vec<u32> {
-    let store = format!("attempt\0{}", s.store().display());
+    let store = format!("attempt\0{}", url(s));
     processes(&store).into_iter().filter(|pid| command_of(*pid).contains(&store)).collect()
 }
 
 /// Everything that attempts of this sandbox started, themselves included.
 pub fn marked(s: &Sandbox) -> Vec<u32> {
-    processes(&format!("TRAINYARD_ATTEMPT={}", s.store().display()))
+    processes(&format!("TRAINYARD_ATTEMPT={}", url(s)))
+}
+
+/// The URL of a sandbox's store, as attempts are told it.
+fn url(s: &Sandbox) -> String {
+    format!("file://{}", s.store().display())
 }
 
 /// Sends a signal; a process may have ended already.

@@ -34,6 +34,6 @@ pub fn a_store_that_is_away_for_20_s_costs_nothing(pool: &Pool) {
     s.write("go", "");
     std::thread::sleep(Duration::from_secs(18));
     proxy.set_up(true);
-    ran(child.wait_with_output().unwrap()).code(0).says("3 done");
+    ran(child.wait_with_output().unwrap()).code(0).prints("3 done");
     assert_eq!(works(), 3, "nothing was computed twice");
 }

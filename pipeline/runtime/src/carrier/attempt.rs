@@ -20,7 +20,7 @@ impl Carried {
     /// Submits the attempt and follows it to its end.
     pub async fn launch(mut self) -> Finished {
         match self.submit().await {
-            Ok((handle, states)) => self.to_its_end(handle, states).await,
+            Ok((handle, states)) => self.carry_to_the_end(handle, states).await,
             Err(finished) => finished,
         }
     }
@@ -33,7 +33,7 @@ impl Carried {
                 let (states, heard) = watch::channel(None);
                 // If the driver is gone, the channel tells it.
                 let _ = self.carrier.orders.send(Order::Watch { handle: handle.clone(), states });
-                Some(self.to_its_end(handle, heard).await)
+                Some(self.carry_to_the_end(handle, heard).await)
             }
             Ok(None) => {
                 let left = self.follow.left().await.ok()?;
@@ -44,7 +44,7 @@ impl Carried {
         }
     }
 
-    async fn to_its_end(mut self, handle: Handle, states: Heard) -> Finished {
+    async fn carry_to_the_end(mut self, handle: Handle, states: Heard) -> Finished {
         if self.carrier.can.outlives_engine {
             self.news.submitted(&handle);
         }

@@ -61,8 +61,8 @@ fn a_schedule_survives_json() {
     }
 }
 
-const TICKING: &str = "version: 1\nname: f\nparams: {tick: {type: string}}\nschedule: {cron: \"0 2 * * *\"}\nstages:\n  \
-    one: {run: \"./download ${{ params.tick }}\"}\n";
+const TICKING: &str = "version: 1\nname: f\nparams: {tick: {type: string}}\nschedule: {cron: \"0 2 * * *\"}\n\
+    stages:\n  one: {run: \"./download ${{ params.tick }}\"}\n";
 const TIME: &str = "2026-11-21T02:00:00Z";
 
 #[test]

@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
 use trainyard_core::Result;
 
+/// The interpreter that options ask for: its program and its version, if they say so.
+type Wanted = (Option<PathBuf>, Option<String>);
+
 /// Worker processes by interpreter and limits. They end when the last handle is dropped.
 pub struct ToolHost {
     workers: usize,
@@ -21,7 +24,7 @@ pub struct ToolHost {
     program: Option<WorkerProgram>,
     pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
     /// Interpreters of the user by the program and version that were asked for.
-    installations: Mutex<BTreeMap<(Option<PathBuf>, Option<String>), Installation>>,
+    installations: Mutex<BTreeMap<Wanted, Installation>>,
 }
 
 impl ToolHost {

@@ -31,8 +31,8 @@ use trainyard_engine::Outside;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalOptions {
-    /// What becomes of attempts when `trainyard` dies: `stop` ends them within two seconds, `keep` lets them go on until
-    /// the next `trainyard` takes the run over, or for the site's `orphan_timeout`.
+    /// What becomes of attempts when `trainyard` dies: `stop` ends them within two seconds, `keep` lets them go on
+    /// until the next `trainyard` takes the run over, or for the site's `orphan_timeout`.
     pub orphans: Orphans,
 }
 

@@ -113,8 +113,8 @@ impl Api {
             (false, _) => Err(self.refusal(&answer)),
         }
     }
-    /// Asks a job to stop. True if Ray has passed the request on, false if there was nobody to pass it to; also of a job
-    /// that Ray does not know.
+    /// Asks a job to stop. True if Ray has passed the request on, false if there was nobody to pass it to; also of a
+    /// job that Ray does not know.
     pub(super) async fn stop(&self, id: &str) -> Result<bool> {
         let answer = self.send(self.request(Method::POST, &format!("/api/jobs/{id}/stop"))?, ONE).await?;
         match answer.status {

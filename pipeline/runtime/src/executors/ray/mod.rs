@@ -1,10 +1,10 @@
 //! The executor `ray`: every attempt is a job of a Ray cluster, through the Ray Jobs API of its dashboard.
 //!
 //! A job's submission id is the attempt's key, so Ray itself refuses a second submission. Three things one would not
-//! guess. Ray keeps a job that no node can hold pending without a word about it, so the nodes are asked first. A request
-//! to stop waits beside a pending job until Ray starts it, and then ends it at once; so such an attempt counts as over,
-//! while a running one is over when its state says so, whatever Ray answered. And Ray fails what waits for a node longer
-//! than 15 minutes, unless its head is told otherwise.
+//! guess. Ray keeps a job that no node can hold pending without a word about it, so the nodes are asked first. A
+//! request to stop waits beside a pending job until Ray starts it, and then ends it at once; so such an attempt counts
+//! as over, while a running one is over when its state says so, whatever Ray answered. And Ray fails what waits for a
+//! node longer than 15 minutes, unless its head is told otherwise.
 
 mod amounts;
 mod api;

@@ -19,8 +19,8 @@ pub struct RayOptions {
     /// Where the token of a cluster with authentication comes from: `env:NAME`. It is sent as a bearer token.
     #[serde(default)]
     pub token: Option<String>,
-    /// Custom resources that every attempt takes, and how much of each: `{h100: 1}`. CPUs, GPUs and memory come from the
-    /// stage.
+    /// Custom resources that every attempt takes, and how much of each: `{h100: 1}`. CPUs, GPUs and memory come from
+    /// the stage.
     #[serde(default)]
     pub resources: BTreeMap<String, f64>,
     /// Ray's runtime environment of the attempts, handed on as it is: `{working_dir: "s3://bucket/code.zip"}`.

@@ -46,8 +46,8 @@ pub struct SlurmOptions {
     /// no secrets. Jobs get the environment of the engine anyway.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// More flags of `sbatch`, as they are: `--exclusive`, `--reservation=demo`. They come last, so they count more than
-    /// the other options.
+    /// More flags of `sbatch`, as they are: `--exclusive`, `--reservation=demo`. They come last, so they count more
+    /// than the other options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
     /// Whether nodes see the files of this machine under the same paths. If not, sources travel through the store, the
@@ -186,7 +186,8 @@ mod tests {
         let options = json!({
             "partition": "gpu,spot", "account": "lab", "qos": "long", "constraint": "h100&nvlink", "gres": "gpu:h100",
             "time_limit": "1d12h", "setup": "module load cuda\n", "environment": {"HF_HOME": "/scratch/hf"},
-            "extra": ["--exclusive", "--reservation=demo", "-x", "--export=NIL", "--no-kill"], "log_folder": "/scratch/l",
+            "extra": ["--exclusive", "--reservation=demo", "-x", "--export=NIL", "--no-kill"],
+            "log_folder": "/scratch/l",
             "shared_filesystem": false, "poll": "500ms"
         });
         assert_eq!(checked(options), Ok(()));

@@ -1,7 +1,7 @@
 //! The batch script: it picks the attempt's URL and becomes the attempt.
 //!
-//! It is bash, as `module` and what sites put into profiles are. Every value is quoted, so none is ever read by a shell.
-//! What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
+//! It is bash, as `module` and what sites put into profiles are. Every value is quoted, so none is ever read by a
+//! shell. What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
 
 use super::options::SlurmOptions;
 use crate::executors::{Launcher, MARK, SUPERVISED};

@@ -43,7 +43,8 @@ impl Slurm {
         state
     }
 
-    /// All that Slurm says of a job: the queue's word, and for ends that of accounting or, without it, of the controller.
+    /// All that Slurm says of a job: the queue's word, and for ends that of accounting or, without it, of the
+    /// controller.
     async fn record(&self, id: JobId, queue: &[Record], accounted: &Accounted) -> Option<Record> {
         let queued = find(queue, id);
         let known = match accounted {

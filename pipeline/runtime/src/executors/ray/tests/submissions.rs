@@ -31,7 +31,11 @@ async fn a_job_has_the_name_the_amounts_and_the_command_of_its_attempt() {
     let server = cluster(200, SUBMITTED).await;
     let executor = ray(
         &server.address,
-        json!({"resources": {"h100": 1}, "environment": {"A": "b"}, "runtime_env": {"config": {"eager_install": false}}}),
+        json!({
+            "resources": {"h100": 1},
+            "environment": {"A": "b"},
+            "runtime_env": {"config": {"eager_install": false}},
+        }),
     );
     let task = task("sft", Share { memory: 1 << 30, gpus: vec![3, 4], ..share(2) }).await;
     let handles = executor.unwrap().submit(std::slice::from_ref(&task)).await;

@@ -1,0 +1,20 @@
+//! The grammar of `init`.
+
+use super::Format;
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Args)]
+pub struct InitArgs {
+    /// Folder to write into.
+    #[arg(default_value = ".")]
+    pub folder: PathBuf,
+    /// Start from this recipe; `trainyard recipes` lists them.
+    #[arg(long, value_name = "NAME")]
+    pub recipe: Option<String>,
+    /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
+    #[arg(long, conflicts_with = "recipe")]
+    pub serve: bool,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
