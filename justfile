@@ -37,3 +37,9 @@ schedules ticks="1000":
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json
+
+# The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), which are started and ended here.
+clusters:
+    .ci/slurm -- cargo test --release --workspace --test suite slurm::
+    .ci/slurm --no-accounting -- cargo test --release --workspace --test suite slurm:: -- --skip executors::
+    .ci/ray -- cargo test --release --workspace --test suite ray::

@@ -1,6 +1,7 @@
 //! The pools that the suite runs on, and what a test does to their attempts from outside.
 
 use crate::kit::Sandbox;
+use std::ops::Deref;
 use std::process::Command;
 
 /// One executor as the site file of a test names it.
@@ -52,10 +53,10 @@ impl Pool {
         Some(Self { keys, outlives_engine: true, at_once: 200, patience: 4 })
     }
     /// A sandbox whose site file has this pool alone.
-    pub fn sandbox(&self) -> Sandbox {
+    pub fn sandbox(&self) -> Yard {
         let s = Sandbox::new();
         s.write("trainyard.yaml", self.site());
-        s
+        Yard(s)
     }
     /// The site file.
     pub fn site(&self) -> String {
@@ -64,6 +65,22 @@ impl Pool {
     /// Seconds that a step of a test may take where it takes `local` seconds at most on this machine.
     pub fn seconds(&self, local: u64) -> u64 {
         local * self.patience
+    }
+}
+
+/// A sandbox that takes along what its attempts started: those of a test that failed would go on for an hour.
+pub struct Yard(Sandbox);
+
+impl Deref for Yard {
+    type Target = Sandbox;
+    fn deref(&self) -> &Sandbox {
+        &self.0
+    }
+}
+
+impl Drop for Yard {
+    fn drop(&mut self) {
+        signal(&marked(self), "KILL");
     }
 }
 

@@ -191,7 +191,8 @@ impl Bucket {
     }
     fn store(&mut self, name: &str, bytes: Vec<u8>) -> Response {
         let generation = self.next();
-        let modified = SystemClock::new().unix_millis();
+        // Whole seconds, which is all that a header can tell: lists must not know better.
+        let modified = SystemClock::new().unix_millis() / 1_000 * 1_000;
         self.objects.insert(name.to_string(), Object { bytes, generation, modified });
         Response::new("200 OK").with("etag", tag(generation)).with("x-goog-generation", generation)
     }
