@@ -43,3 +43,9 @@ clusters:
     .ci/slurm -- cargo test --release --workspace --test suite slurm::
     .ci/slurm --no-accounting -- cargo test --release --workspace --test suite slurm:: -- --skip executors::
     .ci/ray -- cargo test --release --workspace --test suite ray::
+
+# Tests and lints of the executor `kubernetes`, which the default build leaves out, and its manifests against the published schemas.
+kubernetes:
+    cargo test --release --package trainyard-kubernetes --features client
+    cargo clippy --release --workspace --all-targets --features trainyard/kubernetes,trainyard-kubernetes/client -- -D warnings
+    .ci/kubernetes-schemas

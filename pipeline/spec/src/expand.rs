@@ -54,7 +54,7 @@ pub struct Expanded<'a> {
 pub struct Arguments<'a> {
     /// What stands after `-p`, in order.
     pub params: &'a [String],
-    /// The value of the param [`TICK`], if the file declares one and `params` gives it none.
+    /// The value of the param `tick`, if the file declares one and `params` gives it none.
     pub tick: Option<&'a str>,
 }
 

@@ -39,10 +39,13 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
 }
 
 /// Whether the executor knows why an attempt ended that saw but a signal: the memory that ran out, the machine that was
-/// wanted for something else, the limit of time, somebody's command.
+/// wanted for something else, the limit of time, somebody's command. A bare exit code is no reason.
 fn knows_better(ended: &Ended, failure: &AttemptFailure) -> bool {
-    let invalid = ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Invalid);
-    invalid || failure.outcome == AttemptOutcome::Lost && ended.error.is_some()
+    match ended.error.as_ref().map(|error| error.kind) {
+        Some(ErrorKind::Invalid) => true,
+        Some(ErrorKind::Bug) | None => false,
+        Some(_) => failure.outcome == AttemptOutcome::Lost,
+    }
 }
 
 /// The end as an executor tells it. A success must come with its result.
@@ -83,6 +86,7 @@ mod tests {
             (signal(), TimedOut, Error::retryable("time limit"), true),
             (signal(), Lost, Error::lost("preempted"), true),
             (signal(), Cancelled, Error::cancelled("by user 7"), true),
+            (signal(), Failed, Error::bug("ended with exit code 1"), false),
             (killed(), Failed, Error::invalid("out of memory"), true),
             (killed(), Failed, Error::bug("ended with exit code 1"), false),
             (killed(), Lost, Error::lost("its node failed"), false),

@@ -2,7 +2,7 @@
 //!
 //! An attempt needs nothing but its URL: `spec.json` is in the store before it is submitted, `result.json` or
 //! `failure.json` is there at its end, and in between it leaves heartbeats and chunks of log and metrics there
-//! ([`crate::follow`] reads them). So an executor only carries a command line to a machine. One that holds the
+//! (`follow.rs` reads them). So an executor only carries a command line to a machine. One that holds the
 //! attempt's pipes passes on what it says through [`Task::reports`] instead.
 
 mod lines;

@@ -205,6 +205,8 @@ async fn stop_after<T, E: std::fmt::Debug>(polls: u32, future: impl Future<Outpu
             done.unwrap();
             return true;
         }
+        // Without it the runtime lets nothing come forward any more.
+        tokio::task::yield_now().await;
     }
     false
 }
