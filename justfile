@@ -40,9 +40,10 @@ generate:
 
 # The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), which are started and ended here.
 clusters:
-    .ci/slurm -- cargo test --release --workspace --test suite slurm::
-    .ci/slurm --no-accounting -- cargo test --release --workspace --test suite slurm:: -- --skip executors::
-    .ci/ray -- cargo test --release --workspace --test suite ray::
+    .ci/slurm -- cargo test --release --package trainyard --test suite slurm::
+    .ci/slurm --no-accounting -- cargo test --release --package trainyard --test suite slurm:: -- --skip executors::
+    .ci/ray -- cargo test --release --package trainyard --test suite ray:: -- --test-threads 3 --skip a_lost_node
+    .ci/ray -- cargo test --release --package trainyard --test suite a_lost_node
 
 # Tests and lints of the executor `kubernetes`, which the default build leaves out, and its manifests against the published schemas.
 kubernetes:

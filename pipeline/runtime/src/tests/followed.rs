@@ -272,6 +272,20 @@ async fn a_silent_attempt_is_killed_and_lost() {
     assert!(bench.store.cancel_request(&spec).await.unwrap().is_some(), "should it still run, it learns of it");
 }
 
+/// The node is cut off: its cluster gives the attempt up, and it goes on computing.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_its_cluster_lost_is_asked_to_end() {
+    let bench = Bench::new().await;
+    let cluster = Cluster::new(|job| async move {
+        job.runs_for(20).await;
+        job.ends(Ended::with(AttemptOutcome::Lost, Error::lost("node failure")));
+    });
+    let summary = bench.run(&cluster, vec![node("a", &[])]).await;
+    assert_eq!(end_of(&summary, "a").0, AttemptOutcome::Lost);
+    let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
+    assert!(bench.store.cancel_request(&spec).await.unwrap().is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_store_is_no_silence_of_an_attempt() {
     let bench = Bench::new().await;

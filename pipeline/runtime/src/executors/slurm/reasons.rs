@@ -44,7 +44,9 @@ fn never(word: &str) -> Option<&'static str> {
         "InvalidAccount" | "AccountNotAllowed" => "its account is not allowed here",
         "InvalidQOS" | "QOSNotAllowed" => "its QOS is not allowed here",
         "PartitionNodeLimit" => "it asks for more nodes than one job of its partition may have",
-        "PartitionTimeLimit" => "it asks for more time than one job of its partition may have",
+        "PartitionTimeLimit" => {
+            "it asks for more time than one job of its partition may have: by the pool's `time_limit` or its own `timeout`"
+        }
         "DeadLine" => "its deadline cannot be met any more",
         _ if of_one_job => "it asks for more than one job of its account or QOS may have",
         _ => return None,
