@@ -219,7 +219,7 @@ impl Followed {
 
     /// An executor that loses a node says that the attempt is over, while the attempt may go on there: it publishes
     /// nothing any more, but holds its machine until it reads this.
-    async fn ask_what_may_live_on_to_end(&self) {
+    async fn ask_what_may_live_on_to_end(&mut self) {
         let (store, spec) = (&self.attempt.task.store, &self.attempt.task.spec);
         let request = store.request_cancel(spec, CancelRequest { format: 1, timed_out: false });
         match tokio::time::timeout(PARTING, request).await {
