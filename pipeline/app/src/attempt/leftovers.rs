@@ -1,0 +1,67 @@
+//! What a command leaves behind when its own process has ended: found without a look at every process of the machine.
+//!
+//! A host is a subreaper: what loses its parent becomes the host's own child. So of everything that a command started,
+//! each process that still lives is in the command's process group, descends from such a process, or descends from one
+//! that the host has adopted. If the group is empty and nobody was adopted, nothing is left. Otherwise the mark decides
+//! whose it is, at the price of a scan. An attempt with a process of its own always scans.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trainyard_runtime::executors::kill_marked;
+
+/// What a host knows of the processes below it.
+#[derive(Default)]
+pub struct Family {
+    /// The commands that run now.
+    commands: Mutex<BTreeSet<i32>>,
+}
+
+impl Family {
+    /// Makes this process the one that orphans below it come to.
+    pub fn adopt() -> Self {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::debug!(%error, "orphans do not come to this process");
+        }
+        Self::default()
+    }
+    /// A command that this process started.
+    pub fn started(&self, command: Pid) {
+        self.commands().insert(command.as_raw_nonzero().get());
+    }
+    /// Kills what the command left, once its own process was waited for. Returns how many processes were found.
+    pub fn settle(&self, command: Pid, mark: &str) -> usize {
+        self.commands().remove(&command.as_raw_nonzero().get());
+        if is_empty(command) && !self.has_adopted() {
+            return 0;
+        }
+        // Where processes cannot be found by their mark, their group must do.
+        let _ = kill_process_group(command, Signal::KILL);
+        let found = kill_marked(mark);
+        self.has_adopted();
+        found
+    }
+
+    /// Whether a process below this one has lost its parent and lives; takes the status of those that do not. Orphans
+    /// come to the main thread, and commands are started by others.
+    fn has_adopted(&self) -> bool {
+        let own = std::process::id();
+        let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) else { return true };
+        let adopted: Vec<Pid> = {
+            let commands = self.commands();
+            let numbers = children.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+            numbers.filter(|number| !commands.contains(number)).filter_map(Pid::from_raw).collect()
+        };
+        adopted.into_iter().filter(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None))).count() > 0
+    }
+    fn commands(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a process group has no member any more. One that may not be signalled is one.
+fn is_empty(group: Pid) -> bool {
+    matches!(test_kill_process_group(group), Err(Errno::SRCH))
+}
