@@ -65,3 +65,48 @@ impl Family {
 fn is_empty(group: Pid) -> bool {
     matches!(test_kill_process_group(group), Err(Errno::SRCH))
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use trainyard_runtime::executors::MARK;
+
+    /// Runs a script as a host runs a command; returns how many processes it left, and how many of its mark live after.
+    fn left_by(script: &str, mark: &str) -> (usize, usize) {
+        let family = Family::adopt();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        family.started(pid);
+        child.wait().unwrap();
+        (family.settle(pid, mark), kill_marked(mark))
+    }
+
+    #[test]
+    fn a_command_that_leaves_nothing_costs_no_scan() {
+        // With the mark of somebody who lives, a scan would find that one.
+        let mark = format!("memory://#{}-quiet", std::process::id());
+        let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
+        let (found, living) = left_by("true", &mark);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!((found, living), (0, 1), "nobody looked");
+    }
+
+    #[test]
+    fn what_stays_in_the_group_and_what_left_it_is_found() {
+        for (name, script) in [
+            ("group", "sleep 100 &"),
+            ("session", "setsid sleep 100 & sleep 0.2"),
+            ("orphan", "(setsid sh -c 'sleep 100 & wait' &) ; sleep 0.2"),
+        ] {
+            let mark = format!("memory://#{}-{name}", std::process::id());
+            let (found, living) = left_by(script, &mark);
+            assert!(found >= 1, "{name}");
+            assert_eq!(living, 0, "{name}");
+        }
+    }
+}

@@ -70,3 +70,63 @@ impl<S: AsFd> Orders<S> {
         Ok(received.bytes > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::tests::spec;
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+    use std::fs::File;
+    use std::io::{IoSlice, Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+
+    fn start(id: u64, lock: bool) -> Vec<u8> {
+        let order = Order::Start { id, url: "memory://#x".into(), spec: Box::new(spec()), lock };
+        [serde_json::to_vec(&order).unwrap(), b"\n".to_vec()].concat()
+    }
+
+    /// Sends bytes and a file with them.
+    fn send(socket: &UnixStream, bytes: &[u8], file: &File) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files = [file.as_fd()];
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
+        assert_eq!(sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty()), Ok(bytes.len()));
+    }
+
+    #[test]
+    fn each_order_gets_its_own_lock_however_the_lines_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        for (id, name) in [(1, "one"), (2, "two")] {
+            std::fs::write(folder.path().join(name), name).unwrap();
+            let (line, file) = (start(id, true), File::open(folder.path().join(name)).unwrap());
+            send(&ours, &line[..7], &file);
+            ours.write_all(&line[7..]).unwrap();
+            ours.write_all(&start(id + 10, false)).unwrap();
+        }
+        ours.write_all(b"{\"stop\":{\"id\":1,\"timed_out\":true}}\n").unwrap();
+        drop(ours);
+        let (mut orders, mut seen) = (Orders::from(theirs), Vec::new());
+        while let Some((order, lock)) = orders.next().unwrap() {
+            let mut text = String::new();
+            if let Some(lock) = lock {
+                File::from(lock).read_to_string(&mut text).unwrap();
+            }
+            seen.push(match order {
+                Order::Start { id, .. } => format!("{id} {text}"),
+                Order::Stop { id, timed_out } => format!("stop {id} {timed_out}"),
+                Order::Kill { id } => format!("kill {id}"),
+            });
+        }
+        assert_eq!(seen, ["1 one", "11 ", "2 two", "12 ", "stop 1 true"]);
+    }
+
+    #[test]
+    fn an_order_that_cannot_be_read_is_an_error() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(b"{\"dance\":{}}\n").unwrap();
+        let error = Orders::from(theirs).next().unwrap_err();
+        assert!(error.message.contains("cannot be read"), "{error}");
+    }
+}

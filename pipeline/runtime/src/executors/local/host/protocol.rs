@@ -69,3 +69,16 @@ pub(super) fn host_url(store: &str, number: u64) -> String {
 pub fn is_host(url: &str) -> bool {
     url.rsplit_once('#').is_some_and(|(_, folder)| folder.starts_with(PREFIX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_told_from_an_attempt_whatever_the_path_of_the_store_holds() {
+        assert!(is_host(&host_url("file:///c#/host-1", 3)));
+        assert!(!is_host("file:///host-1#runs/2026-11/x/attempts/a/1"));
+        assert!(!is_host("file:///host-1"));
+        assert_ne!(host_url("file:///s", 1), host_url("file:///s", 2));
+    }
+}
