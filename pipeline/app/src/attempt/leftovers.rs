@@ -85,8 +85,9 @@ mod tests {
         (family.settle(pid, mark), kill_marked(mark))
     }
 
+    /// One test, since all of a process share who is adopted.
     #[test]
-    fn a_command_that_leaves_nothing_costs_no_scan() {
+    fn what_a_command_leaves_is_found_and_one_that_leaves_nothing_costs_no_scan() {
         // With the mark of somebody who lives, a scan would find that one.
         let mark = format!("memory://#{}-quiet", std::process::id());
         let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
@@ -94,10 +95,6 @@ mod tests {
         other.kill().unwrap();
         other.wait().unwrap();
         assert_eq!((found, living), (0, 1), "nobody looked");
-    }
-
-    #[test]
-    fn what_stays_in_the_group_and_what_left_it_is_found() {
         for (name, script) in [
             ("group", "sleep 100 &"),
             ("session", "setsid sleep 100 & sleep 0.2"),
