@@ -17,9 +17,10 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -85,7 +86,7 @@ struct Running {
 }
 
 impl<'a> Host<'a> {
-    fn follow_orders<'s>(&'s self, threads: &'s std::thread::Scope<'s, '_>) -> Result<()> {
+    fn follow_orders<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
         let mut orders = Orders::from(std::io::stdin());
         while let Some((order, lock)) = orders.next()? {
             match order {
@@ -97,7 +98,11 @@ impl<'a> Host<'a> {
                         killed: watch::Sender::new(false),
                     });
                     self.running().insert(id, running.clone());
-                    threads.spawn(move || self.carry(id, &running, &spec, lock));
+                    let carry = move || self.carry(id, &running, &spec, lock);
+                    if let Err(error) = Builder::new().spawn_scoped(threads, carry) {
+                        let error = Error::retryable(format!("no thread for the attempt: {error}"));
+                        self.over(id, Err(error));
+                    }
                 }
                 Order::Stop { id, timed_out } => {
                     if let Some(running) = self.running().get(&id) {
@@ -125,10 +130,14 @@ impl<'a> Host<'a> {
             .unwrap_or_else(|panic| Err(Error::bug(format!("the attempt panicked: {}", panic_text(&panic)))));
         drop(lock);
         let timed_out = running.timed_out.load(Ordering::SeqCst);
+        self.over(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
+    }
+
+    /// Tells the end of an attempt.
+    fn over(&self, id: u64, carried: Result<AttemptResult>) {
         let said = match carried {
             Ok(result) => Said::Ended { id, result: Some(Box::new(result)), error: None },
             Err(error) => {
-                let error = redaction::error(name_timeout(error, timed_out));
                 say(&Said::Message { id, message: AttemptMessage::Error { error: error.clone() } });
                 Said::Ended { id, result: None, error: Some(error) }
             }
@@ -191,7 +200,7 @@ impl<'a> Host<'a> {
 }
 
 /// The part of the host's scratch folder that belongs to one attempt; dropping it removes it.
-struct Part(std::path::PathBuf);
+struct Part(PathBuf);
 
 impl Part {
     fn of(scratch: &Path, id: u64) -> Result<Self> {

@@ -18,8 +18,10 @@ use crate::executors::lines::for_each_line;
 use crate::executors::{Ended, Reports, Task};
 use crate::slots::Held;
 use protocol::host_url;
-use std::collections::HashMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,9 +42,9 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Hosts of this process, so that each has a name of its own.
 static HOSTS: AtomicU64 = AtomicU64::new(0);
 
-/// The host of an executor, started when it is needed first.
+/// The hosts of an executor by the URL of their store, each started when it is needed first.
 #[derive(Default)]
-pub(super) struct Hosts(Mutex<Option<Host>>);
+pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
 
 /// How an attempt on a host ended.
 pub(super) enum End {
@@ -60,7 +62,6 @@ pub(super) struct Hosted {
 }
 
 struct Host {
-    store: String,
     next: u64,
     orders: UnboundedSender<Parcel>,
     attempts: Attempts,
@@ -82,13 +83,12 @@ impl Hosts {
     pub fn begin(&self, launcher: &Launcher, task: &Task, held: Option<&Held>) -> Result<Hosted, Ended> {
         let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
         let lock = lock.map_err(|e| lost(launcher, &e))?;
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let store = task.store.url();
-        let living = current.take_if(|host| host.store != store || lock_attempts(&host.attempts).is_none());
-        drop(living);
-        let host = match &mut *current {
-            Some(host) => host,
-            None => current.insert(Host::start(launcher, store).map_err(|e| lost(launcher, &e))?),
+        hosts.retain(|_, host| lock_attempts(&host.attempts).is_some());
+        let host = match hosts.entry(store.to_string()) {
+            Entry::Occupied(host) => host.into_mut(),
+            Entry::Vacant(place) => place.insert(Host::start(launcher, store).map_err(|e| lost(launcher, &e))?),
         };
         host.begin(task, lock)
     }
@@ -112,10 +112,10 @@ impl Host {
             let stdout = tokio::process::ChildStdout::from_std(stdout)?;
             tokio::spawn(hear(stdout, attempts.clone(), child.clone(), url));
         }
-        Ok(Self { store: store.to_string(), next: 0, orders, attempts, socket, child })
+        Ok(Self { next: 0, orders, attempts, socket, child })
     }
 
-    fn begin(&mut self, task: &Task, lock: Option<std::os::fd::OwnedFd>) -> Result<Hosted, Ended> {
+    fn begin(&mut self, task: &Task, lock: Option<OwnedFd>) -> Result<Hosted, Ended> {
         let (id, (end, ended)) = (self.next, oneshot::channel());
         self.next += 1;
         // If it has died since it was looked at, the sender is dropped here, which tells the attempt.
@@ -132,7 +132,7 @@ impl Host {
 
 impl Hosted {
     /// Sends an order. Errors: bug (it has no JSON form).
-    fn send(&self, order: &Order, lock: Option<std::os::fd::OwnedFd>) -> Result<()> {
+    fn send(&self, order: &Order, lock: Option<OwnedFd>) -> Result<()> {
         let mut line = serde_json::to_vec(order).map_err(|e| Error::bug("an order has no JSON form").caused_by(&e))?;
         line.push(b'\n');
         // If the host is gone, the attempt hears of it.
