@@ -136,10 +136,10 @@ impl<'a> Host<'a> {
     /// Tells the end of an attempt.
     fn over(&self, id: u64, carried: Result<AttemptResult>) {
         let said = match carried {
-            Ok(result) => Said::Ended { id, result: Some(Box::new(result)), error: None },
+            Ok(result) => Said::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
             Err(error) => {
                 say(&Said::Message { id, message: AttemptMessage::Error { error: error.clone() } });
-                Said::Ended { id, result: None, error: Some(error) }
+                Said::Ended { id, stored: false, result: None, error: Some(error) }
             }
         };
         say(&said);
@@ -228,9 +228,6 @@ impl Reporter for OneOfMany {
 
 /// Writes one line. A broken pipe means that the engine died, which the end of the orders tells.
 fn say(said: &Said) {
-    if let Ok(mut line) = serde_json::to_vec(said) {
-        line.push(b'\n');
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(&line).and_then(|()| out.flush());
-    }
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(&said.to_line()).and_then(|()| out.flush());
 }

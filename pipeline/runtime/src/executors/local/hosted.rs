@@ -6,10 +6,12 @@ use super::host::{End, Hosted, Hosts, Order};
 use super::limits::{Stopped, UnderWay, keep};
 use super::processes::kill_tree;
 use crate::executors::{Control, Ended, Task};
+use crate::lookup;
 use crate::slots::Held;
 use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::Error;
+use trainyard_core::event::AttemptOutcome;
 
 /// How long the host may take to say that an attempt is over whose processes were killed. It may be hashing a file.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -35,7 +37,7 @@ pub(super) async fn attempt(
             drop(held);
         });
     }
-    end_of(task, end, stopped)
+    end_of(task, end, stopped).await
 }
 
 struct OnHost {
@@ -64,11 +66,15 @@ impl UnderWay for OnHost {
     }
 }
 
-fn end_of(task: &Task, end: Option<End>, stopped: Option<Stopped>) -> Ended {
+async fn end_of(task: &Task, end: Option<End>, stopped: Option<Stopped>) -> Ended {
+    let timed_out = stopped == Some(Stopped::TimedOut);
     let error = match end {
-        Some(End::Said { result: Some(result), .. }) if stopped != Some(Stopped::TimedOut) => {
-            return Ended::succeeded(*result);
-        }
+        Some(End::Said { result: Some(result), .. }) if !timed_out => return Ended::succeeded(*result),
+        Some(End::Said { stored: true, .. }) if !timed_out => match lookup::result(&task.store, &task.spec).await {
+            Ok(Some(result)) => return Ended::succeeded(result),
+            Ok(None) => None,
+            Err(error) => return Ended::with(AttemptOutcome::Failed, error.at("reading the attempt's result")),
+        },
         Some(End::Said { error, .. }) => error,
         Some(End::Died(error)) => Some(error),
         None => None,

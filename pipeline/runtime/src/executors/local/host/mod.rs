@@ -49,7 +49,7 @@ pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
 /// How an attempt on a host ended.
 pub(super) enum End {
     /// As the host says.
-    Said { result: Option<Box<AttemptResult>>, error: Option<Error> },
+    Said { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
     /// The host died.
     Died(Error),
 }
@@ -177,10 +177,10 @@ async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, chi
                 reports.message(message);
             }
         }
-        Ok(Said::Ended { id, result, error }) => {
+        Ok(Said::Ended { id, stored, result, error }) => {
             if let Some(attempt) = lock_attempts(&attempts).as_mut().and_then(|all| all.remove(&id)) {
                 // Who does not wait any more was stopped.
-                let _ = attempt.end.send(End::Said { result, error });
+                let _ = attempt.end.send(End::Said { stored, result, error });
             }
         }
         Err(_) => tracing::info!("the host says: {line}"),
