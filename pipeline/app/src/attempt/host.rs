@@ -85,7 +85,7 @@ struct Running {
     killed: watch::Sender<bool>,
 }
 
-impl<'a> Host<'a> {
+impl Host<'_> {
     fn follow_orders<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
         let mut orders = Orders::from(std::io::stdin());
         while let Some((order, lock)) = orders.next()? {
