@@ -2,17 +2,19 @@
 //!
 //! Words that name ports become local paths; metrics are read from the JSON Lines file at `$TRAINYARD_METRICS`.
 
+use super::leftovers::Family;
 use super::{child, redaction};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::MARK;
+use trainyard_runtime::executors::{GPUS, MARK, visible};
 use trainyard_runtime::slots::host;
 use trainyard_store::credentials;
 
@@ -20,15 +22,19 @@ use trainyard_store::credentials;
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
 /// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it
-/// starts.
-pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str) -> Result<()> {
+/// starts; `family` is that of the host, where one carries many attempts.
+pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Option<&Family>) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context, url)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
+    if family.is_some() {
+        command.process_group(0).env(GPUS, visible(&spec.resources.gpus));
+    }
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))
     })?;
-    child::wait(child, url, spec, context)?;
+    let peak = child::Command { child, mark: url, family }.wait(spec, context)?;
+    context.measure("peak_memory_bytes", peak);
     read_metrics(&metrics, context)
 }
 

@@ -13,6 +13,7 @@ use super::redaction;
 use super::stop::{Stop, Stops, outcome_of};
 use super::work::{Work, stale};
 use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -46,17 +47,23 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         let _inside = runtime.enter();
         Detached::begin(url, store, spec, token.clone(), (clock, started))
     };
-    let work = Work {
-        url,
-        catalogue,
-        store: &attempt.store,
-        spec: &attempt.spec,
-        handle: runtime.handle().clone(),
-        cancel: token,
-        reporter: attempt.clone(),
-        enter: &|phase| attempt.beats.enter(phase),
-    };
-    let outcome = runtime.block_on(attempt.end(work.result().map_err(redaction::error)));
+    let result = Scratch::new().and_then(|scratch| {
+        let work = Work {
+            url,
+            catalogue,
+            store: &attempt.store,
+            spec: &attempt.spec,
+            scratch: scratch.path(),
+            family: None,
+            handle: runtime.handle().clone(),
+            cancel: token,
+            killed: None,
+            reporter: attempt.clone(),
+            enter: &|phase| attempt.beats.enter(phase),
+        };
+        work.result()
+    });
+    let outcome = runtime.block_on(attempt.end(result.map_err(redaction::error)));
     attempt.log.close();
     // It only puts what is left; if it panicked, the log is short.
     let _ = runtime.block_on(writing);

@@ -3,7 +3,8 @@
 //! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs
 //! hashed, summarized and stored as objects → `result.json`, create-only. Publication is the engine's. What the
 //! attempt says on the way goes through pipes where its executor holds them (`supervision`), and into the store
-//! everywhere else (`detached`): then the URL is all that the attempt needs.
+//! everywhere else (`detached`): then the URL is all that the attempt needs. The commands of `run:` stages need no such
+//! process each: where they end with their engine, one `host` carries them all.
 
 mod checkpoints;
 mod child;
@@ -11,10 +12,14 @@ mod command;
 mod detached;
 mod files;
 mod heartbeat;
+mod host;
 mod inputs;
 mod lease;
+mod leftovers;
 mod opening;
+mod orders;
 mod outputs;
+mod pipes;
 mod redaction;
 mod reporter;
 mod sources;
@@ -33,9 +38,16 @@ pub use work::{context, panic_text};
 
 use crate::catalogue::Catalogue;
 use trainyard_core::Result;
+use trainyard_runtime::executors;
 
 /// Runs the attempt named by the URL. The error, if any, was already reported: on stdout to an executor that holds the
 /// pipes, else in the attempt's folder and on stderr.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    if supervision::is_supervised(url) { supervision::main(url, catalogue) } else { detached::main(url, catalogue) }
+    if executors::is_host(url) {
+        host::main(url, catalogue)
+    } else if supervision::is_supervised(url) {
+        supervision::main(url, catalogue)
+    } else {
+        detached::main(url, catalogue)
+    }
 }

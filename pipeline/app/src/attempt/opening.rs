@@ -20,18 +20,28 @@ pub async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
         Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
     })?;
-    // The engine that started this attempt proved the store. If it is gone by now, it must not be made again.
-    let missing = Missing::Refuse;
-    let options = StoreOptions { probe: false, missing, outage: STORE_OUTAGE, ..StoreOptions::default() };
-    let store = Store::open(store_url, options.clone()).await?;
+    let store = open_store(store_url, false).await?;
     let spec = store.spec_in(folder).await?;
-    let outage = spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis);
-    let store = if spec.fsync {
-        Store::open(store_url, StoreOptions { durability_fsync: true, ..options }).await?
-    } else {
-        store
+    let store = if spec.fsync { open_store(store_url, true).await? } else { store };
+    Ok((store.with_outage(outage(&spec)), spec))
+}
+
+/// The store of an attempt. The engine that started the attempt proved it. If it is gone by now, it must not be made
+/// again.
+pub async fn open_store(url: &str, fsync: bool) -> Result<Store> {
+    let options = StoreOptions {
+        probe: false,
+        missing: Missing::Refuse,
+        outage: STORE_OUTAGE,
+        durability_fsync: fsync,
+        ..StoreOptions::default()
     };
-    Ok((store.with_outage(outage), spec))
+    Store::open(url, options).await
+}
+
+/// How long the store of this attempt may be away.
+pub fn outage(spec: &AttemptSpec) -> Duration {
+    spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis)
 }
 
 /// The span of the attempt's diagnostics.

@@ -9,8 +9,9 @@
 use super::opening::{open, runtime, span};
 use super::redaction::{self, Redacted};
 use super::reporter::LineReporter;
-use super::work::{Work, stale};
+use super::work::Work;
 use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
 use std::io::BufRead as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,6 @@ use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_runtime::executors::{SUPERVISED, kill_marked};
-use trainyard_store::Created;
 
 /// Set when the engine stops the attempt because its time is up.
 static TIMED_OUT: AtomicBool = AtomicBool::new(false);
@@ -36,7 +36,8 @@ pub fn is_supervised(url: &str) -> bool {
 /// Runs the attempt. The error, if any, was already reported on stdout.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let reporter: Arc<dyn Reporter> = Arc::new(Redacted(LineReporter::default()));
-    let outcome = attempt(url, catalogue, &reporter).map_err(name_timeout).map_err(redaction::error);
+    let timed_out = |error| name_timeout(error, TIMED_OUT.load(Ordering::SeqCst));
+    let outcome = attempt(url, catalogue, &reporter).map_err(timed_out).map_err(redaction::error);
     if let Err(error) = &outcome {
         reporter.report(AttemptMessage::Error { error: error.clone() });
     }
@@ -49,21 +50,22 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     let _span = span(&spec).entered();
     let cancel = CancelToken::default();
     follow_stdin(url, cancel.clone());
+    let scratch = Scratch::new()?;
     let work = Work {
         url,
         catalogue,
         store: &store,
         spec: &spec,
+        scratch: scratch.path(),
+        family: None,
         handle: runtime.handle().clone(),
         cancel,
+        killed: None,
         reporter: reporter.clone(),
         enter: &|_| {},
     };
-    let result = work.result()?;
-    match runtime.block_on(store.put_result(&result))? {
-        Created::Ours => reporter.report(AttemptMessage::Result {}),
-        Created::Theirs(_) => return Err(stale(&spec)),
-    }
+    work.to_its_end()?;
+    reporter.report(AttemptMessage::Result {});
     Ok(())
 }
 
@@ -90,8 +92,8 @@ fn follow_stdin(url: &str, cancel: CancelToken) {
 }
 
 /// A stage only knows that it was stopped; this names the timeout where that was the reason.
-fn name_timeout(error: Error) -> Error {
-    if error.kind == ErrorKind::Cancelled && TIMED_OUT.load(Ordering::SeqCst) {
+pub fn name_timeout(error: Error, timed_out: bool) -> Error {
+    if error.kind == ErrorKind::Cancelled && timed_out {
         return Error::cancelled("the attempt was stopped at its timeout").help("raise `timeout`");
     }
     error

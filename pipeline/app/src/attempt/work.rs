@@ -2,21 +2,22 @@
 
 use super::checkpoints::StoredCheckpoints;
 use super::inputs::materialize;
+use super::leftovers::Family;
 use super::sources::guard_sources;
 use super::{command, outputs, uploads};
 use crate::catalogue::Catalogue;
-use crate::scratch::Scratch;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
 use trainyard_core::attempt::{AttemptResult, AttemptSpec, Phase};
 use trainyard_core::error::io_error;
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
-use trainyard_store::Store;
+use trainyard_store::{Created, Store};
 
 /// What an attempt works with.
 pub struct Work<'a> {
@@ -28,10 +29,16 @@ pub struct Work<'a> {
     pub store: &'a Store,
     /// What the attempt is told.
     pub spec: &'a AttemptSpec,
+    /// A folder for its files, empty at first and its own.
+    pub scratch: &'a Path,
+    /// What a host knows of the processes below it; none in a process of the attempt's own.
+    pub family: Option<&'a Family>,
     /// Store requests run on it.
     pub handle: Handle,
     /// Set when the attempt must stop.
     pub cancel: CancelToken,
+    /// Becomes true when it must not wait for the store any longer; none if that ends its process.
+    pub killed: Option<watch::Receiver<bool>>,
     /// Receives what the stage says.
     pub reporter: Arc<dyn Reporter>,
     /// Hears what the attempt does now.
@@ -42,38 +49,64 @@ impl Work<'_> {
     /// Carries the attempt to its result, which the caller puts.
     pub fn result(&self) -> Result<AttemptResult> {
         tracing::info!(kind = self.spec.kind, cpus = self.spec.resources.cpus, "attempt opened");
-        let scratch = Scratch::new()?;
         let clock = SystemClock::new();
         let checkpoints: Arc<dyn CheckpointStore> = Arc::new(StoredCheckpoints::new(
             self.store.clone(),
             self.handle.clone(),
             self.spec,
-            scratch.path().join("checkpoint"),
+            self.scratch.join("checkpoint"),
             self.reporter.clone(),
         ));
         (self.enter)(Phase::Fetching);
-        let inputs = self.wait_for(materialize(self.store, self.spec, &scratch.path().join("inputs")))?;
-        let places = self.wait_for(uploads::fetch(self.store, self.spec, &scratch.path().join("sources")))?;
+        let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
+        let places = self.wait_for(uploads::fetch(self.store, self.spec, &self.scratch.join("sources")))?;
         let spec = uploads::localize(self.spec, &places);
         let mut context =
-            context(&spec, inputs, scratch.path(), self.cancel.clone(), self.reporter.clone(), checkpoints)?;
+            context(&spec, inputs, self.scratch, self.cancel.clone(), self.reporter.clone(), checkpoints)?;
         context.stop_if_cancelled()?;
         (self.enter)(Phase::Running);
         guard_sources(&spec, &places, || {
             let started = clock.monotonic();
-            run_stage(&spec, self.catalogue, &mut context, self.url)?;
+            self.run_stage(&spec, &mut context)?;
             context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
             Ok(())
         })?;
-        if let Some(bytes) = peak_memory() {
+        if spec.kind != RUN_KIND
+            && let Some(bytes) = peak_memory()
+        {
             context.measure("peak_memory_bytes", bytes);
         }
         (self.enter)(Phase::Storing);
         self.wait_for(outputs::store(self.store, &spec, context))
     }
 
+    /// Carries the attempt to its end; its result is in the store then.
+    pub fn to_its_end(&self) -> Result<AttemptResult> {
+        let result = self.result()?;
+        match self.wait_for(self.store.put_result(&result))? {
+            Created::Ours => Ok(result),
+            Created::Theirs(_) => Err(stale(self.spec)),
+        }
+    }
+
+    fn run_stage(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+        if spec.kind == RUN_KIND {
+            return command::run(spec, context, self.url, self.family);
+        }
+        let stage = self.catalogue.stage(&spec.kind)?;
+        catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
+            .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
+    }
+
     fn wait_for<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
-        self.handle.block_on(request)
+        let Some(mut killed) = self.killed.clone() else { return self.handle.block_on(request) };
+        self.handle.block_on(async {
+            tokio::select! {
+                biased;
+                answer = request => answer,
+                Ok(_) = killed.wait_for(|killed| *killed) => Err(Error::cancelled("the attempt was stopped")),
+            }
+        })
     }
 }
 
@@ -110,15 +143,6 @@ pub fn context(
         metadata: BTreeMap::new(),
         env: spec.env.clone(),
     })
-}
-
-fn run_stage(spec: &AttemptSpec, catalogue: &Catalogue, context: &mut StageContext, url: &str) -> Result<()> {
-    if spec.kind == RUN_KIND {
-        return command::run(spec, context, url);
-    }
-    let stage = catalogue.stage(&spec.kind)?;
-    catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
-        .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
 }
 
 /// The message of a panic.

@@ -14,7 +14,7 @@ mod slurm;
 mod tree;
 
 pub use lines::{Lines, TEXT_LIMIT};
-pub use local::{Launcher, Local, LocalOptions, Orphans};
+pub use local::{Launcher, Local, LocalOptions, Order, Orphans, Said, is_host};
 pub use ray::{Ray, RayOptions};
 pub use registry::{ExecutorKind, Executors, Launching, kinds};
 pub use slurm::{Slurm, SlurmOptions};
@@ -40,6 +40,14 @@ pub const MARK: &str = "TRAINYARD_ATTEMPT";
 /// Environment variable by which an executor tells an attempt that it holds the other end of its standard input, whose
 /// end then means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
 pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
+
+/// Environment variable that lists the GPUs that a process may use; what it lists is made by [`visible`].
+pub const GPUS: &str = "CUDA_VISIBLE_DEVICES";
+
+/// GPUs by index, as [`GPUS`] lists them.
+pub fn visible(gpus: &[u32]) -> String {
+    gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
 
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]

@@ -1,8 +1,10 @@
 //! The program that carries out attempts, and how it is started.
 
-use super::super::{Ended, MARK, SUPERVISED, Task};
+use super::super::{Ended, GPUS, MARK, SUPERVISED, Task, visible};
 use crate::slots::{self, Held};
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
@@ -46,24 +48,31 @@ impl Launcher {
             command.env_remove(SUPERVISED);
         }
         let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
-        lent.and_then(|()| command.spawn()).map_err(|e| {
-            let error = Error::lost(format!("cannot start {}: {e}", self.program.display()))
-                .help("check that the program exists and is executable");
-            Ended::with(AttemptOutcome::Lost, error)
-        })
+        lent.and_then(|()| command.spawn()).map_err(|e| Ended::with(AttemptOutcome::Lost, self.fault(&e)))
+    }
+    /// Starts a process that carries the commands of attempts and takes its orders from `orders`. Its URL marks what it
+    /// starts until an attempt's own does.
+    pub(super) fn spawn_host(&self, url: &str, orders: OwnedFd) -> std::io::Result<std::process::Child> {
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.arguments).arg(url).envs(self.env.iter().cloned()).env(MARK, url).process_group(0);
+        command.stdin(orders).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
+    /// The error of a program that could not be started.
+    pub(super) fn fault(&self, error: &std::io::Error) -> Error {
+        Error::lost(format!("cannot start {}: {error}", self.program.display()))
+            .help("check that the program exists and is executable")
     }
 
     fn command(&self, task: &Task, url: &str) -> Command {
         let mut command = Command::new(&self.program);
         let threads = task.spec.resources.cpus.to_string();
-        let gpus: Vec<String> = task.spec.resources.gpus.iter().map(u32::to_string).collect();
         command.args(&self.arguments).arg(url);
         // Numeric libraries read these when the process starts.
         for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
             command.env(name, &threads);
         }
         command.envs(self.env.iter().cloned());
-        command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, url);
+        command.env(GPUS, visible(&task.spec.resources.gpus)).env(MARK, url);
         command
     }
 }

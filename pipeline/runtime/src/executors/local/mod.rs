@@ -2,30 +2,38 @@
 //!
 //! Each leads a process group of its own and inherits its slots, so that they outlast an engine that is killed. When it
 //! ends, however it ends, its whole process tree is killed before its slots are given back. What happens to it when the
-//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]).
+//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]). Where it ends
+//! too, the commands of `run:` stages share one process that carries them ([`hosted`]).
 
 mod ending;
+mod host;
+mod hosted;
 mod kept;
 mod launcher;
+mod limits;
 mod piped;
 mod processes;
 mod table;
 
+pub use host::{Order, Said, is_host};
 pub use launcher::Launcher;
 
 use super::{Capabilities, Control, Ended, Executor, Handle, State, Task};
 use crate::process;
 use crate::slots::{Held, Holder, Slots};
 use futures::future::{BoxFuture, FutureExt, ready};
+use host::Hosts;
 use processes::{kill_tree, root_of};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use table::{Line, Table};
 use tokio::sync::watch;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_engine::Outside;
+use trainyard_spec::run_stage::KIND as RUN_KIND;
 
 /// Options of pools with the executor `local`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,6 +72,7 @@ pub struct Local {
     launcher: Launcher,
     slots: Option<Slots>,
     options: LocalOptions,
+    hosts: Arc<Hosts>,
     table: Table,
 }
 
@@ -77,7 +86,7 @@ impl Local {
     }
     /// The same under another name, for executors that differ in how the process is started.
     pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
-        Self { name, launcher, slots, options, table: Table::default() }
+        Self { name, launcher, slots, options, hosts: Arc::default(), table: Table::default() }
     }
 
     fn keeps(&self) -> bool {
@@ -101,6 +110,7 @@ impl Local {
             return handle;
         }
         let (launcher, slots, task, keeps) = (self.launcher.clone(), self.slots.clone(), task.clone(), self.keeps());
+        let hosts = self.hosts.clone();
         self.table.carry(handle.clone(), move |line, mut control| async move {
             let held = match wait_for_slots(slots.as_ref(), &task, &line, &mut control).await {
                 Ok(held) => held,
@@ -108,6 +118,8 @@ impl Local {
             };
             if keeps {
                 kept::attempt(&launcher, &task, held.as_ref(), control).await
+            } else if task.spec.kind == RUN_KIND {
+                hosted::attempt(&hosts, &launcher, &task, held, control).await
             } else {
                 piped::attempt(&launcher, &task, held.as_ref(), control).await
             }

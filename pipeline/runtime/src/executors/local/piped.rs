@@ -5,6 +5,7 @@
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
+use super::limits::{Stopped, UnderWay, keep};
 use super::processes::kill_tree;
 use crate::executors::lines::for_each_line;
 use crate::executors::{Control, Ended, Reports, Task};
@@ -21,10 +22,6 @@ use trainyard_core::Error;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::AttemptOutcome;
 
-/// Time between a `cancel` line and the kill of the tree.
-const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// The same after a timeout, when the attempt has had its time.
-const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long pipes may stay open after everything is killed.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -51,7 +48,8 @@ pub(super) async fn attempt(
     let words = Arc::new(Mutex::new(LastWords::default()));
     let readers = read_pipes(&mut child, &words, &task.reports);
     let stdin = child.stdin.take();
-    let (status, stopped) = supervise(&mut child, stdin, root, &mark, task.timeout, control).await;
+    let mut piped = Piped { child, stdin, root, mark: &mark };
+    let (status, stopped) = keep(&mut piped, task.timeout, control).await;
     kill_tree(root, &mark).await;
     for reader in readers {
         let abort = reader.abort_handle();
@@ -91,65 +89,26 @@ fn read_pipes(child: &mut Child, words: &Arc<Mutex<LastWords>>, reports: &Arc<dy
     readers
 }
 
-/// Why the engine ended the attempt, if it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stopped {
-    TimedOut,
-    Cancelled,
-}
-
-/// Waits for the process to end, and enforces the timeout and the engine's requests.
-async fn supervise(
-    child: &mut Child,
-    mut stdin: Option<ChildStdin>,
+/// The process of an attempt, and the pipe by which it is asked to stop.
+struct Piped<'a> {
+    child: Child,
+    stdin: Option<ChildStdin>,
     root: Option<u32>,
-    mark: &str,
-    timeout: Option<Duration>,
-    mut control: watch::Receiver<Control>,
-) -> (std::io::Result<ExitStatus>, Option<Stopped>) {
-    let mut stopped = None;
-    let mut limit = timeout;
-    let mut control_open = true;
-    loop {
-        let expiry = after(limit);
-        tokio::pin!(expiry);
-        // A request that changes nothing must not restart the limit, so it is waited for in an inner loop.
-        let rises = |c: &Control| *c > Control::Run && (stopped.is_none() || *c == Control::Kill);
-        let next = loop {
-            tokio::select! {
-                status = child.wait() => return (status, stopped),
-                () = &mut expiry => break None,
-                changed = control.wait_for(rises), if control_open => match changed {
-                    Ok(control) => break Some(*control),
-                    Err(_) => control_open = false,
-                },
-            }
-        };
-        match (next, stopped) {
-            (Some(Control::Cancel), _) => {
-                stopped = Some(Stopped::Cancelled);
-                ask_to_stop(&mut stdin, "cancel\n").await;
-                limit = Some(CANCEL_GRACE);
-            }
-            (None, None) => {
-                stopped = Some(Stopped::TimedOut);
-                ask_to_stop(&mut stdin, "timeout\n").await;
-                limit = Some(TIMEOUT_GRACE);
-            }
-            (Some(_), _) | (None, Some(_)) => {
-                stopped.get_or_insert(Stopped::Cancelled);
-                kill_tree(root, mark).await;
-                return (child.wait().await, stopped);
-            }
-        }
-    }
+    mark: &'a str,
 }
 
-/// Returns after the limit; never without one.
-async fn after(limit: Option<Duration>) {
-    match limit {
-        Some(limit) => tokio::time::sleep(limit).await,
-        None => std::future::pending().await,
+impl UnderWay for Piped<'_> {
+    type End = std::io::Result<ExitStatus>;
+
+    async fn ended(&mut self) -> Self::End {
+        self.child.wait().await
+    }
+    async fn ask(&mut self, why: Stopped) {
+        ask_to_stop(&mut self.stdin, if why == Stopped::TimedOut { "timeout\n" } else { "cancel\n" }).await;
+    }
+    async fn kill(&mut self) -> Self::End {
+        kill_tree(self.root, self.mark).await;
+        self.child.wait().await
     }
 }
 

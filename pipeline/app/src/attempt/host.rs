@@ -1,0 +1,233 @@
+//! One process that carries the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
+//!
+//! The engine that started it sends orders; each attempt has a thread. When the orders end, the engine has died or needs
+//! it no longer: within 2 s all that attempts started ends, what left its process group or lost its parent included,
+//! even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans that come
+//! to it are told from commands.
+
+use super::leftovers::Family;
+use super::opening::{open_store, outage, runtime, span};
+use super::orders::Orders;
+use super::redaction;
+use super::supervision::name_timeout;
+use super::work::{Work, panic_text};
+use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use trainyard_api::{CancelToken, Reporter};
+use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::{Order, Said, kill_marked};
+use trainyard_store::Store;
+
+/// How long attempts get to stop by themselves when the orders end.
+const GRACE: Duration = Duration::from_millis(1_500);
+
+/// Carries attempts until the orders end.
+pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+    let runtime = runtime()?;
+    let scratch = Scratch::new()?;
+    let host = Host {
+        catalogue,
+        handle: runtime.handle().clone(),
+        scratch: scratch.path(),
+        family: Family::adopt(),
+        stores: Mutex::default(),
+        running: Mutex::default(),
+        ended: Condvar::new(),
+    };
+    let done = std::thread::scope(|threads| {
+        let read = host.follow_orders(threads);
+        host.stop_all();
+        if host.all_ended_within(GRACE) {
+            return read;
+        }
+        // Threads of attempts that still wait for something must not hold this process.
+        for url in host.urls() {
+            kill_marked(&url);
+        }
+        kill_marked(url);
+        // What is left of it is removed by whoever makes the next one.
+        let _ = std::fs::remove_dir_all(scratch.path());
+        std::process::exit(130)
+    });
+    runtime.shutdown_background();
+    done
+}
+
+struct Host<'a> {
+    catalogue: &'a Catalogue,
+    handle: Handle,
+    scratch: &'a Path,
+    family: Family,
+    /// By whether every put is flushed.
+    stores: Mutex<HashMap<bool, Store>>,
+    running: Mutex<HashMap<u64, Arc<Running>>>,
+    ended: Condvar,
+}
+
+/// An attempt under way.
+struct Running {
+    url: String,
+    cancel: CancelToken,
+    timed_out: AtomicBool,
+    killed: watch::Sender<bool>,
+}
+
+impl Host<'_> {
+    fn follow_orders<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
+        let mut orders = Orders::from(std::io::stdin());
+        while let Some((order, lock)) = orders.next()? {
+            match order {
+                Order::Start { id, url, spec, .. } => {
+                    let running = Arc::new(Running {
+                        url,
+                        cancel: CancelToken::default(),
+                        timed_out: AtomicBool::new(false),
+                        killed: watch::Sender::new(false),
+                    });
+                    self.running().insert(id, running.clone());
+                    let carry = move || self.carry(id, &running, &spec, lock);
+                    if let Err(error) = Builder::new().spawn_scoped(threads, carry) {
+                        let error = Error::retryable(format!("no thread for the attempt: {error}"));
+                        self.over(id, Err(error));
+                    }
+                }
+                Order::Stop { id, timed_out } => {
+                    if let Some(running) = self.running().get(&id) {
+                        running.timed_out.store(timed_out, Ordering::SeqCst);
+                        running.cancel.cancel();
+                    }
+                }
+                Order::Kill { id } => {
+                    let running = self.running().get(&id).cloned();
+                    if let Some(running) = running {
+                        running.cancel.cancel();
+                        running.killed.send_replace(true);
+                        threads.spawn(move || kill_marked(&running.url));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries one attempt to its end.
+    fn carry(&self, id: u64, running: &Running, spec: &AttemptSpec, lock: Option<OwnedFd>) {
+        let _span = span(spec).entered();
+        let carried = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
+            .unwrap_or_else(|panic| Err(Error::bug(format!("the attempt panicked: {}", panic_text(&panic)))));
+        drop(lock);
+        let timed_out = running.timed_out.load(Ordering::SeqCst);
+        self.over(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
+    }
+
+    /// Tells the end of an attempt.
+    fn over(&self, id: u64, carried: Result<AttemptResult>) {
+        let said = match carried {
+            Ok(result) => Said::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
+            Err(error) => {
+                say(&Said::Message { id, message: AttemptMessage::Error { error: error.clone() } });
+                Said::Ended { id, stored: false, result: None, error: Some(error) }
+            }
+        };
+        say(&said);
+        self.running().remove(&id);
+        self.ended.notify_all();
+    }
+
+    fn attempt(&self, id: u64, running: &Running, spec: &AttemptSpec) -> Result<AttemptResult> {
+        let scratch = Part::of(self.scratch, id)?;
+        let store = self.store(&running.url, spec)?;
+        let work = Work {
+            url: &running.url,
+            catalogue: self.catalogue,
+            store: &store,
+            spec,
+            scratch: &scratch.0,
+            family: Some(&self.family),
+            handle: self.handle.clone(),
+            cancel: running.cancel.clone(),
+            killed: Some(running.killed.subscribe()),
+            reporter: Arc::new(redaction::Redacted(OneOfMany(id))),
+            enter: &|_| {},
+        };
+        work.to_its_end()
+    }
+
+    /// The store of an attempt. All of one host have the same, opened once for each durability.
+    fn store(&self, url: &str, spec: &AttemptSpec) -> Result<Store> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = match stores.get(&spec.fsync) {
+            Some(store) => store.clone(),
+            None => {
+                let (place, _) = url.rsplit_once('#').unwrap_or((url, ""));
+                let store = self.handle.block_on(open_store(place, spec.fsync))?;
+                stores.insert(spec.fsync, store.clone());
+                store
+            }
+        };
+        let outage = outage(spec);
+        Ok(if store.options().outage == outage { store } else { store.with_outage(outage) })
+    }
+
+    fn stop_all(&self) {
+        self.running().values().for_each(|running| running.cancel.cancel());
+    }
+    /// Waits until every attempt is over. Returns whether that came in time.
+    fn all_ended_within(&self, limit: Duration) -> bool {
+        let some = |running: &mut HashMap<u64, Arc<Running>>| !running.is_empty();
+        let waited = self.ended.wait_timeout_while(self.running(), limit, some);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+    fn urls(&self) -> Vec<String> {
+        self.running().values().map(|running| running.url.clone()).collect()
+    }
+    fn running(&self) -> MutexGuard<'_, HashMap<u64, Arc<Running>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The part of the host's scratch folder that belongs to one attempt; dropping it removes it.
+struct Part(PathBuf);
+
+impl Part {
+    fn of(scratch: &Path, id: u64) -> Result<Self> {
+        let folder = scratch.join(id.to_string());
+        std::fs::create_dir(&folder).map_err(|e| io_error(&folder, &e))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the host's folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reports for the attempt of this number.
+struct OneOfMany(u64);
+
+impl Reporter for OneOfMany {
+    fn report(&self, message: AttemptMessage) {
+        say(&Said::Message { id: self.0, message });
+    }
+}
+
+/// Writes one line. A broken pipe means that the engine died, which the end of the orders tells.
+fn say(said: &Said) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(&said.to_line()).and_then(|()| out.flush());
+}

@@ -1,0 +1,109 @@
+//! What a command leaves behind when its own process has ended: found without a look at every process of the machine.
+//!
+//! A host is a subreaper: what loses its parent becomes the host's own child. So of everything that a command started,
+//! each process that still lives is in the command's process group, descends from such a process, or descends from one
+//! that the host has adopted. If the group is empty and nobody was adopted, nothing is left. Otherwise the mark decides
+//! whose it is, at the price of a scan. An attempt with a process of its own always scans.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trainyard_runtime::executors::kill_marked;
+
+/// What a host knows of the processes below it.
+#[derive(Default)]
+pub struct Family {
+    /// The commands that run now.
+    commands: Mutex<BTreeSet<i32>>,
+}
+
+impl Family {
+    /// Makes this process the one that orphans below it come to.
+    pub fn adopt() -> Self {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::debug!(%error, "orphans do not come to this process");
+        }
+        Self::default()
+    }
+    /// A command that this process started.
+    pub fn started(&self, command: Pid) {
+        self.commands().insert(command.as_raw_nonzero().get());
+    }
+    /// Kills what the command left, once its own process was waited for. Returns how many processes were found.
+    pub fn settle(&self, command: Pid, mark: &str) -> usize {
+        self.commands().remove(&command.as_raw_nonzero().get());
+        if is_empty(command) && !self.has_adopted() {
+            return 0;
+        }
+        // Where processes cannot be found by their mark, their group must do.
+        let _ = kill_process_group(command, Signal::KILL);
+        let found = kill_marked(mark);
+        self.has_adopted();
+        found
+    }
+
+    /// Whether a process below this one has lost its parent and lives; takes the status of those that do not. Orphans
+    /// come to the main thread, and commands are started by others.
+    fn has_adopted(&self) -> bool {
+        let own = std::process::id();
+        let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) else { return true };
+        let adopted: Vec<Pid> = {
+            let commands = self.commands();
+            let numbers = children.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+            numbers.filter(|number| !commands.contains(number)).filter_map(Pid::from_raw).collect()
+        };
+        adopted.into_iter().filter(|pid| matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(None))).count() > 0
+    }
+    fn commands(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a process group has no member any more. One that may not be signalled is one.
+fn is_empty(group: Pid) -> bool {
+    matches!(test_kill_process_group(group), Err(Errno::SRCH))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use trainyard_runtime::executors::MARK;
+
+    /// Runs a script as a host runs a command; returns how many processes it left, and how many of its mark live after.
+    fn left_by(script: &str, mark: &str) -> (usize, usize) {
+        let family = Family::adopt();
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env(MARK, mark).process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        family.started(pid);
+        child.wait().unwrap();
+        (family.settle(pid, mark), kill_marked(mark))
+    }
+
+    /// One test, since all of a process share who is adopted.
+    #[test]
+    fn what_a_command_leaves_is_found_and_one_that_leaves_nothing_costs_no_scan() {
+        // With the mark of somebody who lives, a scan would find that one.
+        let mark = format!("memory://#{}-quiet", std::process::id());
+        let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
+        let (found, living) = left_by("true", &mark);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!((found, living), (0, 1), "nobody looked");
+        for (name, script) in [
+            ("group", "sleep 100 &"),
+            ("session", "setsid sleep 100 & sleep 0.2"),
+            ("orphan", "(setsid sh -c 'sleep 100 & wait' &) ; sleep 0.2"),
+        ] {
+            let mark = format!("memory://#{}-{name}", std::process::id());
+            let (found, living) = left_by(script, &mark);
+            assert!(found >= 1, "{name}");
+            assert_eq!(living, 0, "{name}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The pipes of a command and its end, waited for together by one thread.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::time::Duration;
+use trainyard_runtime::executors::{Lines, TEXT_LIMIT};
+
+/// Bytes that are read at once.
+const PIECE: usize = 64 * 1024;
+/// How often a process is looked at whose end the system cannot tell.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a command prints, as lines, each bounded.
+pub struct Pipes {
+    open: Vec<Pipe>,
+    /// Becomes readable when the process has ended; none where the system has no such thing.
+    end: Option<OwnedFd>,
+    piece: Vec<u8>,
+}
+
+struct Pipe {
+    file: File,
+    lines: Lines,
+    stream: Stream,
+}
+
+/// Where a line came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+impl Pipes {
+    /// Takes the pipes of a process.
+    pub fn of(child: &mut Child) -> Self {
+        let out = child.stdout.take().map(|pipe| (OwnedFd::from(pipe), Stream::Out));
+        let err = child.stderr.take().map(|pipe| (OwnedFd::from(pipe), Stream::Err));
+        let pipe = |(fd, stream)| Pipe { file: File::from(fd), lines: Lines::new(TEXT_LIMIT), stream };
+        Self { open: out.into_iter().chain(err).map(pipe).collect(), end: end_of(child), piece: vec![0; PIECE] }
+    }
+    /// Whether nobody holds the other ends any more.
+    pub fn are_closed(&self) -> bool {
+        self.open.is_empty()
+    }
+    /// Waits for a line, the end of the process or of a pipe, at most as long as `limit`; calls `see` with what came.
+    pub fn wait(&mut self, limit: Duration, see: &mut impl FnMut(Stream, &str)) {
+        let limit = if self.end.is_some() { limit } else { limit.min(LOOK) };
+        let mut ready = self.poll(limit).into_iter();
+        let mut open = Vec::with_capacity(self.open.len());
+        for mut pipe in std::mem::take(&mut self.open) {
+            if !ready.next().unwrap_or(false) || pipe.read(&mut self.piece, see) {
+                open.push(pipe);
+            } else {
+                pipe.lines.finish(&mut |line| see(pipe.stream, line));
+            }
+        }
+        self.open = open;
+    }
+    /// The process was waited for: only the pipes matter now.
+    pub fn forget_the_process(&mut self) {
+        self.end = None;
+    }
+    /// Hands over lines that have no end yet.
+    pub fn finish(self, see: &mut impl FnMut(Stream, &str)) {
+        for pipe in self.open {
+            pipe.lines.finish(&mut |line| see(pipe.stream, line));
+        }
+    }
+
+    /// Which pipes have something to read, or have ended.
+    fn poll(&self, limit: Duration) -> Vec<bool> {
+        let pipes = self.open.iter().map(|pipe| PollFd::new(&pipe.file, PollFlags::IN));
+        let mut fds: Vec<PollFd<'_>> =
+            pipes.chain(self.end.iter().map(|end| PollFd::new(end, PollFlags::IN))).collect();
+        // An interrupted wait is a short one.
+        let _ = poll(&mut fds, Timespec::try_from(limit).ok().as_ref());
+        fds.iter().map(|fd| !fd.revents().is_empty()).collect()
+    }
+}
+
+impl Pipe {
+    /// Reads what is there. Returns whether more may come.
+    fn read(&mut self, piece: &mut [u8], see: &mut impl FnMut(Stream, &str)) -> bool {
+        match self.file.read(piece) {
+            Ok(0) => false,
+            Ok(size) => {
+                self.lines.feed(&piece[..size], &mut |line| see(self.stream, line));
+                true
+            }
+            // A broken pipe ends the log like any other end; the exit status tells how the process ended.
+            Err(e) => e.kind() == ErrorKind::Interrupted,
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn end_of(child: &Child) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(child.id().cast_signed())?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn end_of(_: &Child) -> Option<OwnedFd> {
+    None
+}

@@ -1,0 +1,226 @@
+//! One process that carries the commands of many attempts.
+//!
+//! A command needs somebody who starts it, takes its log, stores its outputs, and ends it when the engine dies. A
+//! process of its own for that costs more than most commands. So the `run:` stages of an executor that stops with its
+//! engine share one: the same program, started once. It takes orders on its standard input, a socket whose end tells it
+//! that the engine died, and reports on its standard output. It holds the locks of its attempts' slots, so these last
+//! as long as it does. If it dies, its attempts are lost, and the next one gets a new host.
+
+mod protocol;
+mod wire;
+
+pub use protocol::{Order, Said, is_host};
+
+use super::Launcher;
+use super::ending::unexplained;
+use super::processes::kill_tree;
+use crate::executors::lines::for_each_line;
+use crate::executors::{Ended, Reports, Task};
+use crate::slots::Held;
+use protocol::host_url;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use trainyard_core::attempt::AttemptResult;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, Result};
+use wire::{Parcel, send_all};
+
+/// How long a host that is not needed any more may take to end.
+const LEAVE: Duration = Duration::from_secs(3);
+/// Time between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Hosts of this process, so that each has a name of its own.
+static HOSTS: AtomicU64 = AtomicU64::new(0);
+
+/// The hosts of an executor by the URL of their store, each started when it is needed first.
+#[derive(Default)]
+pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
+
+/// How an attempt on a host ended.
+pub(super) enum End {
+    /// As the host says.
+    Said { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
+    /// The host died.
+    Died(Error),
+}
+
+/// An attempt that a host carries.
+pub(super) struct Hosted {
+    pub id: u64,
+    orders: UnboundedSender<Parcel>,
+    pub end: oneshot::Receiver<End>,
+}
+
+struct Host {
+    next: u64,
+    orders: UnboundedSender<Parcel>,
+    attempts: Attempts,
+    /// Its end is told by shutting this down.
+    socket: UnixStream,
+    child: Arc<Mutex<Child>>,
+}
+
+/// The attempts of a host by number; none once it has died.
+type Attempts = Arc<Mutex<Option<HashMap<u64, Attempt>>>>;
+
+struct Attempt {
+    reports: Arc<dyn Reports>,
+    end: oneshot::Sender<End>,
+}
+
+impl Hosts {
+    /// Hands an attempt to the host. Must be called in a tokio runtime.
+    pub fn begin(&self, launcher: &Launcher, task: &Task, held: Option<&Held>) -> Result<Hosted, Ended> {
+        let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
+        let lock = lock.map_err(|e| lost(launcher, &e))?;
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = task.store.url();
+        hosts.retain(|_, host| lock_attempts(&host.attempts).is_some());
+        let host = match hosts.entry(store.to_string()) {
+            Entry::Occupied(host) => host.into_mut(),
+            Entry::Vacant(place) => place.insert(Host::start(launcher, store).map_err(|e| lost(launcher, &e))?),
+        };
+        host.begin(task, lock)
+    }
+}
+
+impl Host {
+    fn start(launcher: &Launcher, store: &str) -> std::io::Result<Self> {
+        let url = host_url(store, HOSTS.fetch_add(1, Ordering::Relaxed));
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut child = launcher.spawn_host(&url, theirs.into())?;
+        tracing::debug!(pid = child.id(), url, "host started");
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let socket = ours.try_clone()?;
+        ours.set_nonblocking(true)?;
+        let (orders, parcels) = unbounded_channel();
+        tokio::spawn(send_all(tokio::net::UnixStream::from_std(ours)?, parcels));
+        let attempts = Attempts::new(Mutex::new(Some(HashMap::new())));
+        let child = Arc::new(Mutex::new(child));
+        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+            tokio::spawn(hear_errors(tokio::process::ChildStderr::from_std(stderr)?, attempts.clone()));
+            let stdout = tokio::process::ChildStdout::from_std(stdout)?;
+            tokio::spawn(hear(stdout, attempts.clone(), child.clone(), url));
+        }
+        Ok(Self { next: 0, orders, attempts, socket, child })
+    }
+
+    fn begin(&mut self, task: &Task, lock: Option<OwnedFd>) -> Result<Hosted, Ended> {
+        let (id, (end, ended)) = (self.next, oneshot::channel());
+        self.next += 1;
+        // If it has died since it was looked at, the sender is dropped here, which tells the attempt.
+        if let Some(attempts) = lock_attempts(&self.attempts).as_mut() {
+            attempts.insert(id, Attempt { reports: task.reports.clone(), end });
+        }
+        let order =
+            Order::Start { id, url: task.url(), spec: Box::new(task.spec.as_ref().clone()), lock: lock.is_some() };
+        let hosted = Hosted { id, orders: self.orders.clone(), end: ended };
+        hosted.send(&order, lock).map_err(|error| Ended::with(AttemptOutcome::Failed, error))?;
+        Ok(hosted)
+    }
+}
+
+impl Hosted {
+    /// Sends an order. Errors: bug (it has no JSON form).
+    fn send(&self, order: &Order, lock: Option<OwnedFd>) -> Result<()> {
+        let mut line = serde_json::to_vec(order).map_err(|e| Error::bug("an order has no JSON form").caused_by(&e))?;
+        line.push(b'\n');
+        // If the host is gone, the attempt hears of it.
+        let _ = self.orders.send(Parcel { line, lock });
+        Ok(())
+    }
+    /// Orders something that concerns this attempt.
+    pub fn order(&self, order: &Order) {
+        if let Err(error) = self.send(order, None) {
+            tracing::debug!(%error, "an order was not sent");
+        }
+    }
+    /// Returns at the attempt's end.
+    pub async fn ended(&mut self) -> End {
+        let died = || End::Died(Error::lost("the process that carried the attempt's command is gone"));
+        (&mut self.end).await.unwrap_or_else(|_| died())
+    }
+}
+
+impl Drop for Host {
+    /// The host ends when its orders do. Nothing of it may be left when a run is over, so its end is waited for.
+    fn drop(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..LEAVE.as_millis() / LOOK.as_millis() {
+            match child.try_wait() {
+                Ok(None) => std::thread::sleep(LOOK),
+                Ok(Some(_)) | Err(_) => return,
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Passes on what a host says, until it ends.
+async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, child: Arc<Mutex<Child>>, url: String) {
+    for_each_line(stdout, |line| match serde_json::from_str::<Said>(line) {
+        Ok(Said::Message { id, message }) => {
+            let reports = lock_attempts(&attempts).as_ref().and_then(|all| Some(all.get(&id)?.reports.clone()));
+            if let Some(reports) = reports {
+                reports.message(message);
+            }
+        }
+        Ok(Said::Ended { id, stored, result, error }) => {
+            if let Some(attempt) = lock_attempts(&attempts).as_mut().and_then(|all| all.remove(&id)) {
+                // Who does not wait any more was stopped.
+                let _ = attempt.end.send(End::Said { stored, result, error });
+            }
+        }
+        Err(_) => tracing::info!("the host says: {line}"),
+    })
+    .await;
+    let left = lock_attempts(&attempts).take().unwrap_or_default();
+    let pid = child.lock().unwrap_or_else(PoisonError::into_inner).id();
+    let status = tokio::task::spawn_blocking(move || child.lock().unwrap_or_else(PoisonError::into_inner).wait()).await;
+    if left.is_empty() {
+        return;
+    }
+    let error = unexplained(&status.unwrap_or_else(|e| Err(std::io::Error::other(e))));
+    tracing::info!(attempts = left.len(), %error, "the host of attempts died");
+    // A command that is just being started may not have its own mark yet.
+    kill_tree(Some(pid), &url).await;
+    for attempt in left.into_values() {
+        let _ = attempt.end.send(End::Died(error.clone()));
+    }
+}
+
+/// What a host writes on stderr belongs to its attempt if it has but one; otherwise nobody can tell.
+async fn hear_errors(stderr: impl tokio::io::AsyncRead + Unpin, attempts: Attempts) {
+    for_each_line(stderr, |line| {
+        let only = {
+            let attempts = lock_attempts(&attempts);
+            let mut all = attempts.iter().flat_map(HashMap::values);
+            all.next().filter(|_| all.next().is_none()).map(|attempt| attempt.reports.clone())
+        };
+        match only {
+            Some(reports) => reports.raw(line),
+            None => tracing::info!("the host of attempts says: {line}"),
+        }
+    })
+    .await;
+}
+
+fn lock_attempts(attempts: &Attempts) -> MutexGuard<'_, Option<HashMap<u64, Attempt>>> {
+    attempts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lost(launcher: &Launcher, error: &std::io::Error) -> Ended {
+    Ended::with(AttemptOutcome::Lost, launcher.fault(error))
+}

@@ -1,0 +1,48 @@
+//! Sends orders to a host through a socket, which can hand over the locks of slots with them.
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// An order as it is sent, and the lock that goes with it.
+pub(super) struct Parcel {
+    pub line: Vec<u8>,
+    pub lock: Option<OwnedFd>,
+}
+
+/// Sends until nobody orders any more, or the host is gone.
+pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<Parcel>) {
+    while let Some(parcel) = parcels.recv().await {
+        if let Err(error) = send(&stream, &parcel).await {
+            // Its end is noticed where it is listened to.
+            tracing::debug!(%error, "the host takes no orders any more");
+            return;
+        }
+    }
+}
+
+async fn send(stream: &UnixStream, parcel: &Parcel) -> std::io::Result<()> {
+    let mut lock = parcel.lock.as_ref();
+    let mut rest = &parcel.line[..];
+    while !rest.is_empty() {
+        let sent = stream.async_io(Interest::WRITABLE, || send_now(stream, rest, lock)).await?;
+        // It travels with the first byte.
+        lock = None;
+        rest = &rest[sent..];
+    }
+    Ok(())
+}
+
+fn send_now(stream: &UnixStream, bytes: &[u8], lock: Option<&OwnedFd>) -> std::io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let lock = lock.map(|lock| [lock.as_fd()]);
+    if let Some(lock) = &lock {
+        ancillary.push(SendAncillaryMessage::ScmRights(lock));
+    }
+    Ok(sendmsg(stream, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::empty())?)
+}

@@ -1,0 +1,80 @@
+//! Waits for an attempt to end, and enforces its timeout and the engine's requests.
+
+use crate::executors::Control;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Time between asking an attempt to cancel and the kill of its tree.
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// The same after a timeout, when the attempt has had its time.
+const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
+
+/// Why the engine ended an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stopped {
+    TimedOut,
+    Cancelled,
+}
+
+/// An attempt under way.
+pub(super) trait UnderWay {
+    /// How it ended.
+    type End;
+    /// Returns at its end.
+    fn ended(&mut self) -> impl Future<Output = Self::End> + Send;
+    /// Asks it to stop.
+    fn ask(&mut self, why: Stopped) -> impl Future<Output = ()> + Send;
+    /// Ends it and all that it started.
+    fn kill(&mut self) -> impl Future<Output = Self::End> + Send;
+}
+
+/// Waits for the end of an attempt, and why the engine ended it, if it did.
+pub(super) async fn keep<A: UnderWay>(
+    attempt: &mut A,
+    timeout: Option<Duration>,
+    mut control: watch::Receiver<Control>,
+) -> (A::End, Option<Stopped>) {
+    let mut stopped = None;
+    let mut limit = timeout;
+    let mut control_open = true;
+    loop {
+        let expiry = after(limit);
+        tokio::pin!(expiry);
+        // A request that changes nothing must not restart the limit, so it is waited for in an inner loop.
+        let rises = |c: &Control| *c > Control::Run && (stopped.is_none() || *c == Control::Kill);
+        let next = loop {
+            tokio::select! {
+                end = attempt.ended() => return (end, stopped),
+                () = &mut expiry => break None,
+                changed = control.wait_for(rises), if control_open => match changed {
+                    Ok(control) => break Some(*control),
+                    Err(_) => control_open = false,
+                },
+            }
+        };
+        match (next, stopped) {
+            (Some(Control::Cancel), _) => {
+                stopped = Some(Stopped::Cancelled);
+                attempt.ask(Stopped::Cancelled).await;
+                limit = Some(CANCEL_GRACE);
+            }
+            (None, None) => {
+                stopped = Some(Stopped::TimedOut);
+                attempt.ask(Stopped::TimedOut).await;
+                limit = Some(TIMEOUT_GRACE);
+            }
+            (Some(_), _) | (None, Some(_)) => {
+                stopped.get_or_insert(Stopped::Cancelled);
+                return (attempt.kill().await, stopped);
+            }
+        }
+    }
+}
+
+/// Returns after the limit; never without one.
+async fn after(limit: Option<Duration>) {
+    match limit {
+        Some(limit) => tokio::time::sleep(limit).await,
+        None => std::future::pending().await,
+    }
+}
