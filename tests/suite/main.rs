@@ -19,6 +19,7 @@ mod faults;
 mod first_hour;
 mod garbage;
 mod healing;
+mod kills;
 mod looking;
 mod metrics;
 mod notifications;
