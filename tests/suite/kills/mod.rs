@@ -117,7 +117,8 @@ fn a_process_of_a_sandbox_is_found_and_killed() {
     let sandbox = Sandbox::new();
     let place = Place::new(&sandbox, 0, None);
     let marked = Marked::new(&place.home());
-    let mut sleeper = std::process::Command::new("sleep").arg("600").env("TRAINYARD_HOME", place.home()).spawn().unwrap();
+    let mut sleeper =
+        std::process::Command::new("sleep").arg("600").env("TRAINYARD_HOME", place.home()).spawn().unwrap();
     crate::kit::wait_for("the process", 10, || marked.all() == [sleeper.id()]);
     assert!(marked.attempts().is_empty());
     processes::kill(&marked.all());

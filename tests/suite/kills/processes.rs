@@ -14,14 +14,19 @@ impl Marked {
     /// Ids of all processes that live.
     pub fn all(&self) -> Vec<u32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let mut found: Vec<u32> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|pid| self.is_here(*pid)).collect();
+        let mut found: Vec<u32> = entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid| self.is_here(*pid))
+            .collect();
         found.sort_unstable();
         found
     }
     /// Those of them that are attempts.
     pub fn attempts(&self) -> Vec<u32> {
-        self.all().into_iter().filter(|pid| words(*pid, "cmdline").get(1).is_some_and(|word| word == b"attempt")).collect()
+        self.all()
+            .into_iter()
+            .filter(|pid| words(*pid, "cmdline").get(1).is_some_and(|word| word == b"attempt"))
+            .collect()
     }
     /// The environment of one whose end its parent has not noticed is empty.
     fn is_here(&self, pid: u32) -> bool {

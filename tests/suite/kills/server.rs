@@ -51,7 +51,10 @@ impl Server {
         let ports = names.iter().chain(&more).zip(self.ports).map(|(name, port)| format!("-{name}={port}"));
         let mut command = Command::new(&self.program);
         command.arg(format!("-logdir={}", self.folder.path().display())).arg("server");
-        command.arg(format!("-dir={}", data.display())).args(["-ip=127.0.0.1", "-s3"]).args(ports);
+        command
+            .arg(format!("-dir={}", data.display()))
+            .args(["-ip=127.0.0.1", "-s3", "-s3.port.iceberg=0", "-s3.port.lance=0"])
+            .args(ports);
         command.args(["-volume.max=40", "-master.volumeSizeLimitMB=64"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program.display())));
@@ -59,7 +62,9 @@ impl Server {
     /// Waits until it takes and gives objects.
     pub fn wait(&self) {
         wait_for("the S3 server", 60, || {
-            self.asked(&["-X", "PUT"], "").is_some() && self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
+            // Refused if it is there already.
+            self.asked(&["-X", "PUT"], "");
+            self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
         });
     }
     /// What every process needs to reach it.
@@ -84,7 +89,8 @@ impl Server {
     /// The answer to a request about the bucket; none if it failed. The server takes requests without a signature.
     fn asked(&self, arguments: &[&str], path: &str) -> Option<String> {
         let url = format!("http://127.0.0.1:{}/{BUCKET}{path}", self.ports[0]);
-        let output = Command::new("curl").args(["--silent", "--fail", "--max-time", "5"]).args(arguments).arg(url).output();
+        let output =
+            Command::new("curl").args(["--silent", "--fail", "--max-time", "5"]).args(arguments).arg(url).output();
         let output = output.expect("curl must be there");
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
