@@ -34,6 +34,10 @@ schedules ticks="1000":
     cargo build --release
     bash benches/schedules.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{ticks}}
 
+# Engine, attempts and an S3 server are killed at random moments: nothing is lost, nothing differs.
+kills rounds="200":
+    bash benches/kills.sh {{rounds}}
+
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json

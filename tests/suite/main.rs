@@ -20,6 +20,7 @@ mod first_hour;
 mod garbage;
 mod healing;
 mod hosts;
+mod kills;
 mod looking;
 mod metrics;
 mod notifications;

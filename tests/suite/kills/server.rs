@@ -1,0 +1,103 @@
+//! An S3 server that is killed and started again on the files that it left: SeaweedFS, master, volumes, filer and S3 in
+//! one process.
+
+use crate::kit::wait_for;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+const BUCKET: &str = "kills";
+
+pub struct Server {
+    program: PathBuf,
+    folder: TempDir,
+    /// S3, master, volume, filer: each with the port of its gRPC interface.
+    ports: [u16; 8],
+    child: Option<Child>,
+}
+
+impl Server {
+    /// A server that answers.
+    pub fn new(program: &Path) -> Self {
+        let folder = TempDir::with_prefix("trainyard-weed-").unwrap();
+        // Chosen all at once: the defaults may be taken, and left to itself it puts gRPC 10,000 above a port.
+        let free: [TcpListener; 8] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = free.map(|listener| listener.local_addr().unwrap().port());
+        let mut server = Self { program: program.to_path_buf(), folder, ports, child: None };
+        server.start();
+        server.wait();
+        server
+    }
+    pub fn lives(&self) -> bool {
+        self.child.is_some()
+    }
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+    /// Starts it if it is down; it answers some seconds later.
+    pub fn start(&mut self) {
+        if self.child.is_some() {
+            return;
+        }
+        let log = std::fs::File::options().create(true).append(true).open(self.folder.path().join("log")).unwrap();
+        let data = self.folder.path().join("data");
+        std::fs::create_dir_all(&data).unwrap();
+        let names = ["s3.port", "s3.port.grpc", "master.port", "master.port.grpc"];
+        let more = ["volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"];
+        let ports = names.iter().chain(&more).zip(self.ports).map(|(name, port)| format!("-{name}={port}"));
+        let mut command = Command::new(&self.program);
+        command.arg(format!("-logdir={}", self.folder.path().display())).arg("server");
+        command
+            .arg(format!("-dir={}", data.display()))
+            .args(["-ip=127.0.0.1", "-s3", "-s3.port.iceberg=0", "-s3.port.lance=0"])
+            .args(ports);
+        command.args(["-volume.max=40", "-master.volumeSizeLimitMB=64"]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        self.child = Some(command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program.display())));
+    }
+    /// Waits until it takes and gives objects.
+    pub fn wait(&self) {
+        wait_for("the S3 server", 60, || {
+            // Refused if it is there already.
+            self.asked(&["-X", "PUT"], "");
+            self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
+        });
+    }
+    /// What every process needs to reach it.
+    pub fn environment(&self) -> [(&'static str, String); 5] {
+        [
+            ("AWS_ACCESS_KEY_ID", "any".into()),
+            ("AWS_SECRET_ACCESS_KEY", "any".into()),
+            ("AWS_REGION", "us-east-1".into()),
+            ("AWS_ALLOW_HTTP", "true".into()),
+            ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.ports[0])),
+        ]
+    }
+    /// URL of a store in it.
+    pub fn store(&self, name: &str) -> String {
+        format!("s3://{BUCKET}/{name}")
+    }
+    /// Names of the objects under a prefix, at most 1,000.
+    pub fn names(&self, prefix: &str) -> Vec<String> {
+        let list = self.asked(&[], &format!("?list-type=2&prefix={prefix}")).expect("the server must list objects");
+        list.split("<Key>").skip(1).filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_string())).collect()
+    }
+    /// The answer to a request about the bucket; none if it failed. The server takes requests without a signature.
+    fn asked(&self, arguments: &[&str], path: &str) -> Option<String> {
+        let url = format!("http://127.0.0.1:{}/{BUCKET}{path}", self.ports[0]);
+        let output =
+            Command::new("curl").args(["--silent", "--fail", "--max-time", "5"]).args(arguments).arg(url).output();
+        let output = output.expect("curl must be there");
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
