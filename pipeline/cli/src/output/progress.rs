@@ -10,6 +10,7 @@ use crate::output::clean::{Kept, clean, without_colors};
 use crate::output::human::{shown, with_causes};
 use crate::output::metrics;
 use crate::output::style::Style;
+use crate::output::width;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -92,7 +93,7 @@ impl Progress {
         let line = shown(line, Style::of_stderr());
         match &self.bars {
             // A closed terminal is noticed elsewhere.
-            Some(bars) => drop(bars.println(&*line)),
+            Some(bars) => drop(bars.println(width::hang(&line, width::of_stderr().unwrap_or(usize::MAX)))),
             None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }

@@ -7,6 +7,20 @@ pub fn of_stdout() -> Option<usize> {
     terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| usize::from(columns))
 }
 
+/// Columns of the terminal that stderr is; none if it is a pipe or a file.
+pub fn of_stderr() -> Option<usize> {
+    terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| usize::from(columns))
+}
+
+/// A text whose longer lines go on below, indented by two more. Colored lines are left alone.
+pub fn hang(text: &str, width: usize) -> String {
+    let one = |line: &str| match line.chars().count() <= width || line.contains('\x1b') {
+        true => line.to_string(),
+        false => break_words(line, width, width.saturating_sub(2)).join("\n  "),
+    };
+    text.lines().map(one).collect::<Vec<_>>().join("\n")
+}
+
 /// A text whose longer lines go on below, under their own indentation. A word that is wider than a line stays whole.
 pub fn wrap(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_line(line, width)).collect::<Vec<_>>().join("\n")
@@ -60,5 +74,11 @@ mod tests {
         assert_eq!(wrap("short\n\nnext", 9), "short\n\nnext");
         assert_eq!(wrap("unbreakableword x", 5), "unbreakableword\nx");
         assert_eq!(wrap("| a long | row |", 5), "| a long | row |");
+    }
+
+    #[test]
+    fn a_line_that_hangs_goes_on_indented() {
+        assert_eq!(hang("one two three", 13), "one two three");
+        assert_eq!(hang("one two three four", 9), "one two\n  three\n  four");
     }
 }
