@@ -185,6 +185,37 @@ pub fn a_preempted_attempt_is_lost_and_tried_again(pool: &Pool) {
     ended_from_outside(pool, "TERM");
 }
 
+/// Two runs compute one stage, each attempt with an output of its own; the one that ends last changes nothing.
+pub fn a_late_attempt_publishes_nothing(pool: &Pool) {
+    let s = pool.sandbox();
+    s.write_placed(
+        "late.yaml",
+        "version: 1\nname: late\nstages:\n  late:\n    \
+         run: 'echo works >> @log; n=$(grep -c works @log); while [ ! -e @go$n ]; do sleep 0.05; done; \
+         echo $n > ${{ outputs.o }}/n; echo done $n >> @log'\n    outputs: {o: {kind: files}}\n",
+    );
+    let mut first = s.spawn(&["run", "late.yaml"]);
+    wait_for("the first attempt", pool.seconds(20), || logged(&s, "works") == 1);
+    let run = s.run(&["runs", "list", "--format", "json"]).code(0).json()[0]["run"].as_str().unwrap().to_string();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    s.write("go2", "");
+    s.run(&["run", "late.yaml", "--new"]).code(0);
+    assert_eq!(lines(&s).last().unwrap(), "done 2");
+    s.write("go1", "");
+    if pool.outlives_engine {
+        wait_for("the end of the late attempt", pool.seconds(20), || logged(&s, "done 1") == 1);
+    }
+    s.run(&["runs", "resume", &run]).code(0);
+    for reference in ["latest/late/o".to_string(), format!("{run}/late/o")] {
+        let folder = format!("out-{}", reference.len());
+        s.run(&["artifacts", "export", &reference, &folder]).code(0);
+        assert_eq!(s.read(&format!("{folder}/n")), "2\n", "{reference}");
+    }
+    let manifests = s.files(".trainyard/artifacts").into_iter().filter(|file| file.ends_with(".json")).count();
+    assert_eq!(manifests, 1, "published once");
+}
+
 pub fn many_attempts_run_at_once(pool: &Pool) {
     let s = pool.sandbox();
     let numbers: Vec<String> = (0..pool.at_once).map(|n| n.to_string()).collect();

@@ -45,6 +45,7 @@ conformance! {
         cases::no_attempt_is_launched_twice
         cases::a_killed_attempt_is_lost_and_tried_again
         cases::a_preempted_attempt_is_lost_and_tried_again
+        cases::a_late_attempt_publishes_nothing
         cases::many_attempts_run_at_once
         store_away::a_store_that_is_away_for_20_s_costs_nothing
     ]
