@@ -76,13 +76,8 @@ async fn put(writer: &mut JournalWriter, store: &Store, records: &[Record]) -> R
     if records.is_empty() {
         return Ok(());
     }
-    let values = records
-        .iter()
-        .map(Record::to_value)
-        .collect::<trainyard_core::Result<Vec<_>>>()
-        .map_err(AppendError::Failed)?;
     let mut asked = Asked::now(store);
-    let mut answer = writer.append(&values).await.map(|_| ());
+    let mut answer = writer.append(records).await.map(|_| ());
     for wait in WAITS {
         match &answer {
             Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.long_ago() => {
