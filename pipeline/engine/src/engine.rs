@@ -124,6 +124,11 @@ impl Engine {
         self.queue.len()
     }
 
+    /// Number of stages that run inside this process and are under way: between their digest and their end.
+    pub fn under_way(&self) -> usize {
+        self.in_hand
+    }
+
     /// Whether the run is over.
     pub fn is_finished(&self) -> bool {
         self.finished

@@ -30,6 +30,8 @@ use trainyard_store::{Fenced, JournalWriter};
 
 /// Inputs taken up before the next batch goes to the journal.
 const TAKE: usize = 1_024;
+/// With so many stages under way inside this process, whatever they lead to comes soon.
+const MANY: usize = 128;
 /// How often the slots of other runs are looked at while a stage waits for a pool.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// How long attempts get to end before they are killed, when the run is no longer ours.
@@ -227,7 +229,8 @@ impl Dispatch {
             }
             self.unacknowledged += 1;
             // If the journal's writer is gone, its last answer says why and ends the loop.
-            let _ = self.journal.send(Entry { handed_in: 1, ..entry });
+            let more_follows = self.engine.under_way() >= MANY;
+            let _ = self.journal.send(Entry { handed_in: 1, more_follows, ..entry });
         }
     }
 
