@@ -38,6 +38,11 @@ schedules ticks="1000":
 kills rounds="200":
     bash benches/kills.sh {{rounds}}
 
+# What 100,000 stages and 10,000 finished runs cost.
+stages count="100000":
+    cargo build --release
+    bash benches/many_stages.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{count}}
+
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json

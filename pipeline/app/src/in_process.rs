@@ -24,27 +24,27 @@ pub struct InProcessStages {
 }
 
 impl InProcess for InProcessStages {
-    fn run(&self, spec: AttemptSpec) -> Result<AttemptResult> {
+    fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         let stage = self.catalogue.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
             // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
             let mut context = context(
-                &spec,
+                spec,
                 BTreeMap::new(),
                 Path::new(""),
                 CancelToken::default(),
                 Arc::new(Quiet),
                 Arc::new(NoCheckpoints),
             )?;
-            guard_sources(&spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
-            return self.handle.block_on(store_outputs(&self.store, &spec, context));
+            guard_sources(spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
+            return self.handle.block_on(store_outputs(&self.store, spec, context));
         }
         let scratch = Scratch::new()?;
-        let inputs = self.handle.block_on(materialize(&self.store, &spec, &scratch.path().join("inputs")))?;
+        let inputs = self.handle.block_on(materialize(&self.store, spec, &scratch.path().join("inputs")))?;
         let mut context =
-            context(&spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
-        guard_sources(&spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
-        self.handle.block_on(store_outputs(&self.store, &spec, context))
+            context(spec, inputs, scratch.path(), CancelToken::default(), Arc::new(Quiet), Arc::new(NoCheckpoints))?;
+        guard_sources(spec, &Places::new(), || stage.run(&spec.config, &mut context))?;
+        self.handle.block_on(store_outputs(&self.store, spec, context))
     }
 }
 

@@ -1,13 +1,16 @@
 //! Content digests: SHA-256 in lower-case hex, and canonical JSON (RFC 8785) for everything that is hashed as data, so
 //! that a digest does not depend on the order of keys, the spelling of numbers or white space.
 
-use crate::error::{Error, Result};
+use crate::canonical::canonical_json;
+use crate::error::Result;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::sync::Arc;
 
-/// A SHA-256 digest as 64 lower-case hexadecimal characters.
+/// A SHA-256 digest as 64 lower-case hexadecimal characters. Copies share them: that of a stage stands in its plan, its
+/// events and its manifest, and a run may have 100,000.
 ///
 /// ```
 /// use trainyard_core::Digest;
@@ -19,14 +22,15 @@ use std::fmt;
 /// let (a, b) = (serde_json::json!({"x": 1.0, "y": 2}), serde_json::json!({"y": 2, "x": 1}));
 /// assert_eq!(Digest::of_json(&a), Digest::of_json(&b), "neither order nor spelling matters");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-pub struct Digest(String);
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(into = "String")]
+pub struct Digest(Arc<str>);
 
 impl Digest {
     /// The digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        Self(hex::encode(Sha256::digest(bytes)))
+        Self(hex::encode(Sha256::digest(bytes)).into())
     }
     /// The digest of a value's canonical JSON. Errors: those of [`canonical_json`].
     pub fn of_json(value: &impl Serialize) -> Result<Self> {
@@ -51,7 +55,7 @@ impl TryFrom<String> for Digest {
     fn try_from(text: String) -> Result<Self, String> {
         let valid = text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         if valid {
-            Ok(Self(text))
+            Ok(Self(text.into()))
         } else {
             Err(format!("`{text}` is not a SHA-256 digest: expected 64 characters 0-9a-f"))
         }
@@ -60,7 +64,13 @@ impl TryFrom<String> for Digest {
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
-        digest.0
+        digest.0.as_ref().to_string()
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 
@@ -91,15 +101,8 @@ impl Hasher {
     }
     /// The digest of all bytes given.
     pub fn finish(self) -> Digest {
-        Digest(hex::encode(self.0.finalize()))
+        Digest(hex::encode(self.0.finalize()).into())
     }
-}
-
-/// The RFC 8785 form of a value: sorted keys, ECMAScript numbers, no white space.
-///
-/// Errors: bug, if the value holds NaN or an infinity, for which RFC 8785 has no form.
-pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json_canonicalizer::to_vec(value).map_err(|e| Error::bug(format!("no canonical JSON for this value: {e}")))
 }
 
 #[cfg(test)]

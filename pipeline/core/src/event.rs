@@ -21,12 +21,14 @@ use std::collections::BTreeMap;
 /// Version of the set of events; written into `run_created`.
 pub const EVENT_FORMAT: u32 = 1;
 
-/// An event and the time at which its writer decided it.
-#[derive(Debug, Clone, PartialEq)]
+/// An event and the time at which its writer decided it. It serializes as the journal's form: the event's JSON object
+/// with `at` beside its `type`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// Milliseconds since 1970-01-01 UTC, by the writer's clock.
     pub at: i64,
     /// What happened.
+    #[serde(flatten)]
     pub event: Event,
 }
 
@@ -268,16 +270,9 @@ impl Event {
 }
 
 impl Record {
-    /// The journal's form: the event's JSON object with `at` beside its `type`.
+    /// The journal's form as a value.
     pub fn to_value(&self) -> Result<Value> {
-        match serde_json::to_value(&self.event) {
-            Ok(Value::Object(mut object)) => {
-                object.insert("at".to_string(), self.at.into());
-                Ok(Value::Object(object))
-            }
-            Ok(_) => Err(Error::bug("an event has no JSON object form")),
-            Err(e) => Err(Error::bug(format!("an event has no JSON form: {e}"))),
-        }
+        serde_json::to_value(self).map_err(|e| Error::bug(format!("an event has no JSON form: {e}")))
     }
     /// Reads the journal's form. A missing `at` reads as 0, an event of a later version as [`Event::Unknown`].
     ///

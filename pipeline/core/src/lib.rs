@@ -7,6 +7,7 @@
 
 pub mod artifact;
 pub mod attempt;
+pub mod canonical;
 pub mod chance;
 pub mod clock;
 pub mod digest;

@@ -12,7 +12,7 @@ use trainyard_core::attempt::{AttemptResources, AttemptSpec};
 use trainyard_core::event::Event;
 
 /// How many kinds that take no share of a pool run at once.
-const IN_PROCESS_PLACES: usize = 64;
+const IN_PROCESS_PLACES: usize = 256;
 
 impl Engine {
     /// Puts a node in line for its next attempt.

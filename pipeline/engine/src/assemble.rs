@@ -5,18 +5,23 @@ use crate::engine::{Engine, Parts};
 use crate::ledger::Ledger;
 use crate::node::State;
 use crate::selection::{Mode, select};
-use crate::setup::Setup;
+use crate::setup::{Resumed, Setup};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use trainyard_core::{Error, Placement, Result, StageKey};
-use trainyard_spec::plan::Plan;
+use trainyard_core::{Error, Placement, Result, RunId, StageKey};
+use trainyard_spec::plan::{Node, Plan};
 
 impl Engine {
     /// An engine that has not begun; its first input must be `Begin`.
     ///
     /// Errors: invalid (the selection names an unknown stage, or a selected stage can never be placed).
     pub fn new(plan: &Plan, setup: Setup) -> Result<Self> {
-        let nodes: Vec<_> = plan.nodes.iter().cloned().map(Arc::new).collect();
+        Self::over(plan.workflow.clone(), plan.nodes.clone(), setup)
+    }
+
+    /// The same from a plan's name and its nodes: a large plan should not be copied. Errors: those of [`Engine::new`].
+    pub fn over(workflow: String, nodes: Vec<Node>, setup: Setup) -> Result<Self> {
+        let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
         let after = nodes.iter().map(|node| {
             let found = node.after.iter().map(|key| {
@@ -46,7 +51,17 @@ impl Engine {
         }
         let ledger = Ledger::new(setup.pools.clone());
         refuse_unplaceable(&states, &ledger)?;
-        Ok(Self::from_parts(Parts { workflow: plan.workflow.clone(), setup, states, index, ledger }))
+        Ok(Self::from_parts(Parts { workflow, setup, states, index, ledger }))
+    }
+
+    /// Says which run this is and what its earlier writers left, where that is known only after the plan was accepted.
+    /// Must come before the first input.
+    pub fn belongs_to(&mut self, run: RunId, resumed: Resumed) {
+        self.setup.run = run;
+        self.setup.resumed = resumed;
+        for state in &mut self.states {
+            (state.attempt, state.open) = self.setup.resumed.last(&state.key);
+        }
     }
 }
 

@@ -27,7 +27,7 @@ impl Engine {
         }
         match self.wanted(node) {
             Ok(None) if self.state(node).is_group() => self.read_rows(node),
-            Ok(None) => self.prepare(node),
+            Ok(None) => self.line_up(node),
             Ok(Some(why)) => self.skip(node, why),
             Err(error) => self.fail(node, error),
         }

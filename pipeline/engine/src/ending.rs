@@ -93,9 +93,15 @@ impl Engine {
 
     /// Turns a successful attempt into its manifest. Errors: bug (it is the result of another attempt, or an output has
     /// another kind), data (an output is missing, a metric is not finite), lost (there is no result).
-    fn accept(&self, node: NodeId, attempt: AttemptNumber, finished: Finished) -> Result<(Finished, Option<Manifest>)> {
+    fn accept(
+        &self,
+        node: NodeId,
+        attempt: AttemptNumber,
+        mut finished: Finished,
+    ) -> Result<(Finished, Option<Manifest>)> {
         let state = self.state(node);
-        let (AttemptOutcome::Succeeded, Some(result), Some(spec)) = (finished.outcome, &finished.result, &state.spec)
+        let (AttemptOutcome::Succeeded, Some(result), Some(spec)) =
+            (finished.outcome, finished.result.take(), &state.spec)
         else {
             return match finished.outcome {
                 AttemptOutcome::Succeeded => Err(Error::lost("the attempt ended without a result")),
@@ -130,16 +136,17 @@ impl Engine {
             }
         }
         require_finite(&result.metrics, &result.comparisons)?;
-        let spec = trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() };
-        let manifest = spec.manifest(result.as_ref().clone(), state.generation, state.reason);
+        let mut manifest = spec.manifest(Arc::unwrap_or_clone(result), state.generation, state.reason);
+        manifest.provenance.attempt = attempt;
         Ok((finished, Some(manifest)))
     }
 
     fn publish(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Manifest) {
         let state = self.state_mut(node);
         state.phase = Phase::Publishing { attempt };
-        state.manifest = Some(Arc::new(manifest.clone()));
-        self.command(Command::Publish { node, attempt, manifest: Box::new(manifest) });
+        let manifest = Arc::new(manifest);
+        state.manifest = Some(manifest.clone());
+        self.command(Command::Publish { node, attempt, manifest });
     }
 
     pub(crate) fn publication(&mut self, node: NodeId, attempt: AttemptNumber, answer: Result<Publication>) {
@@ -255,7 +262,9 @@ impl Engine {
                     self.dequeue(node);
                     self.cancel_node(node);
                 }
-                Phase::Reading | Phase::Looking | Phase::Following | Phase::Backoff => self.cancel_node(node),
+                Phase::Reading | Phase::InLine | Phase::Looking | Phase::Following | Phase::Backoff => {
+                    self.cancel_node(node)
+                }
             }
         }
     }

@@ -29,6 +29,10 @@ pub struct Engine {
     /// Ready nodes of kinds that run inside this process, in order.
     pub(crate) in_process: VecDeque<NodeId>,
     pub(crate) in_process_running: usize,
+    /// Ready nodes of such kinds that are not prepared yet, in order.
+    pub(crate) line: VecDeque<NodeId>,
+    /// Number of such nodes that are prepared and have not ended.
+    pub(crate) in_hand: usize,
     /// Nodes that are queued for a pool and not yet journaled as such.
     pub(crate) newly_queued: Vec<NodeId>,
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
@@ -81,6 +85,8 @@ impl Engine {
             queue: Queue::default(),
             in_process: VecDeque::new(),
             in_process_running: 0,
+            line: VecDeque::new(),
+            in_hand: 0,
             newly_queued: Vec::new(),
             wakes: BinaryHeap::new(),
             ended: VecDeque::new(),
@@ -118,6 +124,11 @@ impl Engine {
         self.queue.len()
     }
 
+    /// Number of stages that run inside this process and are under way: between their digest and their end.
+    pub fn under_way(&self) -> usize {
+        self.in_hand
+    }
+
     /// Whether the run is over.
     pub fn is_finished(&self) -> bool {
         self.finished
@@ -145,6 +156,7 @@ impl Engine {
             Phase::Expanded => {
                 Some(format!("waits for {} of {} instances", state.open_instances, state.instances.len()))
             }
+            Phase::InLine => Some("waits until fewer stages are under way inside this process".into()),
             Phase::Looking => Some("waits for the store's answer".into()),
             Phase::Following => Some("waits for a stage with the same digest".into()),
             Phase::Queued => Some(self.ledger.why_not(&state.asks)),
@@ -207,6 +219,15 @@ impl Engine {
     /// Tells the dependents, followers and fan-outs of every node that ended, until nothing more follows. A loop rather
     /// than recursion, since a chain may be as long as the plan.
     fn settle(&mut self) {
+        loop {
+            self.tell_ended();
+            if !self.take_from_line() {
+                return;
+            }
+        }
+    }
+
+    fn tell_ended(&mut self) {
         while let Some(node) = self.ended.pop_front() {
             if !self.forecasting {
                 // Config and inputs, which nobody asks for any more, are most of what a stage holds.
@@ -252,6 +273,8 @@ impl Engine {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);
         state.phase = Phase::Ended(ending);
+        let was_in_hand = std::mem::take(&mut state.in_hand);
+        self.in_hand -= usize::from(was_in_hand);
         self.open -= 1;
         self.ended.push_back(node);
         match ending {

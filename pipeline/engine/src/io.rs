@@ -106,7 +106,7 @@ pub enum Command {
     /// Ask a running attempt to stop, or kill it. Its end is still reported.
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.
-    Publish { node: NodeId, attempt: AttemptNumber, manifest: Box<Manifest> },
+    Publish { node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest> },
     /// The run is over: nothing runs any more, and no command follows.
     Finish { outcome: RunOutcome },
 }

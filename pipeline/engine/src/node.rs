@@ -21,6 +21,8 @@ pub(crate) enum Phase {
     Reading,
     /// Waits for its instances.
     Expanded,
+    /// Waits until fewer stages that run inside this process are under way.
+    InLine,
     /// Waits for the store's answer.
     Looking,
     /// Waits for the node that was first with the same digest.
@@ -89,6 +91,8 @@ pub(crate) struct State {
     /// Length of the longest chain of nodes that depend on this one.
     pub height: u32,
     pub phase: Phase,
+    /// Whether it counts among the stages inside this process that are under way.
+    pub in_hand: bool,
     pub asks: Arc<Vec<Ask>>,
     /// Known once its inputs are.
     pub digest: Option<Digest>,
@@ -123,10 +127,7 @@ impl State {
             (plan.cache == Cache::Disabled).then_some(GenerationReason::Uncached)
         };
         let asks = Arc::new(plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect());
-        let (attempt, open) = match setup.resumed.attempts.get(&key) {
-            Some(last) => (last.number, last.open.clone()),
-            None => (0, None),
-        };
+        let (attempt, open) = setup.resumed.last(&key);
         Self {
             key,
             plan,
@@ -140,6 +141,7 @@ impl State {
             waits_for: 0,
             height: 0,
             phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
+            in_hand: false,
             asks,
             digest: None,
             spec: None,

@@ -3,18 +3,48 @@
 use crate::digest::{Identity, stage_digest};
 use crate::engine::Engine;
 use crate::io::NodeId;
-use crate::node::{Ending, State};
+use crate::node::{Ending, Phase, State};
 use crate::scope::LateScope;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptInput, AttemptResources, AttemptSpec};
-use trainyard_core::{Cardinality, Digest, Error, Result};
+use trainyard_core::{Cardinality, Digest, Error, Placement, Result};
 use trainyard_spec::expression::value_text;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
 
+/// How many stages that run inside this process are under way at once, from their digest to their end. Of the others
+/// nothing is held but the plan, so the specs, questions and results of 100,000 of them are never in memory together.
+/// Stages of pools have no such line: their order is that of the queue.
+const UNDER_WAY: usize = 2_048;
+
 impl Engine {
+    /// Prepares a node, or puts it in line for that if it runs inside this process and many others do.
+    pub(crate) fn line_up(&mut self, node: NodeId) {
+        if self.state(node).plan.placement == Placement::Process || self.forecasting {
+            return self.prepare(node);
+        }
+        self.state_mut(node).phase = Phase::InLine;
+        self.line.push_back(node);
+    }
+
+    /// Prepares the next node in line, if there is room; whether it did.
+    pub(crate) fn take_from_line(&mut self) -> bool {
+        while self.in_hand < UNDER_WAY
+            && let Some(node) = self.line.pop_front()
+        {
+            // Some were cancelled meanwhile.
+            if self.state(node).phase == Phase::InLine {
+                self.in_hand += 1;
+                self.state_mut(node).in_hand = true;
+                self.prepare(node);
+                return true;
+            }
+        }
+        false
+    }
+
     /// Computes the digest and asks the store for it, or fails the stage.
     pub(crate) fn prepare(&mut self, node: NodeId) {
         match self.config_of(node).and_then(|config| self.spec_of(node, config)) {

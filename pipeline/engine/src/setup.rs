@@ -61,6 +61,10 @@ pub struct OpenAttempt {
 }
 
 impl Resumed {
+    /// Number of the last attempt of a stage, 0 without one, and that attempt if it was left open.
+    pub(crate) fn last(&self, stage: &StageKey) -> (AttemptNumber, Option<OpenAttempt>) {
+        self.attempts.get(stage).map_or((0, None), |last| (last.number, last.open.clone()))
+    }
     /// Reads it from the fold of the journal.
     pub fn from_view(view: &RunView) -> Self {
         let last = |stage: &StageView| {

@@ -43,7 +43,7 @@ pub struct RunContext {
 pub trait InProcess: Send + Sync {
     /// Runs one attempt and stores its outputs as objects before it returns. It writes no attempt objects, and like any
     /// stage its outputs depend on the spec alone.
-    fn run(&self, spec: AttemptSpec) -> Result<AttemptResult>;
+    fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult>;
 }
 
 /// Reads the rows of a table output as JSON objects, in order.

@@ -11,12 +11,14 @@ use crate::context::RunContext;
 use crate::executors::Control;
 use crate::journal::{Ack, Entry};
 use crate::options::{Ending, Interrupt};
+use crate::places::{Place, Places};
+use crate::questions::Questions;
 use crate::{journal, launch, lookup, publish};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument as _;
 use trainyard_core::attempt::AttemptSpec;
@@ -26,10 +28,10 @@ use trainyard_engine::fold::RunView;
 use trainyard_engine::{Command, Engine, Input, NodeId, Step};
 use trainyard_store::{Fenced, JournalWriter};
 
-/// Questions and publications to the store at the same time.
-const CONCURRENT: usize = 48;
 /// Inputs taken up before the next batch goes to the journal.
 const TAKE: usize = 1_024;
+/// With so many stages under way inside this process, whatever they lead to comes soon.
+const MANY: usize = 128;
 /// How often the slots of other runs are looked at while a stage waits for a pool.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
 /// How long attempts get to end before they are killed, when the run is no longer ours.
@@ -37,7 +39,7 @@ const LAST_GRACE: Duration = Duration::from_secs(15);
 
 /// A run while it is carried out.
 pub(crate) struct Dispatch {
-    context: RunContext,
+    context: Arc<RunContext>,
     engine: Engine,
     view: RunView,
     happened: UnboundedSender<Input>,
@@ -47,7 +49,8 @@ pub(crate) struct Dispatch {
     carriers: Arc<Carriers>,
     running: HashMap<NodeId, Running>,
     attempts: JoinSet<()>,
-    concurrent: Arc<Semaphore>,
+    questions: Questions,
+    places: Places,
     interrupt: Interrupt,
     interrupts: u8,
     /// Entries on their way to the journal.
@@ -94,18 +97,20 @@ impl Dispatch {
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
         tokio::spawn(journal::write(writer, context.clone(), entries, acked));
+        let in_process = context.in_process.clone();
         Self {
             carriers: Arc::new(Carriers::new(&context)),
-            context,
+            context: Arc::new(context),
             engine,
             view,
+            questions: Questions::new(&happened),
+            places: Places::new(in_process, happened.clone()),
             happened,
             happenings,
             journal,
             acks,
             running: HashMap::new(),
             attempts: JoinSet::new(),
-            concurrent: Arc::new(Semaphore::new(CONCURRENT)),
             interrupt,
             interrupts: 0,
             unacknowledged: 0,
@@ -224,7 +229,8 @@ impl Dispatch {
             }
             self.unacknowledged += 1;
             // If the journal's writer is gone, its last answer says why and ends the loop.
-            let _ = self.journal.send(Entry { handed_in: 1, ..entry });
+            let more_follows = self.engine.under_way() >= MANY;
+            let _ = self.journal.send(Entry { handed_in: 1, more_follows, ..entry });
         }
     }
 
@@ -238,27 +244,34 @@ impl Dispatch {
             self.view.apply(record);
             self.context.observer.event(record);
         }
+        let mut places = Vec::new();
         for command in entry.commands {
-            if let Command::Finish { outcome } = command {
-                return Some(Over::Finished(outcome, next));
+            match command {
+                Command::Finish { outcome } => return Some(Over::Finished(outcome, next)),
+                Command::Launch { node, spec, grant } if grant.is_in_process() => {
+                    places.push(Place { node, span: attempt_span(&spec, &grant.pool), spec });
+                }
+                command => self.carry_out(command),
             }
-            self.carry_out(command);
         }
+        self.places.run(places);
         None
     }
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Lookup { node, digest } => self.ask(move |context| async move {
-                Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await }
-            }),
+            Command::Lookup { node, digest } => {
+                let context = self.context.clone();
+                self.questions
+                    .ask(async move { Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await } });
+            }
             Command::ReadRows { node, output, limit } => {
-                self.ask(
-                    move |context| async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } },
-                );
+                let context = self.context.clone();
+                self.questions.ask(async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } });
             }
             Command::Publish { node, attempt, manifest, .. } => {
-                self.ask(move |context| async move {
+                let context = self.context.clone();
+                self.questions.ask(async move {
                     Input::Published { node, attempt, answer: publish::publish(&context.store, &manifest).await }
                 });
             }
@@ -295,23 +308,12 @@ impl Dispatch {
         }
     }
 
-    /// Asks the store something, with a bound on questions at the same time.
-    fn ask<F: Future<Output = Input> + Send + 'static>(&self, question: impl FnOnce(RunContext) -> F + Send + 'static) {
-        let (context, happened, concurrent) = (self.context.clone(), self.happened.clone(), self.concurrent.clone());
-        let asking = async move {
-            let _permit = concurrent.acquire().await;
-            // Sending fails only when the run is over.
-            let _ = happened.send(question(context).await);
-        };
-        tokio::spawn(asking.in_current_span());
-    }
-
     fn attempt<F: Future<Output = Input> + Send + 'static>(
         &mut self,
         node: NodeId,
         pool: &str,
         span: tracing::Span,
-        run: impl FnOnce(RunContext, watch::Receiver<Control>) -> F,
+        run: impl FnOnce(Arc<RunContext>, watch::Receiver<Control>) -> F,
     ) {
         let (control, controls) = watch::channel(Control::Run);
         let (running, happened) = (run(self.context.clone(), controls), self.happened.clone());

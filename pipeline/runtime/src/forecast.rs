@@ -3,6 +3,7 @@
 use crate::context::RunContext;
 use crate::lookup;
 use crate::options::RunOptions;
+use crate::totals;
 use futures::StreamExt;
 use futures::stream;
 use trainyard_core::attempt::AttemptSpec;
@@ -51,6 +52,10 @@ async fn answer(context: &RunContext, question: Question) -> Answer {
 
 async fn last_run(context: &RunContext, workflow: &str) -> Result<Option<RunView>> {
     for run in context.store.list_runs().await?.iter().rev().take(RUNS_BACK) {
+        // The journal of a long run of another workflow need not be read.
+        if totals::read(&context.store, run).await?.is_some_and(|totals| totals.workflow != workflow) {
+            continue;
+        }
         // A damaged journal says nothing about this plan.
         if let Ok(view) = crate::resume::read_run(&context.store, run).await
             && view.workflow == workflow

@@ -1,7 +1,8 @@
 //! The journal's writer: collects the engine's events, puts them as one batch, and only then releases the commands.
 //!
 //! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
-//! slower. An idle writer puts a heartbeat every 10 s. A failed put is repeated under the same number as long as the
+//! slower. On a quick one a run of 100,000 small stages would write 30,000 batches, each of them a file: while many
+//! stages are under way, a batch waits some milliseconds for more. An idle writer puts a heartbeat every 10 s. A failed put is repeated under the same number as long as the
 //! store may be away; attempts go on meanwhile, and what they lead to waits for its batch.
 
 use crate::context::RunContext;
@@ -17,6 +18,8 @@ use trainyard_store::{AppendError, Fenced, JournalWriter, Store};
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Number of records from which a batch takes no more.
 const BATCH: usize = 4_096;
+/// How long a batch waits for more records, if more are sure to follow.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// Records to put, and the commands that wait for them.
 #[derive(Default)]
@@ -25,6 +28,18 @@ pub(crate) struct Entry {
     pub commands: Vec<Command>,
     /// How many entries were handed in with it, itself included; none for a heartbeat.
     pub handed_in: usize,
+    /// So much is under way that a few milliseconds for this batch delay nothing.
+    pub more_follows: bool,
+}
+
+impl Entry {
+    fn add(&mut self, more: Self) {
+        self.records.extend(more.records);
+        self.commands.extend(more.commands);
+        self.handed_in += more.handed_in;
+        // The last one knows how much is under way now.
+        self.more_follows = more.more_follows;
+    }
 }
 
 /// What the writer reports.
@@ -53,13 +68,7 @@ pub(crate) async fn write(
                 ..Entry::default()
             },
         };
-        while entry.records.len() < BATCH
-            && let Ok(more) = entries.try_recv()
-        {
-            entry.records.extend(more.records);
-            entry.commands.extend(more.commands);
-            entry.handed_in += more.handed_in;
-        }
+        gather(&mut entry, &mut entries).await;
         let answer = match put(&mut writer, &context.store, &entry.records).await {
             Ok(()) => Ack::Durable(entry, writer.position()),
             Err(AppendError::Fenced(fenced)) => Ack::Fenced(fenced),
@@ -72,17 +81,34 @@ pub(crate) async fn write(
     }
 }
 
+/// Adds what is there already, and what comes soon if that is much.
+async fn gather(entry: &mut Entry, entries: &mut UnboundedReceiver<Entry>) {
+    let enough = tokio::time::sleep(GATHER);
+    tokio::pin!(enough);
+    while entry.records.len() < BATCH {
+        if let Ok(more) = entries.try_recv() {
+            entry.add(more);
+            continue;
+        }
+        if !entry.more_follows {
+            return;
+        }
+        tokio::select! {
+            more = entries.recv() => match more {
+                Some(more) => entry.add(more),
+                None => return,
+            },
+            () = &mut enough => return,
+        }
+    }
+}
+
 async fn put(writer: &mut JournalWriter, store: &Store, records: &[Record]) -> Result<(), AppendError> {
     if records.is_empty() {
         return Ok(());
     }
-    let values = records
-        .iter()
-        .map(Record::to_value)
-        .collect::<trainyard_core::Result<Vec<_>>>()
-        .map_err(AppendError::Failed)?;
     let mut asked = Asked::now(store);
-    let mut answer = writer.append(&values).await.map(|_| ());
+    let mut answer = writer.append(records).await.map(|_| ());
     for wait in WAITS {
         match &answer {
             Err(AppendError::Failed(error)) if error.kind == ErrorKind::Retryable && !asked.long_ago() => {

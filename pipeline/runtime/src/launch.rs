@@ -5,7 +5,6 @@ use crate::context::RunContext;
 use crate::executors::{Control, Handle, Reports, Task};
 use crate::logs::Sink;
 use crate::news::News;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -27,9 +26,6 @@ pub(crate) async fn launch(
     mut control: watch::Receiver<Control>,
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Finished {
-    if grant.is_in_process() {
-        return in_process(context, spec).await;
-    }
     let prepared = tokio::select! {
         prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
         () = reaches(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
@@ -140,19 +136,7 @@ impl Log {
     }
 }
 
-fn outcome_of(error: &Error) -> AttemptOutcome {
+/// The outcome that an error stands for.
+pub(crate) fn outcome_of(error: &Error) -> AttemptOutcome {
     if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed }
-}
-
-async fn in_process(context: &RunContext, spec: Arc<AttemptSpec>) -> Finished {
-    let kind = context.in_process.clone();
-    let own = spec.as_ref().clone();
-    let ran = tokio::task::spawn_blocking(move || catch_unwind(AssertUnwindSafe(|| kind.run(own)))).await;
-    match ran {
-        Ok(Ok(Ok(result))) => Finished::succeeded(result),
-        Ok(Ok(Err(error))) => Finished::failed(outcome_of(&error), error),
-        Ok(Err(_)) | Err(_) => {
-            Finished::failed(AttemptOutcome::Failed, Error::bug(format!("stage kind `{}` panicked", spec.kind)))
-        }
-    }
 }

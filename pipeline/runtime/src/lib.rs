@@ -20,13 +20,16 @@ mod lookup;
 mod news;
 mod options;
 mod patience;
+mod places;
 mod process;
 mod publish;
+mod questions;
 pub mod resume;
 mod run;
 mod signals;
 pub mod slots;
 pub mod summary;
+mod totals;
 
 pub use context::{InProcess, Observer, RowReader, RunContext, Silent};
 pub use forecast::forecast;

@@ -18,9 +18,12 @@ use trainyard_spec::plan::Plan;
 /// stage can never be placed, the run to resume has another plan), retryable (the store cannot be reached, another
 /// writer of this plan is alive), data (a damaged journal), lost (the store was away for longer than it may be),
 /// cancelled (interrupted while the store was away).
-pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result<RunSummary> {
-    // Before anything is written: mistakes that need no store.
-    Engine::new(&plan, setup(&options, &context, RunId(String::new()), Resumed::default()))?;
+pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Result<RunSummary> {
+    let created = created(&options, &plan);
+    // A large plan is much memory, so the engine takes it over. It comes first, because it finds mistakes that need no
+    // store, before anything is written.
+    let setup = setup(&options, &context, RunId(String::new()), Resumed::default());
+    let mut engine = Engine::over(plan.workflow.clone(), std::mem::take(&mut plan.nodes), setup)?;
     for pool in &context.pools {
         context.executors.get(&pool.name)?;
     }
@@ -30,13 +33,12 @@ pub async fn run(options: RunOptions, plan: Plan, context: RunContext) -> Result
         // Opening waits for a store that is away, and for a sign of a writer on another host.
         () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
     };
-    let engine = Engine::new(&plan, setup(&options, &context, run.clone(), Resumed::from_view(&view)))?;
+    engine.belongs_to(run.clone(), Resumed::from_view(&view));
     let span = tracing::info_span!("run", %run, workflow = %plan.workflow);
     let mut first = Vec::new();
     if view.plan_digest.is_none() {
-        first.push(created(&options, &plan, &context));
+        first.push(Record { at: context.clock.unix_millis(), event: created });
     }
-    // The engine has its own copy, and a large plan is much memory.
     drop(plan);
     view.cancel_requested = None;
     let epoch = writer.epoch();
@@ -69,14 +71,14 @@ pub(crate) fn setup(options: &RunOptions, context: &RunContext, run: RunId, resu
     }
 }
 
-fn created(options: &RunOptions, plan: &Plan, context: &RunContext) -> Record {
+fn created(options: &RunOptions, plan: &Plan) -> Event {
     let planned = |node: &trainyard_spec::plan::Node| PlannedStage {
         stage: node.key.clone(),
         kind: node.kind.clone(),
         main_metric: node.main_metric.clone(),
         after: node.after.clone(),
     };
-    let event = Event::RunCreated {
+    Event::RunCreated {
         format: EVENT_FORMAT,
         workflow: plan.workflow.clone(),
         source: plan.source.display().to_string(),
@@ -84,6 +86,5 @@ fn created(options: &RunOptions, plan: &Plan, context: &RunContext) -> Record {
         params: plan.params.clone(),
         selection: options.selection.clone(),
         stages: plan.nodes.iter().map(planned).collect(),
-    };
-    Record { at: context.clock.unix_millis(), event }
+    }
 }

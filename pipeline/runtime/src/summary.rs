@@ -5,6 +5,7 @@
 //! count no longer. They are a copy: without them, the journal is read.
 
 use crate::resume::{fold_rest, no_such_run};
+use crate::totals;
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, Totals};
 use trainyard_store::{JournalReader, Store};
@@ -26,7 +27,7 @@ pub enum Known {
 pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
     let (mut journal, mut view) = (JournalReader::new(store, run), RunView::default());
     let (batches, is_end) = journal.read_some().await?;
-    if !is_end && let Some(totals) = read(store, run).await? {
+    if !is_end && let Some(totals) = totals::read(store, run).await? {
         return Ok(Known::Totals(totals));
     }
     view.apply_values(batches.iter().flat_map(|batch| &batch.events))?;
@@ -37,11 +38,6 @@ pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
         return Err(no_such_run(store, run));
     }
     Ok(Known::View(Box::new(view)))
-}
-
-/// A summary that cannot be read is none.
-async fn read(store: &Store, run: &RunId) -> Result<Option<Totals>> {
-    Ok(store.summary(run).await?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// Leaves the totals of a run whose journal ends in front of batch `end`. Without them lists are only slower.

@@ -8,14 +8,14 @@ use crate::check::{self, Checked};
 use crate::diagnostic::{Diagnostic, Sources, sort_and_dedup};
 use crate::expand::{Arguments, Expanded, expand, params::ParamValue};
 use crate::files::{Files, absolute};
-use crate::plan::{Node, Plan, When};
+use crate::identity;
+use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::site::Site;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trainyard_core::digest::{Hasher, canonical_json};
-use trainyard_core::{Digest, StageKey, StageKinds};
+use trainyard_core::{StageKey, StageKinds};
 
 /// What a compilation reads.
 pub struct Request<'a> {
@@ -91,7 +91,7 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
             |(name, value)| if let ParamValue::Known(v) = value { Some((name.clone(), v.clone())) } else { None },
         )
         .collect();
-    let digest = digest(&main.workflow.name, &params, &nodes, &checked.outputs)?;
+    let digest = identity::digest(&main.workflow.name, &params, &nodes, &checked.outputs)?;
     Some(Plan {
         workflow: main.workflow.name.clone(),
         source: path.to_path_buf(),
@@ -103,58 +103,6 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
         schedule: checked.schedule,
         digest,
     })
-}
-
-/// Over everything that decides what a run does; comments, places and the file's own path do not count. It is that of
-/// one JSON object, of which only one stage at a time is ever in memory.
-fn digest(
-    name: &str,
-    params: &BTreeMap<String, Value>,
-    nodes: &[Node],
-    outputs: &BTreeMap<String, (StageKey, String)>,
-) -> Option<Digest> {
-    let mut hasher = Hasher::new();
-    // Keys in the order of RFC 8785.
-    hasher.update(b"{\"format\":1,\"nodes\":[");
-    for (i, node) in nodes.iter().enumerate() {
-        hasher.update(if i > 0 { b"," } else { b"" });
-        hasher.update(&canonical_json(&summary(node)).ok()?);
-    }
-    hasher.update(b"],");
-    let rest = canonical_json(&json!({"outputs": outputs, "params": params, "workflow": name})).ok()?;
-    hasher.update(&rest[1..]);
-    Some(hasher.finish())
-}
-
-fn summary(node: &Node) -> Value {
-    let sources: BTreeMap<&str, &Digest> =
-        node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
-    let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
-    json!({
-        "key": node.key,
-        "kind": [node.kind, node.kind_version],
-        "config": node.config,
-        "sources": sources,
-        "inputs": inputs,
-        "after": node.after,
-        "when": when_text(&node.when),
-        "fan_out": node.fan_out.as_ref().map(|f| json!([f.rows_of, f.cap])),
-        "checks": node.checks,
-        "retry": format!("{:?}", node.retry),
-        "timeout": node.timeout.map(|t| t.as_millis() as u64),
-        "resources": node.resources,
-        "cache": format!("{:?}", node.cache),
-        "env": node.env,
-        "secrets": node.secrets,
-    })
-}
-
-fn when_text(when: &When) -> String {
-    match when {
-        When::Always => "always".into(),
-        When::Never(_) => "never".into(),
-        When::Late(e) => e.to_string(),
-    }
 }
 
 /// The stages that `until` needs, itself included, by key; for `--until`.
@@ -169,57 +117,4 @@ pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
         }
     }
     wanted.into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::{Cache, Retry};
-    use crate::template::Template;
-    use std::time::Duration;
-    use trainyard_core::Placement;
-    use trainyard_core::units::Backoff;
-
-    fn node(key: &str) -> Node {
-        Node {
-            key: StageKey(key.into()),
-            kind: "noop".into(),
-            kind_version: 1,
-            placement: Placement::InProcess,
-            all_cpus: false,
-            main_metric: None,
-            config: Template::Literal(json!({"value": 0.5, "ä": key})),
-            sources: BTreeMap::new(),
-            inputs: Vec::new(),
-            outputs: BTreeMap::new(),
-            after: Vec::new(),
-            when: When::Always,
-            fan_out: None,
-            checks: Vec::new(),
-            retry: Retry {
-                attempts: 1,
-                backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
-                on: Vec::new(),
-            },
-            timeout: None,
-            resources: vec![crate::plan::Request::default()],
-            cache: Cache::Enabled,
-            env: BTreeMap::new(),
-            secrets: Vec::new(),
-            description: String::new(),
-            place: String::new(),
-        }
-    }
-
-    #[test]
-    fn the_digest_is_that_of_one_json_object() {
-        let params = BTreeMap::from([("steps".to_string(), json!(1e2)), ("a \"b\"".to_string(), json!(null))]);
-        let outputs = BTreeMap::from([("o".to_string(), (StageKey("s".into()), "x".to_string()))]);
-        let nodes = ["first", "second"].map(node);
-        for nodes in [&nodes[..0], &nodes[..1], &nodes[..]] {
-            let summaries: Vec<Value> = nodes.iter().map(summary).collect();
-            let whole = json!({"format": 1, "workflow": "w", "params": params, "nodes": summaries, "outputs": outputs});
-            assert_eq!(digest("w", &params, nodes, &outputs), Digest::of_json(&whole).ok());
-        }
-    }
 }

@@ -15,7 +15,7 @@ pub use references::{Target, Targets, View};
 pub use space::{Draft, Group, LateList, Member, MemberBody, Parent, Space};
 
 use crate::diagnostic::{Diagnostic, Sources, Span, suggest};
-use crate::extends::{Loader, Trees};
+use crate::extends::{Loader, Texts};
 use crate::files::{Files, absolute};
 use crate::read::{Binder, Bound, NoNames, Reader};
 use crate::run_stage;
@@ -45,7 +45,7 @@ pub struct Expanded<'a> {
     pub diagnostics: Vec<Diagnostic>,
     /// File names are shown relative to it.
     working_directory: PathBuf,
-    trees: Trees,
+    texts: Texts,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
 
@@ -77,7 +77,7 @@ pub fn expand<'a>(
         drafts: Vec::new(),
         diagnostics: Vec::new(),
         working_directory: working_directory.to_path_buf(),
-        trees: Trees::new(),
+        texts: Texts::new(),
         workflows: HashMap::new(),
     };
     let Some(workflow) = expanded.load(path, None) else { return expanded };
@@ -105,10 +105,10 @@ impl Expanded<'_> {
             sources: &mut self.sources,
             diagnostics: &mut self.diagnostics,
             working_directory: &self.working_directory,
-            trees: &mut self.trees,
+            texts: &mut self.texts,
         };
         let tree = loader.merged(path, from);
-        let read = tree.and_then(|tree| workflow::read(&tree, path, &mut self.diagnostics)).map(Rc::new);
+        let read = tree.and_then(|tree| workflow::read(tree, path, &mut self.diagnostics)).map(Rc::new);
         self.workflows.insert(path.to_path_buf(), read.clone());
         read
     }

@@ -1,6 +1,7 @@
 //! `extends: ./parent.yaml`: reads a file and its parents and lays them over each other.
 //!
-//! A text is read once, however many files extend it, so its mistakes are reported once. Spans keep the file that they
+//! A text is fetched once, however many files extend it, and its mistakes are reported once. Its tree is not kept: that
+//! of 100,000 stages is much memory, and files that are named several times are small. Spans keep the file that they
 //! point into, which is also what relative paths are relative to ([`Sources::folder`]).
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
@@ -16,8 +17,8 @@ pub const KEY: &str = "extends";
 /// Parents above a file.
 pub const DEEPEST: usize = 4;
 
-/// What was read already, by path; `None` could not be read.
-pub type Trees = HashMap<PathBuf, Option<Node>>;
+/// Where the texts that were read stand in [`Sources`], by path; `None` could not be read.
+pub type Texts = HashMap<PathBuf, Option<u32>>;
 
 /// Reads files for a compilation, whose lists it fills.
 pub struct Loader<'a> {
@@ -29,8 +30,8 @@ pub struct Loader<'a> {
     pub diagnostics: &'a mut Vec<Diagnostic>,
     /// Names of files are shown relative to it.
     pub working_directory: &'a Path,
-    /// Files that were read before are taken from here.
-    pub trees: &'a mut Trees,
+    /// Files that were read before are known from here.
+    pub texts: &'a mut Texts,
 }
 
 impl Loader<'_> {
@@ -55,16 +56,16 @@ impl Loader<'_> {
 
     /// The text of one file as a tree.
     fn tree(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
-        if let Some(known) = self.trees.get(path) {
-            return known.clone();
+        if let Some(known) = self.texts.get(path) {
+            return known.and_then(|file| yaml::read(self.sources, file).0);
         }
         let name = self.shown(path);
-        let tree = match self.files.read(path) {
+        let (text, tree) = match self.files.read(path) {
             Ok(text) => {
                 let file = self.sources.add(name, Some(path), text);
                 let (tree, found) = yaml::read(self.sources, file);
                 self.diagnostics.extend(found);
-                tree
+                (Some(file), tree)
             }
             Err(e) => {
                 let span = from.unwrap_or_else(|| {
@@ -72,10 +73,10 @@ impl Loader<'_> {
                     self.sources.span(file, 0, 0)
                 });
                 self.diagnostics.push(Diagnostic::error("missing-file", span, e.message).help_if(e.help));
-                None
+                (None, None)
             }
         };
-        self.trees.insert(path.to_path_buf(), tree.clone());
+        self.texts.insert(path.to_path_buf(), text);
         tree
     }
 

@@ -26,6 +26,7 @@ pub mod expand;
 pub mod expression;
 pub mod extends;
 pub mod files;
+mod identity;
 pub mod merge;
 pub mod merged;
 pub mod options;

@@ -4,7 +4,7 @@
 //! that computes a path is left as it is.
 
 use crate::diagnostic::{Diagnostic, Sources};
-use crate::extends::{Loader, Trees};
+use crate::extends::{Loader, Texts};
 use crate::files::{Files, absolute};
 use crate::options::{SchemaView, source_pointers};
 use crate::print;
@@ -39,7 +39,7 @@ pub fn merged(
         sources: &mut sources,
         diagnostics: &mut diagnostics,
         working_directory,
-        trees: &mut Trees::new(),
+        texts: &mut Texts::new(),
     };
     let tree = loader.merged(path, None);
     let text = tree.map(|mut tree| {

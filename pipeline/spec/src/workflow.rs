@@ -11,7 +11,7 @@ pub use stage::{Body, RawStage, is_file};
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::recipe::{self, Recipe};
-use crate::tree::{Entry, Node};
+use crate::tree::{Content, Entry, Node};
 use crate::vocabulary::Place;
 use keys::map_of;
 use stage::{idle_defaults, read_stages};
@@ -56,23 +56,24 @@ impl Workflow {
 }
 
 /// Sorts a tree into a workflow. Reports what does not fit and keeps the rest.
-pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
-    let entries = file_keys(tree, diagnostics)?;
-    unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
-    let find = |key: &str| entries.iter().find(|e| e.key == key);
+pub fn read(mut tree: Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
+    let entries = file_keys(&tree, diagnostics)?;
     let own = entries.iter().find(|e| e.key_span.file == tree.span.file);
     let top = own.map_or(tree.span, |e| e.key_span);
+    // Taken out rather than copied: there may be 100,000.
+    let stages = take(&mut tree, "stages");
+    let entries = tree.map()?;
+    unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
+    let find = |key: &str| entries.iter().find(|e| e.key == key);
     let name = read_name(find("name"), top, diagnostics);
     read_version(find("version"), top, diagnostics);
     let defaults = map_of(find("defaults"), diagnostics);
     unknown_keys(defaults, &DEFAULT_KEYS, "`defaults`", Place::Stage, diagnostics);
-    let stages = read_stages(find("stages"), top, defaults, diagnostics);
+    let (stages, unreadable) = read_stages(stages, top, defaults, diagnostics);
     if let Some(description) = find("description").filter(|e| e.value.scalar().is_none()) {
         diagnostics.push(Diagnostic::error("wrong-type", description.value.span, "`description` must be text"));
     }
     let index: HashMap<String, usize> = stages.iter().enumerate().map(|(i, s)| (s.id.clone(), i)).collect();
-    let written = find("stages").and_then(|e| e.value.map()).unwrap_or_default();
-    let unreadable: Vec<String> = written.iter().map(|e| e.key.clone()).filter(|id| !index.contains_key(id)).collect();
     if unreadable.is_empty() {
         idle_defaults(defaults, &stages, diagnostics);
     }
@@ -89,6 +90,13 @@ pub fn read(tree: &Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Opti
         unreadable,
         index,
     })
+}
+
+/// Takes the entry of a key out of a map.
+fn take(tree: &mut Node, key: &str) -> Option<Entry> {
+    let Content::Map(entries) = &mut tree.content else { return None };
+    let at = entries.iter().position(|e| e.key == key)?;
+    Some(entries.remove(at))
 }
 
 /// What must hold of a parent by itself, since the file that extends it may hide it. `None` if it is no map.

@@ -40,7 +40,31 @@ pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
 /// A list or map that is still open.
 enum Open {
     List { start: Span, items: Vec<Node> },
-    Map { start: Span, entries: Vec<Entry>, seen: HashMap<String, Span>, key: Option<(String, Span)> },
+    Map { start: Span, entries: Vec<Entry>, seen: Seen, key: Option<(String, Span)> },
+}
+
+/// Where the keys of an open map stand. Most maps have few; only long ones are worth an index.
+#[derive(Default)]
+struct Seen(HashMap<String, Span>);
+
+impl Seen {
+    const FEW: usize = 16;
+
+    fn find(&self, entries: &[Entry], key: &str) -> Option<Span> {
+        match entries.len() {
+            0..=Self::FEW => entries.iter().find(|e| e.key == key).map(|e| e.key_span),
+            _ => self.0.get(key).copied(),
+        }
+    }
+    /// Must be told of every entry.
+    fn add(&mut self, entries: &[Entry]) {
+        let new = match entries.len() {
+            0..=Self::FEW => &[],
+            n if n == Self::FEW + 1 => entries,
+            n => &entries[n - 1..],
+        };
+        self.0.extend(new.iter().map(|e| (e.key.clone(), e.key_span)));
+    }
 }
 
 struct Frame {
@@ -154,7 +178,7 @@ impl<'a> Builder<'a> {
             }
             Event::MappingStart(_, anchor, _) => {
                 self.open(
-                    Open::Map { start: span, entries: Vec::new(), seen: HashMap::new(), key: None },
+                    Open::Map { start: span, entries: Vec::new(), seen: Seen::default(), key: None },
                     anchor,
                     span,
                 );
@@ -202,9 +226,14 @@ impl<'a> Builder<'a> {
             let flow = self.text.as_bytes().get(start.start as usize).is_some_and(|b| matches!(b, b'[' | b'{'));
             Span { end: if flow { end.end.max(inside) } else { inside }, ..start }
         };
+        // A tree of 100,000 stages is much memory, and room to grow would be half of it.
         let (span, content) = match frame.open {
-            Open::List { start, items } => (reach(start, items.last().map(|n| n.span)), Content::List(items)),
-            Open::Map { start, entries, .. } => {
+            Open::List { start, mut items } => {
+                items.shrink_to_fit();
+                (reach(start, items.last().map(|n| n.span)), Content::List(items))
+            }
+            Open::Map { start, mut entries, .. } => {
+                entries.shrink_to_fit();
                 let first =
                     entries.first().map_or(start, |e| if e.key_span.start < start.start { e.key_span } else { start });
                 (reach(first, entries.last().map(|e| e.value.span)), Content::Map(entries))
@@ -263,15 +292,15 @@ impl<'a> Builder<'a> {
                         self.diagnostics.push(Diagnostic::error("yaml-key", node.span, message).help_if(help));
                     }
                 },
-                Some((text, key_span)) => match seen.get(&text) {
+                Some((text, key_span)) => match seen.find(entries, &text) {
                     Some(first) => {
                         let d =
                             Diagnostic::error("duplicate-key", key_span, format!("the key `{text}` stands here twice"));
-                        self.diagnostics.push(d.help("remove one of them").related(*first, "it stands here first"));
+                        self.diagnostics.push(d.help("remove one of them").related(first, "it stands here first"));
                     }
                     None => {
-                        seen.insert(text.clone(), key_span);
                         entries.push(Entry { key: text, key_span, value: node });
+                        seen.add(entries);
                     }
                 },
             },

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
-use trainyard_core::digest::canonical_json;
+use trainyard_core::canonical::canonical_json;
 use trainyard_core::error::io_error;
 use trainyard_core::{Comparison, Error, Result};
 

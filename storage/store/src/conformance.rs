@@ -295,7 +295,7 @@ async fn journals_are_fenced(store: &Store) {
     let (mut old, before) = JournalWriter::open(store, &run, "old", opened).await.expect("opens");
     assert_eq!((before, old.epoch(), old.position()), (Vec::<Value>::new(), 1, 1));
     assert_eq!(old.append(&[event(1), event(2)]).await, Ok(1));
-    assert_eq!(old.append(&[]).await, Ok(2), "an empty batch is a batch");
+    assert_eq!(old.append::<Value>(&[]).await, Ok(2), "an empty batch is a batch");
     let (mut new, before) = JournalWriter::open(store, &run, "new", opened).await.expect("takes over");
     assert_eq!(before, [opened(1), event(1), event(2)]);
     assert_eq!(new.epoch(), 2);

@@ -5,6 +5,8 @@
 //! them from its listings.
 
 use crate::root::Root;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -12,14 +14,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static STAGED: AtomicU64 = AtomicU64::new(0);
 
-/// Creates a file of this name with these bytes. A staged file gets its real name by a hard link, which fails if the
-/// name is taken.
+/// Creates a file of this name with these bytes. A staged file gets its real name by a rename that fails if the name is
+/// taken, or, where the file system knows no such rename, by a hard link, which costs one change of the folder more.
 pub(crate) fn create(root: &Root, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = root.path().join(name);
     let staged = stage(root, &path, bytes)?;
-    let linked = fs::hard_link(&staged, &path);
+    let named = match rustix::fs::renameat_with(CWD, &staged, CWD, &path, RenameFlags::NOREPLACE) {
+        Ok(()) => return Ok(()),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::hard_link(&staged, &path),
+        Err(e) => Err(e.into()),
+    };
     let _ = fs::remove_file(&staged);
-    linked
+    named
+}
+
+/// Names of what lies right under a folder, without staged files, sorted: of its folders, or of its files.
+pub(crate) fn names(folder: &Path, folders: bool) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(folder) {
+        Err(e) if is_missing(&e) => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let kind = match entry.file_type()? {
+            kind if kind.is_symlink() => fs::metadata(entry.path())?.file_type(),
+            kind => kind,
+        };
+        let name = entry.file_name().into_string();
+        names.extend(name.ok().filter(|name| kind.is_dir() == folders && !is_staged(name)));
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// The bytes of a file; none if there is no such file.

@@ -42,6 +42,11 @@ impl Root {
     /// Makes a folder below this one, and those between them.
     pub fn make_below(&self, folder: &Path) -> io::Result<()> {
         self.require()?;
+        // Mostly only the last one is missing.
+        match fs::create_dir(folder) {
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
+            made => return made,
+        }
         let mut path = self.path.clone();
         for part in folder.strip_prefix(&self.path).map_err(io::Error::other)? {
             path.push(part);

@@ -21,9 +21,8 @@ impl Store {
     }
     /// The summary of a run; none if there is none, or if the journal went on behind it.
     pub async fn summary(&self, run: &RunId) -> Result<Option<Bytes>> {
-        let names = self.list(&layout::summaries(run)).await?;
-        let end = |name: &String| name.rsplit('/').next().and_then(|end| end.parse::<u64>().ok());
-        let Some(end) = names.iter().filter_map(end).max() else { return Ok(None) };
+        let names = self.list_names(&layout::summaries(run)).await?;
+        let Some(end) = names.iter().filter_map(|end| end.parse::<u64>().ok()).max() else { return Ok(None) };
         match self.connection().size(&layout::journal(run, end)).await? {
             Some(_) => Ok(None),
             None => self.get(&layout::summary(run, end)).await,

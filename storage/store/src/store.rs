@@ -105,6 +105,10 @@ impl Store {
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_folders(prefix).await
     }
+    /// The names of the objects right under a folder, sorted. A listing decides nothing.
+    pub async fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
+        self.0.connection.list_names(prefix).await
+    }
     /// Fires a schedule's tick: one object per tick, so exactly one of several daemons gets `Ours`.
     pub async fn fire_tick(&self, schedule: &str, tick: &str, body: Bytes) -> Result<Created> {
         self.create(&layout::tick(schedule, tick), body).await

@@ -84,8 +84,9 @@ impl Progress {
     /// Tells the accuracy of every model that the evaluations of this plan compare.
     #[must_use]
     pub fn comparing(mut self, plan: &Plan) -> Self {
-        let named = plan.nodes.iter().map(|node| (node.key.stage_id().to_string(), compared_models(&node.config)));
-        self.models = named.collect();
+        let named = plan.nodes.iter().map(|node| (&node.key, compared_models(&node.config)));
+        let named = named.filter(|(_, models)| !models.is_empty());
+        self.models = named.map(|(key, models)| (key.stage_id().to_string(), models)).collect();
         self
     }
 

@@ -20,6 +20,7 @@ fn records_survive_the_journal() {
     assert_eq!(Record::from_value(&value).unwrap(), record);
     let beat = Record { at: 1, event: Event::Heartbeat {} };
     assert_eq!(Record::from_value(&beat.to_value().unwrap()).unwrap(), beat);
+    assert_eq!(serde_json::to_string(&beat).unwrap(), r#"{"at":1,"type":"heartbeat"}"#);
 }
 
 #[test]

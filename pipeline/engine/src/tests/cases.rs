@@ -294,13 +294,13 @@ fn kinds_inside_the_process_take_no_slot() {
         node.placement = Placement::InProcess;
         node
     };
-    let names: Vec<String> = (0..100).map(|i| format!("n{i}")).collect();
+    let names: Vec<String> = (0..300).map(|i| format!("n{i}")).collect();
     let mut sim = Simulation::new(&plan(names.iter().map(|n| inside(n)).collect()), setup());
     sim.feed(Input::Begin);
-    for _ in 0..100 {
+    for _ in &names {
         sim.carry_out(0);
     }
-    assert_eq!(sim.launched.len(), 64, "bounded all the same");
+    assert_eq!(sim.launched.len(), 256, "bounded all the same");
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
 }
 

@@ -2,11 +2,14 @@
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
-use crate::Input;
 use crate::fold::StageStatus;
+use crate::{Command, Engine, Input, Looked, NodeId};
 use serde_json::Value;
-use trainyard_core::Placement;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptResult;
 use trainyard_core::event::RunOutcome;
+use trainyard_core::{Error, Placement};
 use trainyard_spec::plan::Node;
 
 fn inside(name: &str) -> Node {
@@ -15,17 +18,59 @@ fn inside(name: &str) -> Node {
 
 #[test]
 fn a_long_line_inside_the_process_is_cancelled_and_nothing_of_it_starts() {
-    let names: Vec<String> = (0..200).map(|i| format!("n{i}")).collect();
+    let names: Vec<String> = (0..600).map(|i| format!("n{i}")).collect();
     let mut sim = Simulation::new(&plan(names.iter().map(|name| inside(name)).collect()), setup());
     sim.feed(Input::Begin);
     for _ in &names {
         sim.carry_out(0);
     }
-    assert_eq!(sim.launched.len(), 64, "the others wait for a place");
+    assert_eq!(sim.launched.len(), 256, "the others wait for a place");
     sim.feed(Input::Cancel { why: "Ctrl-C".into() });
     assert_eq!(sim.finish(), RunOutcome::Cancelled);
-    assert_eq!(sim.launched.len(), 64);
+    assert_eq!(sim.launched.len(), 256);
     assert!(sim.view().stages.iter().all(|stage| stage.status == StageStatus::Cancelled));
+}
+
+#[test]
+fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
+    let names: Vec<String> = (0..5_000).map(|i| format!("n{i}")).collect();
+    let plan = plan(names.iter().map(|name| inside(name)).collect());
+    let mut engine = Engine::new(&plan, setup()).unwrap();
+    let mut asked: VecDeque<NodeId> = VecDeque::new();
+    let (mut most, mut answered) = (0, 0);
+    let mut step = engine.step(0, Input::Begin);
+    loop {
+        asked.extend(step.commands.iter().filter_map(|command| match command {
+            Command::Lookup { node, .. } => Some(*node),
+            _ => None,
+        }));
+        most = most.max(asked.len());
+        assert!(engine.states.iter().filter(|state| state.spec.is_some()).count() <= 2_048);
+        let Some(node) = asked.pop_front() else { break };
+        answered += 1;
+        // One fails, so that an end by another way makes room, too.
+        let answer = if answered == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
+        step = engine.step(0, Input::Looked { node, answer });
+    }
+    assert_eq!((most, answered, engine.under_way()), (2_048, 5_000, 0));
+    assert!(engine.is_finished());
+}
+
+/// What the store has under the digest of a node.
+fn hit(engine: &Engine, node: NodeId) -> Looked {
+    let spec = engine.state(node).spec.clone().unwrap();
+    let result = AttemptResult {
+        format: 1,
+        run: spec.run.clone(),
+        stage: spec.stage.clone(),
+        attempt: 1,
+        stage_digest: spec.stage_digest.clone(),
+        outputs: Default::default(),
+        metrics: Default::default(),
+        comparisons: Vec::new(),
+        measured: Default::default(),
+    };
+    Looked::Hit(Arc::new(spec.manifest(result, 0, None)))
 }
 
 #[test]

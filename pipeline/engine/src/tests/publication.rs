@@ -18,7 +18,7 @@ fn another_writers_publication_is_adopted() {
     sim.carry_out(0);
     sim.carry_out(0);
     let Some(Command::Publish { manifest, .. }) = sim.pending.first().cloned() else { panic!("no publication") };
-    let mut theirs = *manifest;
+    let mut theirs = manifest.as_ref().clone();
     theirs.provenance.run.0 = "other".into();
     theirs.metrics.insert("accuracy".into(), 0.75);
     sim.put(theirs);

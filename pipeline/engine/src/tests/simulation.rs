@@ -119,7 +119,7 @@ impl Simulation {
                 finished: Finished::failed(AttemptOutcome::Cancelled, Error::cancelled("stopped")),
             }),
             Command::Publish { node, attempt, manifest, .. } => {
-                Some(Input::Published { node, attempt, answer: Ok(self.put(*manifest)) })
+                Some(Input::Published { node, attempt, answer: Ok(self.put(Arc::unwrap_or_clone(manifest))) })
             }
             Command::Finish { .. } => None,
         }

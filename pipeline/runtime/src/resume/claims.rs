@@ -21,9 +21,9 @@ pub(crate) struct Claim {
 ///
 /// A listing says where to begin; the last one is the one behind which a read finds nothing.
 pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<Claim>, u64)> {
-    let names = store.list(&layout::claims(identity)).await?;
-    let number = |name: &String| name.rsplit('/').next().and_then(|number| number.parse::<u64>().ok());
-    let (mut claim, mut next) = (None, names.iter().filter_map(number).max().unwrap_or(0));
+    let names = store.list_names(&layout::claims(identity)).await?;
+    let numbers = names.iter().filter_map(|name| name.parse::<u64>().ok());
+    let (mut claim, mut next) = (None, numbers.max().unwrap_or(0));
     while let Some(bytes) = store.get(&layout::claim(identity, next)).await? {
         claim = serde_json::from_slice(&bytes).ok();
         next += 1;

@@ -14,6 +14,7 @@ pub(crate) use silence::is_silent;
 
 use crate::context::RunContext;
 use crate::options::RunOptions;
+use crate::totals;
 use claims::Claim;
 use serde::Serialize;
 use trainyard_core::error::Context;
@@ -157,6 +158,10 @@ async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run
 
 /// Goes on with the run of a claim, unless it is over or its journal is damaged.
 async fn go_on(options: &RunOptions, plan: &Plan, context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
+    // A long run that is over says so in its summary: its journal, of many megabytes, need not be read.
+    if totals::read(&context.store, &claim.run).await?.is_some_and(|totals| totals.outcome.is_some()) {
+        return Ok(None);
+    }
     match reopen(options, plan, context, &claim.run, Some(&claim.writer)).await {
         // Nobody may be there to read it, so this run must not stand in the way of all later ones.
         Err(error) if error.kind == ErrorKind::Data => {

@@ -85,10 +85,10 @@ pub fn empty_result(spec: &AttemptSpec) -> AttemptResult {
 }
 
 impl InProcess for Empty {
-    fn run(&self, spec: AttemptSpec) -> Result<AttemptResult> {
+    fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         match spec.config["panic"].as_bool() {
             Some(true) => panic!("as asked"),
-            _ => Ok(empty_result(&spec)),
+            _ => Ok(empty_result(spec)),
         }
     }
 }

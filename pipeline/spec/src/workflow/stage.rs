@@ -71,25 +71,33 @@ pub fn is_file(uses: &str) -> bool {
     uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
 }
 
-/// All stages that can be read, with the file's `defaults` laid under them.
+/// All stages that can be read, with the file's `defaults` laid under them, and the ids of the others.
 pub(super) fn read_stages(
-    entry: Option<&Entry>,
+    entry: Option<Entry>,
     top: Span,
     defaults: &[Entry],
     diagnostics: &mut Vec<Diagnostic>,
-) -> Vec<RawStage> {
+) -> (Vec<RawStage>, Vec<String>) {
     let Some(entry) = entry else {
         diagnostics.push(Diagnostic::error("missing-key", top, "the file has no `stages`"));
-        return Vec::new();
+        return Default::default();
     };
-    let entries = map_of(Some(entry), diagnostics);
-    if entries.is_empty() && entry.value.map().is_some() {
+    if map_of(Some(&entry), diagnostics).is_empty() && entry.value.map().is_some() {
         diagnostics.push(Diagnostic::error("missing-key", entry.key_span, "`stages` is empty"));
     }
-    entries.iter().filter_map(|e| read_stage(e, defaults, diagnostics)).collect()
+    let Content::Map(entries) = entry.value.content else { return Default::default() };
+    let (mut stages, mut unreadable) = (Vec::with_capacity(entries.len()), Vec::new());
+    for entry in entries {
+        match read_stage(entry, defaults, diagnostics) {
+            Ok(stage) => stages.push(stage),
+            Err(id) => unreadable.push(id),
+        }
+    }
+    (stages, unreadable)
 }
 
-fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<RawStage> {
+/// One stage, or its id if it cannot be read.
+fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Result<RawStage, String> {
     check_id(&entry.key, entry.key_span, "stage", diagnostics);
     let Content::Map(own) = &entry.value.content else {
         let d = Diagnostic::error(
@@ -98,10 +106,10 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
             format!("stage `{}` must be a map, found {}", entry.key, entry.value.describe()),
         );
         diagnostics.push(d.help("give it at least `uses:` or `run:`"));
-        return None;
+        return Err(entry.key);
     };
     unknown_keys(own, &STAGE_KEYS, &format!("stage `{}`", entry.key), Place::Stage, diagnostics);
-    let body = read_body(entry, own, diagnostics)?;
+    let Some(body) = read_body(&entry, own, diagnostics) else { return Err(entry.key) };
     let misplaced = |key: &str| match &body {
         Body::Kind { .. } => ONLY_RUN.contains(&key),
         Body::Embed { .. } => STAGE_KEYS.contains(&key) && !EMBED_KEYS.contains(&key),
@@ -118,13 +126,14 @@ fn read_stage(entry: &Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnosti
             Diagnostic::error("misplaced-key", e.key_span, format!("`{}` cannot be set on {what}", e.key)).help(help),
         );
     }
+    let Content::Map(own) = entry.value.content else { return Err(entry.key) };
     let mut entries = match body {
-        Body::Embed { .. } => own.clone(),
+        Body::Embed { .. } => own,
         _ => lay_over(defaults, own),
     };
     // What is not heeded is not judged either, be it the stage's own or a default.
     entries.retain(|e| !misplaced(&e.key));
-    Some(RawStage { id: entry.key.clone(), id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
+    Ok(RawStage { id: entry.key, id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
 }
 
 fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Option<Body> {
@@ -187,8 +196,8 @@ pub(super) fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics
 }
 
 /// `own` over `base`; maps merge key by key (retry, resources, env).
-fn lay_over(base: &[Entry], own: &[Entry]) -> Vec<Entry> {
-    let mut merged = own.to_vec();
+fn lay_over(base: &[Entry], own: Vec<Entry>) -> Vec<Entry> {
+    let mut merged = own;
     for default in base {
         match merged.iter_mut().find(|e| e.key == default.key) {
             None => merged.push(default.clone()),

@@ -32,7 +32,7 @@ pub struct Batch {
 }
 
 /// Header and events as bytes.
-pub(super) fn encode(header: &Header, events: &[Value]) -> Result<Bytes> {
+pub(super) fn encode(header: &Header, events: &[impl Serialize]) -> Result<Bytes> {
     let mut text = Vec::with_capacity(256 + 128 * events.len());
     let no_form = |e| Error::bug(format!("run {}: a journal event has no JSON form: {e}", header.run));
     serde_json::to_writer(&mut text, header).map_err(no_form)?;

@@ -6,6 +6,7 @@ use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 use trainyard_core::{Epoch, Error, Result, RunId};
@@ -102,7 +103,7 @@ impl JournalWriter {
     ///
     /// After [`AppendError::Failed`] do not append the same events again: they are kept, and the next call puts them.
     /// After [`AppendError::Fenced`] every call fails in the same way.
-    pub async fn append(&mut self, events: &[Value]) -> Result<u64, AppendError> {
+    pub async fn append<E: Serialize + Sync>(&mut self, events: &[E]) -> Result<u64, AppendError> {
         self.flush().await?;
         let header = Header {
             format: 1,

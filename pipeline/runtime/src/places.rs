@@ -1,0 +1,101 @@
+//! Runs the attempts of trivial kinds on threads of this process, which may block.
+//!
+//! They share one line, because waking a thread for each would cost more than most of them take. Whoever takes the first
+//! calls a second thread if there are more, which calls a third: so slow attempts soon have a thread each, while of quick
+//! ones nothing is left when the second arrives.
+
+use crate::context::InProcess;
+use crate::launch::outcome_of;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::Span;
+use trainyard_core::Error;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_engine::{Finished, Input, NodeId};
+
+/// An attempt to run.
+pub(crate) struct Place {
+    pub node: NodeId,
+    pub spec: Arc<AttemptSpec>,
+    /// What its diagnostics stand in.
+    pub span: Span,
+}
+
+/// The threads and their line.
+#[derive(Clone)]
+pub(crate) struct Places(Arc<Shared>);
+
+struct Shared {
+    kinds: Arc<dyn InProcess>,
+    happened: UnboundedSender<Input>,
+    line: Mutex<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Place>,
+    /// A thread was called that has not taken anything yet.
+    called: bool,
+}
+
+impl Places {
+    /// Ends are reported to `happened`.
+    pub fn new(kinds: Arc<dyn InProcess>, happened: UnboundedSender<Input>) -> Self {
+        Self(Arc::new(Shared { kinds, happened, line: Mutex::default() }))
+    }
+
+    /// Runs attempts in their order. Must be called inside of a tokio runtime.
+    pub fn run(&self, places: Vec<Place>) {
+        let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.waiting.extend(places);
+        let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.called, true);
+        drop(line);
+        if call {
+            self.call();
+        }
+    }
+
+    fn call(&self) {
+        let places = self.clone();
+        tokio::task::spawn_blocking(move || places.work());
+    }
+
+    /// The work of one thread: until the line is empty.
+    fn work(&self) {
+        let mut arrives = true;
+        loop {
+            let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
+            if std::mem::take(&mut arrives) {
+                line.called = false;
+            }
+            let Some(place) = line.waiting.pop_front() else { return };
+            let call = !line.waiting.is_empty() && !std::mem::replace(&mut line.called, true);
+            drop(line);
+            if call {
+                self.call();
+            }
+            let Place { node, spec, span } = place;
+            let attempt = spec.attempt;
+            let finished = span.in_scope(|| self.attempt(&spec));
+            // Sending fails only when the run is over.
+            let _ = self.0.happened.send(Input::Ended { node, attempt, finished });
+        }
+    }
+
+    fn attempt(&self, spec: &AttemptSpec) -> Finished {
+        tracing::info!("attempt started");
+        let finished = match catch_unwind(AssertUnwindSafe(|| self.0.kinds.run(spec))) {
+            Ok(Ok(result)) => Finished::succeeded(result),
+            Ok(Err(error)) => Finished::failed(outcome_of(&error), error),
+            Err(_) => {
+                Finished::failed(AttemptOutcome::Failed, Error::bug(format!("stage kind `{}` panicked", spec.kind)))
+            }
+        };
+        let error = finished.error.as_ref().map(tracing::field::display);
+        tracing::info!(outcome = ?finished.outcome, error, "attempt ended");
+        finished
+    }
+}

@@ -1,0 +1,274 @@
+//! The digest of a plan: over everything that decides what a run does. Comments, places and the file's own path do not
+//! count.
+//!
+//! It is that of one JSON object in the form of RFC 8785, of which only one stage at a time is ever in memory. A stage
+//! is written field by field, since making and sorting a map of them for each of 100,000 stages was half of `check`.
+
+use crate::plan::{Node, OutputOf, Request, Retry, When};
+use crate::template::Template;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_core::canonical::{canonical_json, write_text, write_value};
+use trainyard_core::digest::Hasher;
+use trainyard_core::{Digest, Result, StageKey};
+
+/// Whether two commands mean the same run; `None` if something has no JSON form.
+pub(crate) fn digest(
+    name: &str,
+    params: &BTreeMap<String, Value>,
+    nodes: &[Node],
+    outputs: &BTreeMap<String, (StageKey, String)>,
+) -> Option<Digest> {
+    let mut hasher = Hasher::new();
+    let mut writer = Writer::default();
+    // Keys in the order of RFC 8785, here and below.
+    hasher.update(b"{\"format\":1,\"nodes\":[");
+    for (i, node) in nodes.iter().enumerate() {
+        writer.text.clear();
+        writer.text.extend_from_slice(if i > 0 { b"," } else { b"" });
+        writer.stage(node).ok()?;
+        hasher.update(&writer.text);
+    }
+    hasher.update(b"],");
+    let rest = canonical_json(&json!({"outputs": outputs, "params": params, "workflow": name})).ok()?;
+    hasher.update(&rest[1..]);
+    Some(hasher.finish())
+}
+
+/// Writes one stage after another.
+#[derive(Default)]
+struct Writer<'n> {
+    text: Vec<u8>,
+    /// What the last stage asked for, and how it is written: mostly the next one asks for the same.
+    resources: (&'n [Request], Vec<u8>),
+    retry: Option<(&'n Retry, String)>,
+}
+
+impl<'n> Writer<'n> {
+    fn stage(&mut self, node: &'n Node) -> Result<()> {
+        self.raw("{\"after\":");
+        self.texts(node.after.iter().map(|key| key.0.as_str()))?;
+        self.raw(",\"cache\":");
+        write_text(&format!("{:?}", node.cache), &mut self.text)?;
+        self.raw(",\"checks\":");
+        self.unless(node.checks.is_empty(), "[]", || canonical_json(&node.checks))?;
+        self.raw(",\"config\":");
+        match &node.config {
+            Template::Literal(config) => write_value(config, &mut self.text)?,
+            late => self.text.extend(canonical_json(late)?),
+        }
+        self.raw(",\"env\":");
+        self.unless(node.env.is_empty(), "{}", || canonical_json(&node.env))?;
+        self.raw(",\"fan_out\":");
+        let fan_out = node.fan_out.as_ref().map(|f| json!([f.rows_of, f.cap])).unwrap_or_default();
+        write_value(&fan_out, &mut self.text)?;
+        self.raw(",\"inputs\":");
+        self.list(&node.inputs, |writer, input| {
+            writer.raw("[");
+            write_text(&input.port, &mut writer.text)?;
+            writer.raw(",");
+            writer.list(&input.from, Self::output)?;
+            writer.raw("]");
+            Ok(())
+        })?;
+        self.raw(",\"key\":");
+        write_text(&node.key.0, &mut self.text)?;
+        self.raw(",\"kind\":[");
+        write_text(&node.kind, &mut self.text)?;
+        self.raw(&format!(",{}],\"resources\":", node.kind_version));
+        self.resources(&node.resources)?;
+        self.raw(",\"retry\":");
+        self.retry(&node.retry)?;
+        self.raw(",\"secrets\":");
+        self.texts(node.secrets.iter().map(String::as_str))?;
+        self.raw(",\"sources\":");
+        self.unless(node.sources.is_empty(), "{}", || {
+            let digests: BTreeMap<&str, &Digest> =
+                node.sources.iter().map(|(pointer, source)| (pointer.as_str(), &source.digest)).collect();
+            canonical_json(&digests)
+        })?;
+        self.raw(",\"timeout\":");
+        write_value(&json!(node.timeout.map(|t| t.as_millis() as u64)), &mut self.text)?;
+        self.raw(",\"when\":");
+        match &node.when {
+            When::Always => self.raw("\"always\""),
+            When::Never(_) => self.raw("\"never\""),
+            When::Late(e) => write_text(&e.to_string(), &mut self.text)?,
+        }
+        self.raw("}");
+        Ok(())
+    }
+
+    fn output(&mut self, of: &OutputOf) -> Result<()> {
+        self.raw("{\"output\":");
+        write_text(&of.output, &mut self.text)?;
+        self.raw(",\"stage\":");
+        write_text(&of.stage.0, &mut self.text)?;
+        self.raw("}");
+        Ok(())
+    }
+
+    fn resources(&mut self, asked: &'n [Request]) -> Result<()> {
+        if self.resources.1.is_empty() || self.resources.0 != asked {
+            self.resources = (asked, canonical_json(&asked)?);
+        }
+        self.text.extend_from_slice(&self.resources.1);
+        Ok(())
+    }
+
+    fn retry(&mut self, retry: &'n Retry) -> Result<()> {
+        let written = match self.retry.take() {
+            Some((last, written)) if last == retry => written,
+            _ => format!("{retry:?}"),
+        };
+        write_text(&written, &mut self.text)?;
+        self.retry = Some((retry, written));
+        Ok(())
+    }
+
+    fn list<T>(&mut self, items: &[T], one: impl Fn(&mut Self, &T) -> Result<()>) -> Result<()> {
+        self.raw("[");
+        for (i, item) in items.iter().enumerate() {
+            self.raw(if i > 0 { "," } else { "" });
+            one(self, item)?;
+        }
+        self.raw("]");
+        Ok(())
+    }
+
+    fn texts<'t>(&mut self, texts: impl Iterator<Item = &'t str>) -> Result<()> {
+        self.raw("[");
+        for (i, text) in texts.enumerate() {
+            self.raw(if i > 0 { "," } else { "" });
+            write_text(text, &mut self.text)?;
+        }
+        self.raw("]");
+        Ok(())
+    }
+
+    fn unless(&mut self, empty: bool, none: &str, full: impl FnOnce() -> Result<Vec<u8>>) -> Result<()> {
+        if empty {
+            self.raw(none);
+        } else {
+            self.text.extend(full()?);
+        }
+        Ok(())
+    }
+
+    fn raw(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expression::Expression;
+    use crate::plan::{Cache, Check, FanOut, InputBinding, OutputOf, Retry, Severity, Source};
+    use std::time::Duration;
+    use trainyard_core::units::Backoff;
+    use trainyard_core::{ArtifactKind, Cardinality, Placement};
+
+    fn node(key: &str) -> Node {
+        Node {
+            key: StageKey(key.into()),
+            kind: "noop".into(),
+            kind_version: 1,
+            placement: Placement::InProcess,
+            all_cpus: false,
+            main_metric: None,
+            config: Template::Literal(json!({"value": 0.5, "ä": key})),
+            sources: BTreeMap::new(),
+            inputs: Vec::new(),
+            outputs: BTreeMap::new(),
+            after: Vec::new(),
+            when: When::Always,
+            fan_out: None,
+            checks: Vec::new(),
+            retry: Retry {
+                attempts: 1,
+                backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
+                on: Vec::new(),
+            },
+            timeout: None,
+            resources: vec![crate::plan::Request::default()],
+            cache: Cache::Enabled,
+            env: BTreeMap::new(),
+            secrets: Vec::new(),
+            description: String::new(),
+            place: String::new(),
+        }
+    }
+
+    /// A stage as one value.
+    fn summary(node: &Node) -> Value {
+        let sources: BTreeMap<&str, &Digest> =
+            node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
+        let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
+        let when = match &node.when {
+            When::Always => "always".into(),
+            When::Never(_) => "never".into(),
+            When::Late(e) => e.to_string(),
+        };
+        json!({
+            "key": node.key,
+            "kind": [node.kind, node.kind_version],
+            "config": node.config,
+            "sources": sources,
+            "inputs": inputs,
+            "after": node.after,
+            "when": when,
+            "fan_out": node.fan_out.as_ref().map(|f| json!([f.rows_of, f.cap])),
+            "checks": node.checks,
+            "retry": format!("{:?}", node.retry),
+            "timeout": node.timeout.map(|t| t.as_millis() as u64),
+            "resources": node.resources,
+            "cache": format!("{:?}", node.cache),
+            "env": node.env,
+            "secrets": node.secrets,
+        })
+    }
+
+    #[test]
+    fn the_digest_is_that_of_one_json_object() {
+        let params = BTreeMap::from([("steps".to_string(), json!(1e2)), ("a \"b\"".to_string(), json!(null))]);
+        let outputs = BTreeMap::from([("o".to_string(), (StageKey("s".into()), "x".to_string()))]);
+        let of = |stage: &str| OutputOf { stage: StageKey(stage.into()), output: "o \"x\"".into() };
+        let full = Node {
+            sources: BTreeMap::from([("/a".into(), Source { location: "/x".into(), digest: Digest::of(b"x") })]),
+            inputs: vec![InputBinding {
+                port: "in".into(),
+                kind: ArtifactKind::Table,
+                cardinality: Cardinality::Many,
+                from: vec![of("first"), of("second")],
+            }],
+            after: vec![StageKey("first".into()), StageKey("second".into())],
+            when: When::Late(Expression::parse("stages.first.metrics.a > 0.5").unwrap()),
+            fan_out: Some(FanOut { rows_of: of("first"), cap: 7 }),
+            checks: vec![Check {
+                metric: "m".into(),
+                of: None,
+                min: Some(0.1),
+                max: None,
+                severity: Severity::Warn,
+                role: Some("guard".into()),
+            }],
+            timeout: Some(Duration::from_millis(1_500)),
+            resources: vec![Request { memory: u64::MAX, tags: vec!["ä\n".into()], ..Request::default() }],
+            cache: Cache::Salt("s\t".into()),
+            env: BTreeMap::from([("E".into(), Template::Literal(json!("v")))]),
+            secrets: vec!["A".into(), "B".into()],
+            config: Template::Map(BTreeMap::from([(
+                "late".into(),
+                Template::Expression(Expression::parse("stages.first.status").unwrap()),
+            )])),
+            ..node("third")
+        };
+        let nodes = [node("first"), node("second"), full, Node { when: When::Never("x".into()), ..node("fourth") }];
+        for nodes in (0..=nodes.len()).map(|count| &nodes[..count]) {
+            let summaries: Vec<Value> = nodes.iter().map(summary).collect();
+            let whole = json!({"format": 1, "workflow": "w", "params": params, "nodes": summaries, "outputs": outputs});
+            assert_eq!(digest("w", &params, nodes, &outputs), Digest::of_json(&whole).ok());
+        }
+    }
+}
