@@ -8,7 +8,9 @@
 pub mod cancel;
 mod carrier;
 pub mod chunks;
+mod computing;
 mod context;
+pub mod curves;
 mod dispatch;
 pub mod executors;
 mod follow;
@@ -26,6 +28,7 @@ pub mod resume;
 mod run;
 mod signals;
 pub mod slots;
+mod steady;
 pub mod summary;
 
 pub use context::{InProcess, Observer, RowReader, RunContext, Silent};

@@ -199,6 +199,10 @@ impl Followed {
             self.pass_on(last);
         }
         if !left.is_something() {
+            // A node that is cut off runs on, and so does what a restarted head forgot.
+            if ended.as_ref().is_some_and(|ended| ended.outcome == AttemptOutcome::Lost) {
+                self.attempt.ask_to_end().await;
+            }
             self.keep_the_log().await;
         }
         conclude(left, why, ended, self.attempt.task.timeout)
