@@ -8,6 +8,7 @@
 //! put or judge one computes.
 
 use crate::context::RunContext;
+use crate::lookup::look_up;
 use crate::resume::{ProcessId, SILENCE};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use tokio::task::AbortHandle;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{Event, Record};
 use trainyard_core::{AttemptNumber, Clock, Digest, Error, Result, RunId, StageKey};
-use trainyard_engine::NodeId;
+use trainyard_engine::{Looked, NodeId};
 use trainyard_store::{Created, Store, layout};
 
 /// How long an attempt may wait for its machine before others may compute its stage.
@@ -131,8 +132,19 @@ impl Claims {
         Ok(true)
     }
 
+    /// What the store has under a digest, and else who computes this generation of it.
+    pub async fn look_up(&self, store: &Store, digest: &Digest, generation: u32) -> Result<Looked> {
+        let looked = look_up(store, digest).await?;
+        if matches!(looked, Looked::Hit(_)) {
+            return Ok(looked);
+        }
+        // Whoever cannot be asked keeps nobody from working.
+        let others = self.others(digest, generation).await.unwrap_or_default();
+        Ok(others.map_or(looked, |why| Looked::Elsewhere { why }))
+    }
+
     /// Who computes a generation now, in words; none if nobody does.
-    pub async fn others(&self, digest: &Digest, generation: u32) -> Result<Option<String>> {
+    async fn others(&self, digest: &Digest, generation: u32) -> Result<Option<String>> {
         let first = Place { digest: digest.clone(), generation, number: 0 };
         if self.store.get(&first.path()).await?.is_none() {
             return Ok(None);

@@ -272,7 +272,7 @@ impl Dispatch {
             Command::Watch { node, digest, generation } => {
                 let claims = self.claims.clone();
                 self.ask(move |context| async move {
-                    Input::Looked { node, answer: lookup::watch(&context.store, &claims, &digest, generation).await }
+                    Input::Looked { node, answer: claims.look_up(&context.store, &digest, generation).await }
                 })
             }
             Command::ReadRows { node, output, limit } => {

@@ -1,7 +1,6 @@
 //! What the store has under a stage digest, and the result of an attempt. Both are asked for again if the store fails,
 //! since much work may depend on the answer.
 
-use crate::computing::Claims;
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;
 use trainyard_core::attempt::{AttemptInput, AttemptResult, AttemptSpec};
@@ -19,17 +18,6 @@ pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
 /// The result that an attempt left; none if it left none.
 pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
     patiently(store, &WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
-}
-
-/// The same for a stage that another run was seen to compute.
-pub(crate) async fn watch(store: &Store, claims: &Claims, digest: &Digest, generation: u32) -> Result<Looked> {
-    let looked = look_up(store, digest).await?;
-    if matches!(looked, Looked::Hit(_)) {
-        return Ok(looked);
-    }
-    // Whoever cannot be asked keeps nobody from working.
-    let others = claims.others(digest, generation).await.unwrap_or_default();
-    Ok(others.map_or(looked, |why| Looked::Elsewhere { why }))
 }
 
 /// Digest and generation of the manifests that name inputs of which an object is missing.
