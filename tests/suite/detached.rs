@@ -188,6 +188,7 @@ fn it_ends_when_nobody_has_written_its_run_for_too_long() {
     let attempt = Attempt::new(LEAVES, &json!({"orphan_timeout_millis": 1_000}));
     let child = attempt.start();
     attempt.failed(end(child), "lost", "lost", "its run has had no living writer for");
+    assert_eq!(attempt.json("failure.json").unwrap()["unwanted"], true);
     assert!(!runs(&attempt.s), "it left a process");
 }
 
@@ -200,6 +201,7 @@ fn it_ends_when_its_run_is_over() {
     let run = Path::new(&spec).iter().nth(1).unwrap().to_str().unwrap().to_string();
     let attempt = Attempt::of(s, &run, 2, LOOPS, &nothing());
     attempt.failed(attempt.run(), "lost", "lost", "its run is over");
+    assert_eq!(attempt.json("failure.json").unwrap()["unwanted"], true);
 }
 
 fn signal(target: &str) {

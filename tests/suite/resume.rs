@@ -1,7 +1,9 @@
 //! Any process may die at any moment; the same command ends with the same artifacts.
 
-use crate::kit::{Sandbox, wait_for};
+use crate::kit::{Sandbox, ran, wait_for};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 const SLOW: &str = r#"
 version: 1
@@ -97,6 +99,22 @@ fn of_commands_that_start_together_one_computes() {
 }
 
 #[test]
+fn of_files_that_share_a_stage_one_computes_it() {
+    let s = Sandbox::new();
+    let text = "version: 1\nname: NAME\nstages:\n  a:\n    run: echo a >> @log; sleep 2; echo 1 > ${{ outputs.o }}/x\n    \
+                outputs: {o: files}\n";
+    for name in ["one", "other"] {
+        s.write_placed(&format!("{name}.yaml"), &text.replace("NAME", name));
+    }
+    let first = s.spawn(&["run", "one.yaml"]);
+    wait_for("the stage", 20, || logged(&s, "a") == 1);
+    let second = ran(s.command(&["run", "other.yaml"]).output().unwrap()).code(0);
+    second.says("because another run computes the same");
+    ran(first.wait_with_output().unwrap()).code(0);
+    assert_eq!(logged(&s, "a"), 1);
+}
+
+#[test]
 fn attempts_die_with_their_engine() {
     let s = Sandbox::new();
     slow(&s);
@@ -166,6 +184,36 @@ fn interrupt_ends_with_130_and_the_run_continues_later() {
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0);
     assert_eq!(logged(&s, "one"), 1, "stage one came from the cache");
+}
+
+/// Puts a pipe that nobody writes to in place of a file of the store: whoever reads it stands still, as on a disk that
+/// does not answer.
+fn freeze(path: &Path) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_third_interrupt_ends_a_run_whose_disk_stands_still() {
+    let s = Sandbox::new();
+    slow(&s);
+    let mut child = s.spawn(&["run", "slow.yaml"]);
+    wait_for("stage two", 20, || logged(&s, "two") == 1);
+    let batches = || s.files(".trainyard/runs").into_iter().filter(|file| file.contains("/journal/"));
+    let last = s.store().join("runs").join(batches().next_back().unwrap());
+    let number: u64 = last.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let journal = last.parent().unwrap();
+    freeze(&journal.parent().unwrap().join("cancel/1"));
+    freeze(&journal.join(format!("{:010}", number + 1)));
+    // The run looks for requests every second, and beats every ten.
+    std::thread::sleep(Duration::from_secs(12));
+    for signal in 0..3 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended after {signal} signals");
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    wait_for("the end", 10, || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 /// The slow run with a SIGHUP as `env` sets it, however the tests were started.

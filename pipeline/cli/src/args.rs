@@ -2,10 +2,12 @@
 
 mod artifacts;
 mod init;
+mod runs;
 mod serve;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
 pub use init::InitArgs;
+pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -236,47 +238,6 @@ pub enum PlanFormat {
     Json,
     /// A Mermaid flowchart.
     Mermaid,
-}
-
-#[derive(Debug, Clone, Args)]
-pub struct RunsArgs {
-    #[command(subcommand)]
-    pub command: Option<RunsCommand>,
-    #[command(flatten)]
-    pub site: SiteArgs,
-    #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
-}
-
-#[derive(Debug, Clone, Subcommand)]
-pub enum RunsCommand {
-    /// All runs of the store, newest first.
-    List {
-        /// At most this many.
-        #[arg(long, default_value_t = 20)]
-        limit: usize,
-    },
-    /// One run: every stage, its state, time, attempts and metrics.
-    Show {
-        /// Run id, a unique beginning of it, or `latest`.
-        run: String,
-        /// Print again whenever it changes, until the run ends.
-        #[arg(long)]
-        watch: bool,
-    },
-    /// Stop a run.
-    Cancel {
-        /// Run id, a unique beginning of it, or `latest`.
-        run: String,
-    },
-    /// Go on with an interrupted run.
-    Resume {
-        /// Run id, a unique beginning of it, or `latest`.
-        run: String,
-        /// Even if its writer may still be alive.
-        #[arg(long)]
-        take_over: bool,
-    },
 }
 
 #[derive(Debug, Clone, Args)]

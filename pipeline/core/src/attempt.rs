@@ -169,6 +169,10 @@ pub struct AttemptFailure {
     pub outcome: crate::event::AttemptOutcome,
     /// Why.
     pub error: Error,
+    /// It ended because nobody seemed to want it: its run had no living writer, or was over. Whoever goes on with the
+    /// run wants it after all, so this is no failed try.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unwanted: bool,
 }
 
 /// The request that an attempt ends: `cancel` in its folder, written once.

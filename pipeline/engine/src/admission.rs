@@ -88,7 +88,8 @@ impl Engine {
             pool: grant.pool.clone(),
             grant: grant.summary(),
         });
-        self.command(Command::Launch { node, spec, grant });
+        let claim = self.claim(node);
+        self.command(Command::Launch { node, spec, grant, claim });
     }
 
     /// Returns the grant of an attempt that is over.

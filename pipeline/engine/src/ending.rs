@@ -213,11 +213,18 @@ impl Engine {
         }
     }
 
-    /// Retries or fails the stage, by the kind of the error and the number of tries since it came further.
+    /// An attempt ended without success: its inputs may be to blame.
     fn unsuccessful(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
         }
+        if !self.suspects_inputs(node, &error) {
+            self.retry(node, error);
+        }
+    }
+
+    /// Retries or fails the stage, by the kind of the error and the number of tries since it came further.
+    pub(crate) fn retry(&mut self, node: NodeId, error: Error) {
         let now = self.now;
         let state = self.state_mut(node);
         let retry = &state.plan.retry;
@@ -262,9 +269,13 @@ impl Engine {
                     self.dequeue(node);
                     self.cancel_node(node);
                 }
-                Phase::Reading | Phase::InLine | Phase::Looking | Phase::Following | Phase::Backoff => {
-                    self.cancel_node(node)
-                }
+                Phase::Reading
+                | Phase::InLine
+                | Phase::Looking
+                | Phase::Following
+                | Phase::Elsewhere
+                | Phase::Inspecting
+                | Phase::Backoff => self.cancel_node(node),
             }
         }
     }

@@ -158,6 +158,8 @@ impl Engine {
             }
             Phase::InLine => Some("waits until fewer stages are under way inside this process".into()),
             Phase::Looking => Some("waits for the store's answer".into()),
+            Phase::Elsewhere => state.why.clone(),
+            Phase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
             Phase::Following => Some("waits for a stage with the same digest".into()),
             Phase::Queued => Some(self.ledger.why_not(&state.asks)),
             Phase::Backoff => Some(match &state.unpublished {
@@ -174,9 +176,11 @@ impl Engine {
             Input::Begin => self.begin(),
             Input::Looked { node, answer } => self.looked(node, answer),
             Input::Rows { node, rows } => self.expand(node, rows),
+            Input::Inspected { node, lost } => self.inspected(node, lost),
             Input::Submitted { node, attempt, handle } => self.attempt_submitted(node, attempt, handle),
             Input::Waits { node, attempt, why } => self.attempt_waits(node, attempt, why),
             Input::Saved { node, attempt, step } => self.resume_point_saved(node, attempt, step),
+            Input::Elsewhere { node, attempt } => self.stood_back(node, attempt),
             Input::Ended { node, attempt, finished } => self.attempt_ended(node, attempt, finished),
             Input::Recovered { node, attempt, finished } => self.recovered(node, attempt, finished),
             Input::Published { node, attempt, answer } => self.publication(node, attempt, answer),
@@ -210,8 +214,10 @@ impl Engine {
                 return;
             }
             self.wakes.pop();
-            if self.state(node).phase == Phase::Backoff {
-                self.try_again(node);
+            match self.state(node).phase {
+                Phase::Backoff => self.try_again(node),
+                Phase::Elsewhere => self.look_up(node),
+                _ => {}
             }
         }
     }

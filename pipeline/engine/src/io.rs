@@ -4,7 +4,7 @@ use crate::pool::{Grant, Outside};
 use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
-use trainyard_core::attempt::{AttemptResult, AttemptSpec};
+use trainyard_core::attempt::{AttemptInput, AttemptResult, AttemptSpec};
 use trainyard_core::event::{AttemptOutcome, Record, RunOutcome};
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, Output, Result};
 
@@ -22,12 +22,16 @@ pub enum Input {
     Looked { node: NodeId, answer: Result<Looked> },
     /// The rows asked for by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
+    /// The answer to [`Command::Inspect`]: digest and generation of those of which an object is missing.
+    Inspected { node: NodeId, lost: Result<Vec<(Digest, u32)>> },
     /// An executor whose attempts outlive this engine took an attempt, or found it, under this name.
     Submitted { node: NodeId, attempt: AttemptNumber, handle: String },
     /// An attempt waits for a machine, and why; without a reason it has what it waited for.
     Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// An attempt stored the resume point of this step.
     Saved { node: NodeId, attempt: AttemptNumber, step: u64 },
+    /// A launched attempt stood back: another run computes the same.
+    Elsewhere { node: NodeId, attempt: AttemptNumber },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
     /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if nothing of it is left.
@@ -56,6 +60,11 @@ pub enum Looked {
         generation: u32,
         /// What is missing or cannot be read.
         what: String,
+    },
+    /// Nothing that could be used, and another run computes it; only in answer to [`Command::Watch`].
+    Elsewhere {
+        /// Who does, in words.
+        why: String,
     },
 }
 
@@ -98,8 +107,14 @@ pub enum Command {
     Lookup { node: NodeId, digest: Digest },
     /// Read at most `limit` rows of a table.
     ReadRows { node: NodeId, output: Box<Output>, limit: u64 },
-    /// Run an attempt with the resources of its grant.
-    Launch { node: NodeId, spec: Arc<AttemptSpec>, grant: Grant },
+    /// Check that the objects of what a failed attempt read still exist.
+    Inspect { node: NodeId, inputs: Vec<AttemptInput> },
+    /// Do what [`Command::Lookup`] does, and where nothing is found say whether another run still computes this
+    /// generation.
+    Watch { node: NodeId, digest: Digest, generation: u32 },
+    /// Run an attempt with the resources of its grant. `claim` is the generation that it makes, if it stands back for
+    /// another run that computes the same.
+    Launch { node: NodeId, spec: Arc<AttemptSpec>, grant: Grant, claim: Option<u32> },
     /// Find an attempt that an earlier writer of this run left in a pool, by its handle if there is one in the journal,
     /// and follow it to its end.
     Recover { node: NodeId, spec: Arc<AttemptSpec>, pool: String, handle: Option<String> },

@@ -22,7 +22,11 @@ impl Engine {
         }
         self.leaders.insert(digest.clone(), node);
         self.state_mut(node).phase = Phase::Looking;
-        self.command(Command::Lookup { node, digest });
+        self.command(if self.state(node).elsewhere {
+            Command::Watch { node, digest, generation: self.state(node).generation }
+        } else {
+            Command::Lookup { node, digest }
+        });
     }
 
     pub(crate) fn looked(&mut self, node: NodeId, answer: Result<Looked>) {
@@ -45,6 +49,7 @@ impl Engine {
                 };
                 self.miss(node, manifest.generation + 1, Some(reason), why.into());
             }
+            (Ok(Looked::Elsewhere { why }), _) => self.wait_elsewhere(node, why),
             (Ok(Looked::Miss), _) => self.miss(node, 0, None, "nothing is published under its digest".into()),
             (Ok(Looked::Lost { generation, what }), forced) => {
                 let why = format!("generation {generation} cannot be used: {what}");

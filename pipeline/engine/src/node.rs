@@ -29,6 +29,10 @@ pub(crate) enum Phase {
     Following,
     /// Waits for a pool.
     Queued,
+    /// Waits for another run that computes the same.
+    Elsewhere,
+    /// Its attempt failed; waits to hear whether its inputs are still there.
+    Inspecting,
     /// Waits before it tries again.
     Backoff,
     /// Waits for what became of an earlier writer's attempt.
@@ -104,6 +108,10 @@ pub(crate) struct State {
     pub attempt: AttemptNumber,
     /// Number of attempts by this engine, since one of them came further than all before it.
     pub tried: u32,
+    /// Whether another run was seen to compute it.
+    pub elsewhere: bool,
+    /// How often it was computed again because its output was lost.
+    pub healed: u32,
     /// The last step whose resume point an attempt of this engine stored.
     pub saved: Option<u64>,
     /// The last attempt of an earlier writer, if it was left open.
@@ -149,6 +157,8 @@ impl State {
             reason: None,
             attempt,
             tried: 0,
+            elsewhere: false,
+            healed: 0,
             saved: None,
             open,
             grant: None,

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use trainyard_core::event::{Event, Record, RunOutcome};
-use trainyard_core::{Chance, Clock, Epoch, Error, Result, RunId};
+use trainyard_core::{Chance, Clock, Epoch, Result, RunId};
 use trainyard_engine::Input;
-use trainyard_store::{AppendError, Store, layout};
+use trainyard_store::{AppendError, JournalReader, Store, layout};
 
 /// How often a writer looks for a request: a disk is cheap to ask, a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(1);
@@ -59,21 +59,32 @@ pub async fn cancel_run(
             return Ok(Cancelled::Requested);
         }
     }
-    let name = writer_name(clock, chance);
-    let record = |event| Record { at: clock.unix_millis(), event }.to_value();
-    let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.clone() }).unwrap_or_default();
-    let mut writer = match reader.open_writer(&name, opened).await {
-        Ok(writer) => writer,
+    match end(reader, &writer_name(clock, chance), clock, "asked for by another process").await {
+        Ok(()) => Ok(Cancelled::Ended),
         // It lives after all, and finds the request; or somebody resumes the run.
-        Err(AppendError::Fenced(_)) if alive.is_none() => return Ok(Cancelled::Requested),
-        Err(error) => return Err(error.into()),
-    };
-    let events = [
-        record(Event::CancelRequested { why: "asked for by another process".into() })?,
-        record(Event::RunFinished { outcome: RunOutcome::Cancelled })?,
-    ];
-    writer.append(&events).await.map_err(Error::from)?;
-    Ok(Cancelled::Ended)
+        Err(AppendError::Fenced(_)) if alive.is_none() => Ok(Cancelled::Requested),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ends a run that nobody has begun, so that nobody will: its journal has one first batch. `writer` is a unique name.
+/// Returns whether it did; false if somebody has begun it. Errors: those of the store.
+pub async fn forestall(store: &Store, run: &RunId, clock: &dyn Clock, writer: &str, why: &str) -> Result<bool> {
+    match end(JournalReader::new(store, run), writer, clock, why).await {
+        Ok(()) => Ok(true),
+        Err(AppendError::Fenced(_)) => Ok(false),
+        Err(AppendError::Failed(error)) => Err(error),
+    }
+}
+
+/// Opens a journal behind what was read of it, and ends its run.
+async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) -> Result<(), AppendError> {
+    let record = |event| Record { at: clock.unix_millis(), event }.to_value();
+    let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.to_string() }).unwrap_or_default();
+    let mut writer = reader.open_writer(name, opened).await?;
+    let events = [Event::CancelRequested { why: why.into() }, Event::RunFinished { outcome: RunOutcome::Cancelled }];
+    let events = events.map(record).into_iter().collect::<Result<Vec<_>>>().map_err(AppendError::Failed)?;
+    writer.append(&events).await.map(|_| ())
 }
 
 /// Looks for a request until there is one or the run is over.

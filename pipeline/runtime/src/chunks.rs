@@ -14,12 +14,15 @@ use tokio::task::JoinHandle;
 use tracing::Instrument as _;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel, LogRecord};
 use trainyard_core::{AttemptNumber, Clock, Result, RunId, StageKey};
-use trainyard_store::{Chunk, Created, Store, layout};
+use trainyard_store::streams::PAGE;
+use trainyard_store::{Chunk, Created, Store};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
 /// Bytes after which a chunk is put at once.
 const FULL: usize = 256 * 1024;
+/// Fewer chunks than this stay single at the end.
+const FEW: usize = 8;
 /// Bytes that may wait for a slow store; anything beyond is dropped and counted.
 const LIMIT: usize = 8 << 20;
 
@@ -50,6 +53,10 @@ struct Stream {
     chunk: Option<Bytes>,
     /// Number of that chunk, or of the next one.
     number: u32,
+    /// Chunks that are stored, from the last multiple of [`PAGE`] on; they become a page.
+    page: Vec<Bytes>,
+    /// Whether it was looked whether an earlier process has begun this stream.
+    looked: bool,
 }
 
 #[derive(Default)]
@@ -125,11 +132,11 @@ impl ChunkWriter {
     /// Puts a line of log behind what is stored already. Nothing of the attempt may run any more.
     pub async fn append_behind(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
         let writer = Self::new(store, spec, clock, |_| {});
-        let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
-        // A listing that misses some only costs requests: a chunk that is there is never written over.
-        let stored = writer.store.list(&format!("{folder}/log")).await?;
-        let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
-        writer.buffers().log.number = stored.iter().filter_map(number).max().map_or(0, |last| last + 1);
+        let behind = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, Chunk::Log).await?;
+        {
+            let mut buffers = writer.buffers();
+            (buffers.log.number, buffers.log.looked) = (behind, true);
+        }
         writer.log(LogLevel::Info, text);
         patiently(&writer.store, &SHORT_WAITS, || writer.put()).await
     }
@@ -185,6 +192,12 @@ impl ChunkWriter {
             }
         }
         self.flush().await;
+        for which in [Chunk::Log, Chunk::Metrics] {
+            let few = self.buffers().stream(which).page.len() < FEW;
+            if !few {
+                self.put_page(which).await;
+            }
+        }
     }
 
     /// Puts everything that waits. Errors: those of the store; what it did not take waits for the next time.
@@ -208,16 +221,65 @@ impl ChunkWriter {
         loop {
             let next = self.buffers().cut(which, self.clock.unix_millis());
             let Some((number, chunk)) = next else { return Ok(()) };
-            let created = self.store.put_chunk(&self.run, &self.stage, self.attempt, which, number, chunk).await?;
-            let mut buffers = self.buffers();
-            let stream = buffers.stream(which);
-            // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
-            stream.number += 1;
-            if created == Created::Ours {
-                stream.chunk = None;
+            let looked = self.buffers().stream(which).looked;
+            if !looked {
+                self.look_for_pages(which).await?;
+                continue;
+            }
+            let put = self.store.put_chunk(&self.run, &self.stage, self.attempt, which, number, chunk.clone());
+            let is_ours = put.await? == Created::Ours;
+            if self.advance(which, is_ours.then_some(chunk)) {
+                self.put_page(which).await;
+            }
+            if is_ours {
                 return Ok(());
             }
             // Somebody earlier stored a chunk under this number; ours goes behind it.
+        }
+    }
+
+    /// What an earlier process stored may lie in pages by now, where its numbers seem free.
+    async fn look_for_pages(&self, which: Chunk) -> Result<()> {
+        let (run, stage) = (&self.run, &self.stage);
+        let behind = if self.store.has_pages(run, stage, self.attempt, which).await? {
+            self.store.next_chunk(run, stage, self.attempt, which).await?
+        } else {
+            0
+        };
+        let mut buffers = self.buffers();
+        let stream = buffers.stream(which);
+        (stream.looked, stream.number) = (true, behind);
+        Ok(())
+    }
+
+    /// Goes past a chunk that is stored, by us if it is given; whether a page is full.
+    fn advance(&self, which: Chunk, ours: Option<Bytes>) -> bool {
+        let mut buffers = self.buffers();
+        let stream = buffers.stream(which);
+        match ours {
+            Some(chunk) => {
+                stream.chunk = None;
+                if stream.number as usize % PAGE as usize == stream.page.len() {
+                    stream.page.push(chunk);
+                }
+            }
+            None => stream.page.clear(),
+        }
+        // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
+        stream.number += 1;
+        stream.page.len() == PAGE as usize
+    }
+
+    /// Puts the stored chunks of a page into one object. Without it they only stay single.
+    async fn put_page(&self, which: Chunk) {
+        let (first, chunks) = {
+            let mut buffers = self.buffers();
+            let stream = buffers.stream(which);
+            let chunks = std::mem::take(&mut stream.page);
+            (stream.number.saturating_sub(chunks.len() as u32), chunks)
+        };
+        if let Err(error) = self.store.put_page(&self.run, &self.stage, self.attempt, which, first, &chunks).await {
+            tracing::info!(%error, "chunks of a log were not put into a page");
         }
     }
 

@@ -6,13 +6,17 @@
 //! another writer owns the run, or the store was away for too long, nothing more is carried out and all attempts are
 //! stopped.
 
+mod abandon;
+
 use crate::carrier::Carriers;
+use crate::computing::Claims;
 use crate::context::RunContext;
 use crate::executors::Control;
 use crate::journal::{Ack, Entry};
 use crate::options::{Ending, Interrupt};
 use crate::places::{Place, Places};
 use crate::questions::Questions;
+use crate::steady::Steady;
 use crate::{journal, launch, lookup, publish};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,6 +51,7 @@ pub(crate) struct Dispatch {
     journal: UnboundedSender<Entry>,
     acks: UnboundedReceiver<Ack>,
     carriers: Arc<Carriers>,
+    claims: Arc<Claims>,
     running: HashMap<NodeId, Running>,
     attempts: JoinSet<()>,
     questions: Questions,
@@ -58,6 +63,8 @@ pub(crate) struct Dispatch {
     /// After an interrupt: when the journal has had its time, by the monotonic clock.
     last_call: Option<Duration>,
     looking_around: bool,
+    /// The engine's time. Waits must not grow because somebody sets the wall clock.
+    steady: Steady,
 }
 
 /// A running attempt.
@@ -96,10 +103,13 @@ impl Dispatch {
         let (happened, happenings) = unbounded_channel();
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
+        let claims = Arc::new(Claims::new(&context, writer.run(), writer.writer()));
         tokio::spawn(journal::write(writer, context.clone(), entries, acked));
         let in_process = context.in_process.clone();
         Self {
             carriers: Arc::new(Carriers::new(&context)),
+            claims,
+            steady: Steady::new(context.clock.as_ref()),
             context: Arc::new(context),
             engine,
             view,
@@ -180,7 +190,7 @@ impl Dispatch {
     /// Time until the engine's next tick.
     fn until_wake(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
-        let millis = at.saturating_sub(self.context.clock.unix_millis());
+        let millis = at.saturating_sub(self.steady.now(self.context.clock.as_ref()));
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }
 
@@ -204,17 +214,24 @@ impl Dispatch {
 
     fn step(&mut self, input: Input, entry: &mut Entry) {
         match &input {
-            Input::Ended { node, .. } | Input::Recovered { node, .. } => {
+            Input::Ended { node, .. } | Input::Recovered { node, .. } | Input::Elsewhere { node, .. } => {
                 self.running.remove(node);
             }
+            Input::Waits { node, why, .. } => self.claims.waits(*node, why.is_some()),
             Input::Outside { .. } => self.looking_around = false,
             _ => {}
         }
-        let Step { records, commands } = self.engine.step(self.context.clock.unix_millis(), input);
+        let clock = self.context.clock.as_ref();
+        let Step { mut records, commands } = self.engine.step(self.steady.now(clock), input);
+        records.iter_mut().for_each(|record| record.at = clock.unix_millis());
         entry.records.extend(records);
         for command in commands {
             match command {
-                Command::Lookup { .. } | Command::ReadRows { .. } | Command::Stop { .. } => self.carry_out(command),
+                Command::Lookup { .. }
+                | Command::Watch { .. }
+                | Command::ReadRows { .. }
+                | Command::Inspect { .. }
+                | Command::Stop { .. } => self.carry_out(command),
                 Command::Launch { .. } | Command::Recover { .. } | Command::Publish { .. } | Command::Finish { .. } => {
                     entry.commands.push(command)
                 }
@@ -265,9 +282,20 @@ impl Dispatch {
                 self.questions
                     .ask(async move { Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await } });
             }
+            Command::Watch { node, digest, generation } => {
+                let (context, claims) = (self.context.clone(), self.claims.clone());
+                self.questions.ask(async move {
+                    Input::Looked { node, answer: claims.look_up(&context.store, &digest, generation).await }
+                });
+            }
             Command::ReadRows { node, output, limit } => {
                 let context = self.context.clone();
                 self.questions.ask(async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } });
+            }
+            Command::Inspect { node, inputs } => {
+                let context = self.context.clone();
+                self.questions
+                    .ask(async move { Input::Inspected { node, lost: lookup::lost(&context.store, &inputs).await } });
             }
             Command::Publish { node, attempt, manifest, .. } => {
                 let context = self.context.clone();
@@ -275,12 +303,16 @@ impl Dispatch {
                     Input::Published { node, attempt, answer: publish::publish(&context.store, &manifest).await }
                 });
             }
-            Command::Launch { node, spec, grant } => {
+            Command::Launch { node, spec, grant, claim } => {
                 let (span, engine) = (attempt_span(&spec, &grant.pool), (self.happened.clone(), node));
-                let (pool, carriers) = (grant.pool.clone(), self.carriers.clone());
+                let (pool, carriers, claims) = (grant.pool.clone(), self.carriers.clone(), self.claims.clone());
                 self.attempt(node, &pool, span, move |context, control| async move {
                     let attempt = spec.attempt;
+                    if claims.stands_back(node, &spec, claim).await {
+                        return Input::Elsewhere { node, attempt };
+                    }
                     let finished = launch::launch(&context, &carriers, spec, grant, control, engine).await;
+                    claims.ended(node, finished.result.is_some());
                     Input::Ended { node, attempt, finished }
                 });
             }
@@ -348,26 +380,6 @@ impl Dispatch {
                     let _ = happened.send(Input::Outside { pool: name.clone(), machine: machine.name, held });
                 }
             });
-        }
-    }
-
-    /// Leaves every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
-    /// Those that outlive this engine are left to the next one, unless somebody wants them to stop. All others stop.
-    async fn abandon(&mut self) {
-        for running in self.running.values() {
-            if running.outlives && self.interrupts == 0 {
-                running.carrying.abort();
-            } else {
-                running.control.send_replace(Control::Cancel);
-            }
-        }
-        let all = async { while self.attempts.join_next().await.is_some() {} };
-        if tokio::time::timeout(LAST_GRACE, all).await.is_err() {
-            for running in self.running.values() {
-                running.control.send_replace(Control::Kill);
-            }
-            let rest = async { while self.attempts.join_next().await.is_some() {} };
-            let _ = tokio::time::timeout(LAST_GRACE, rest).await;
         }
     }
 }

@@ -29,6 +29,10 @@ impl Left {
     pub fn is_something(&self) -> bool {
         self.result.is_some() || self.failure.is_some()
     }
+    /// Whether it stopped because nobody seemed to want it. Whoever goes on with its run wants it after all.
+    pub fn is_unwanted(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.unwanted || failure.error.kind == ErrorKind::Cancelled)
+    }
 }
 
 /// What one look found.

@@ -8,7 +8,9 @@
 pub mod cancel;
 mod carrier;
 pub mod chunks;
+mod computing;
 mod context;
+pub mod curves;
 mod dispatch;
 pub mod executors;
 mod follow;
@@ -28,6 +30,7 @@ pub mod resume;
 mod run;
 mod signals;
 pub mod slots;
+mod steady;
 pub mod summary;
 mod totals;
 

@@ -3,7 +3,7 @@
 
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;
-use trainyard_core::attempt::{AttemptResult, AttemptSpec};
+use trainyard_core::attempt::{AttemptInput, AttemptResult, AttemptSpec};
 use trainyard_core::{Digest, Manifest, Result};
 use trainyard_engine::Looked;
 use trainyard_store::Store;
@@ -18,6 +18,17 @@ pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
 /// The result that an attempt left; none if it left none.
 pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
     patiently(store, &WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
+}
+
+/// Digest and generation of the manifests that name inputs of which an object is missing.
+pub(crate) async fn lost(store: &Store, inputs: &[AttemptInput]) -> Result<Vec<(Digest, u32)>> {
+    let mut lost = Vec::new();
+    for input in inputs {
+        if !patiently(store, &WAITS, || store.has_objects(&input.output.files)).await? {
+            lost.push((input.stage_digest.clone(), input.generation));
+        }
+    }
+    Ok(lost)
 }
 
 async fn look_once(store: &Store, digest: &Digest) -> Result<Looked> {

@@ -4,8 +4,8 @@ use crate::signals::Signals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::Notify;
-use trainyard_core::RunId;
 use trainyard_core::event::{RunOutcome, Selection};
+use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::RunView;
 
 /// How to run a plan.
@@ -27,6 +27,11 @@ pub struct RunOptions {
     /// Raised by signals, or by anything else that asks the run to stop.
     pub interrupt: Interrupt,
 }
+
+/// The signal that ends the process, whatever it does.
+const GIVE_UP: u8 = 3;
+/// Exit code of an interrupted command.
+const INTERRUPTED: i32 = 130;
 
 /// A request to stop that any task can raise: once to stop cleanly, twice to kill.
 #[derive(Debug, Clone, Default)]
@@ -54,16 +59,30 @@ impl Interrupt {
             notified.await;
         }
     }
-    /// Raises it at every SIGINT (Ctrl-C), SIGTERM and SIGHUP that this process gets, as long as the tokio runtime
-    /// lives. A SIGHUP that was to be ignored (`nohup`) stays so.
-    pub fn on_signals(&self) {
-        let (this, mut signals) = (self.clone(), Signals::listen());
-        tokio::spawn(async move {
+    /// Raises it at every SIGINT (Ctrl-C), SIGTERM and SIGHUP that this process gets from now on; the third ends the
+    /// process with code 130. A SIGHUP that was to be ignored (`nohup`) stays so.
+    ///
+    /// It listens on a thread of its own: a disk that stands still may hold every thread of the caller's runtime, and
+    /// then the third signal is the only way out. Errors: retryable (no thread, or no runtime for it).
+    pub fn on_signals(&self) -> Result<()> {
+        let this = self.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for signals: {e}")))?;
+        let mut signals = {
+            let _inside = runtime.enter();
+            Signals::listen()
+        };
+        let listen = async move {
             loop {
                 signals.next().await;
                 this.raise();
+                if this.level() >= GIVE_UP {
+                    std::process::exit(INTERRUPTED);
+                }
             }
-        });
+        };
+        let thread = std::thread::Builder::new().name("signals".into()).spawn(move || runtime.block_on(listen));
+        thread.map(drop).map_err(|e| Error::retryable(format!("no thread for signals: {e}")))
     }
 }
 

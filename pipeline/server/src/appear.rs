@@ -11,8 +11,8 @@ use trainyard_core::{Digest, Error, Result, RunId};
 use trainyard_spec::schedule::Trigger;
 use trainyard_store::{JournalReader, Missing, Store, StoreOptions, layout};
 
-/// Runs that are looked through for artifacts, the newest ones.
-const RUNS: usize = 500;
+/// How far the clocks of daemons and of the store may differ when runs are passed over that wrote nothing for long.
+const CLOCKS: Duration = Duration::from_secs(24 * 3_600);
 /// Files that may lie in one place.
 const FILES: usize = 100_000;
 /// Time between two looks: a disk is cheap to ask, a bucket is not.
@@ -165,15 +165,16 @@ fn encode(listing: &Listing) -> Result<Bytes> {
 impl Artifacts {
     async fn look(&mut self, store: &Store, trigger: &Trigger, since: i64) -> Result<Vec<Appeared>> {
         if self.trigger.as_ref() != Some(trigger) {
-            *self = Self { trigger: Some(trigger.clone()), ..Self::default() };
+            let over = quiet(store, since).await?;
+            *self = Self { trigger: Some(trigger.clone()), over, ..Self::default() };
         }
-        let runs = store.list_runs().await?;
-        let newest = &runs[runs.len().saturating_sub(RUNS)..];
-        self.over.retain(|run| newest.contains(run));
-        for run in newest {
-            if !self.over.contains(run) {
-                let fresh = || Followed { journal: JournalReader::new(store, run), workflow: None };
-                self.going.entry(run.clone()).or_insert_with(fresh);
+        let runs: BTreeSet<RunId> = store.list_runs().await?.into_iter().collect();
+        self.over.retain(|run| runs.contains(run));
+        self.going.retain(|run, _| runs.contains(run));
+        for run in runs {
+            if !self.over.contains(&run) && !self.going.contains_key(&run) {
+                let journal = JournalReader::new(store, &run);
+                self.going.insert(run, Followed { journal, workflow: None });
             }
         }
         let mut over = Vec::new();
@@ -188,6 +189,20 @@ impl Artifacts {
         }
         Ok(self.found.clone())
     }
+}
+
+/// Runs that wrote nothing since a time, so that nothing they published is of concern. One listing tells, however many
+/// runs there are: their age says nothing, since a run may go on for months.
+async fn quiet(store: &Store, since: i64) -> Result<BTreeSet<RunId>> {
+    let mut last: BTreeMap<RunId, i64> = BTreeMap::new();
+    for entry in store.entries(layout::RUNS).await? {
+        if let Some(run) = entry.path.split('/').nth(2) {
+            let last = last.entry(RunId(run.to_string())).or_insert(i64::MIN);
+            *last = entry.modified_millis.max(*last);
+        }
+    }
+    let since = since.saturating_sub(i64::try_from(CLOCKS.as_millis()).unwrap_or(i64::MAX));
+    Ok(last.into_iter().filter(|(_, at)| *at < since).map(|(run, _)| run).collect())
 }
 
 impl Followed {
@@ -231,9 +246,54 @@ fn of_artifact(output: &OutputSummary) -> Appeared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use trainyard_core::{Clock, SystemClock};
+    use trainyard_store::JournalWriter;
 
     async fn store() -> Store {
         Store::open("memory://", StoreOptions::default()).await.unwrap()
+    }
+
+    /// A run of the workflow `w`, with what it does after its creation.
+    async fn begin(store: &Store, run: &str) -> JournalWriter {
+        let run = RunId(run.into());
+        let opened = |epoch| value(json!({"type": "writer_opened", "epoch": epoch, "writer": "t"}));
+        let (mut writer, _) = JournalWriter::open(store, &run, "t", opened).await.unwrap();
+        let created = json!({
+            "type": "run_created", "format": 1, "workflow": "w", "source": "/w.yaml", "plan_digest": Digest::of(b"p"),
+            "params": {}, "stages": [],
+        });
+        writer.append(&[value(created)]).await.unwrap();
+        writer
+    }
+    fn value(event: serde_json::Value) -> serde_json::Value {
+        let event: Event = serde_json::from_value(event).unwrap();
+        Record { at: NOW, event }.to_value().unwrap()
+    }
+    const NOW: i64 = 1_795_234_530_042;
+
+    #[tokio::test]
+    async fn an_old_run_that_publishes_late_is_seen_by_a_daemon_that_was_just_started() {
+        let store = store().await;
+        let mut old = begin(&store, "20260101-000000-000000").await;
+        for number in 0..600 {
+            let mut run = begin(&store, &format!("20261121-000000-{number:06}")).await;
+            run.append(&[value(json!({"type": "run_finished", "outcome": "succeeded"}))]).await.unwrap();
+        }
+        let output = json!({"kind": "model", "digest": Digest::of(b"m"), "size": 1});
+        let published = json!({
+            "type": "published", "stage": "rl", "attempt": 1, "digest": Digest::of(b"s"), "generation": 0,
+            "outputs": {"model": output},
+        });
+        old.append(&[value(published)]).await.unwrap();
+        let trigger = Trigger::Artifact("w.rl.model".into());
+        let found = Artifacts::default().look(&store, &trigger, NOW - 1).await.unwrap();
+        let appeared = Appeared { mark: Digest::of(b"m").to_string(), listing: None };
+        assert_eq!(found, [appeared]);
+        assert_eq!(Artifacts::default().look(&store, &trigger, NOW).await.unwrap(), [], "it was published before");
+        let later = SystemClock::new().unix_millis() + 2 * CLOCKS.as_millis() as i64;
+        assert_eq!(quiet(&store, later).await.unwrap().len(), 601);
+        assert!(quiet(&store, NOW.min(later - 3 * CLOCKS.as_millis() as i64)).await.unwrap().is_empty());
     }
 
     #[tokio::test]

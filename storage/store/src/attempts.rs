@@ -1,5 +1,5 @@
-//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, numbered chunks of log and metrics, and at its end
-//! `result.json` or `failure.json`.
+//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, and at its end `result.json` or `failure.json`. Its
+//! log and metrics are in [`crate::streams`].
 //!
 //! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
 //! `heartbeat.json` is ever written over; it decides nothing.
@@ -8,43 +8,10 @@ use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
 use bytes::Bytes;
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, future, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, CancelRequest, Heartbeat};
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
-
-/// Chunks behind the first that are read at the same time.
-const CHUNKS_AHEAD: usize = 16;
-
-/// The streams of an attempt that are stored in chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Chunk {
-    /// `LogRecord`s as JSON Lines; plain text in chunks of earlier versions.
-    Log,
-    /// `AttemptMessage::Metric` as JSON Lines.
-    Metrics,
-}
-
-impl Chunk {
-    fn folder(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Metrics => "metrics",
-        }
-    }
-}
-
-/// The chunks of a stream, in order, up to the first that is not there.
-pub struct Chunks<'a>(BoxStream<'a, Result<Bytes>>);
-
-impl Chunks<'_> {
-    /// The next chunk; none at the end.
-    pub async fn next(&mut self) -> Result<Option<Bytes>> {
-        self.0.try_next().await
-    }
-}
 
 impl Store {
     /// Puts `spec.json`; putting it again is harmless. Errors: bug (this attempt number has another spec).
@@ -100,53 +67,6 @@ impl Store {
     pub async fn cancel_request(&self, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
         self.json(&format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt))).await
     }
-    /// Puts one chunk of a stream; chunks are numbered from 0.
-    pub async fn put_chunk(
-        &self,
-        run: &RunId,
-        stage: &StageKey,
-        attempt: AttemptNumber,
-        stream: Chunk,
-        number: u32,
-        bytes: Bytes,
-    ) -> Result<Created> {
-        self.create(&chunk_path(run, stage, attempt, stream, number), bytes).await
-    }
-    /// A stream of an attempt from chunk `first` on, joined, and the number of the chunk to ask for next.
-    pub async fn read_chunks(
-        &self,
-        run: &RunId,
-        stage: &StageKey,
-        attempt: AttemptNumber,
-        stream: Chunk,
-        first: u32,
-    ) -> Result<(Vec<u8>, u32)> {
-        let (mut text, mut number) = (Vec::new(), first);
-        let mut chunks = self.chunks(run, stage, attempt, stream, first);
-        while let Some(bytes) = chunks.next().await? {
-            text.extend_from_slice(&bytes);
-            number += 1;
-        }
-        Ok((text, number))
-    }
-    /// A stream of an attempt from chunk `first` on, chunk by chunk. A few are read at the same time.
-    pub fn chunks(
-        &self,
-        run: &RunId,
-        stage: &StageKey,
-        attempt: AttemptNumber,
-        stream: Chunk,
-        first: u32,
-    ) -> Chunks<'_> {
-        let folder = chunk_folder(run, stage, attempt, stream);
-        let read = move |number| {
-            let path = format!("{folder}/{number:06}");
-            async move { self.get(&path).await }
-        };
-        // The first alone: whoever follows a stream mostly finds that there is nothing new.
-        let answers = stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(CHUNKS_AHEAD));
-        Chunks(answers.scan((), |(), answer| future::ready(answer.transpose())).boxed())
-    }
     /// Numbers of the attempts of a stage that left files, sorted.
     pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
         let folder = format!("{}/{}", layout::attempts(run), layout::segment(&stage.0));
@@ -167,14 +87,6 @@ impl Store {
             .map(Some)
             .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", self.url())))
     }
-}
-
-fn chunk_path(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk, number: u32) -> String {
-    format!("{}/{number:06}", chunk_folder(run, stage, attempt, stream))
-}
-
-fn chunk_folder(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk) -> String {
-    format!("{}/{}", layout::attempt(run, stage, attempt), stream.folder())
 }
 
 fn encode(path: &str, value: &impl Serialize) -> Result<Bytes> {

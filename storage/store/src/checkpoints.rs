@@ -52,6 +52,14 @@ impl Store {
         }
         Ok(None)
     }
+    /// Removes all resume points of a stage, whatever form they have; returns how many there were.
+    pub async fn remove_checkpoints(&self, stage: &Digest) -> Result<usize> {
+        let paths = self.checkpoint_names(stage).await?;
+        for path in &paths {
+            self.delete(path).await?;
+        }
+        Ok(paths.len())
+    }
     /// The record at a path, if it belongs to this stage and its objects are there.
     async fn complete_checkpoint(&self, path: &str, stage: &Digest) -> Result<Option<CheckpointRecord>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };

@@ -28,6 +28,11 @@ use trainyard_core::{Error, Result};
 /// each, too.
 pub(crate) const TRIES: u32 = 4;
 
+/// How long the answer to a put may take, beside the time that its bytes take.
+const ANSWER: Duration = Duration::from_secs(10);
+/// Bytes a second of the slowest line that is waited for.
+const SLOWEST: usize = 32 << 10;
+
 /// Whose bytes are under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
@@ -188,7 +193,28 @@ impl Connection {
             _ => {
                 self.present(name)?;
                 let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-                self.objects.put_opts(name, PutPayload::from(bytes.clone()), options).await.map(|_| ())
+                let put = self.objects.put_opts(name, PutPayload::from(bytes.clone()), options);
+                self.answered(bytes.len(), put).await.map(|_| ())
+            }
+        }
+    }
+    /// A put of this many bytes, given up when no answer can be hoped for: firewalls forget connections without a word,
+    /// and what is written to one goes nowhere for as long as a client waits. The next try makes a new one. A heartbeat
+    /// that is late for minutes would cost its attempt. A disk that stands still has no second connection.
+    pub async fn answered<T>(
+        &self,
+        bytes: usize,
+        put: impl Future<Output = object_store::Result<T>>,
+    ) -> object_store::Result<T> {
+        if self.root.is_some() {
+            return put.await;
+        }
+        let limit = ANSWER + Duration::from_secs((bytes / SLOWEST) as u64);
+        match tokio::time::timeout(limit, put).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let source = format!("no answer within {} s", limit.as_secs()).into();
+                Err(object_store::Error::Generic { store: "bucket", source })
             }
         }
     }

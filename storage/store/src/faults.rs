@@ -27,6 +27,8 @@ pub enum Fault {
     LostRequest,
     /// The answer is lost: the bytes are written, the error is unclear.
     LostAnswer,
+    /// The request goes nowhere, and nobody says so: a connection that a firewall forgot.
+    NoAnswer,
     /// The answer to a retried put: the bytes are written, and the error says that the name exists.
     ExistsAfterRetry,
     /// A store that ignores the condition of a create-only put.
@@ -123,6 +125,7 @@ impl ObjectStore for Faulty {
                 Err(StoreError::PermissionDenied { path: location.to_string(), source: "403 Forbidden".into() })
             }
             Some(Fault::LostRequest) => Err(unclear()),
+            Some(Fault::NoAnswer) => std::future::pending().await,
             Some(Fault::LostAnswer) => self.inner.put_opts(location, payload, options).await.and(Err(unclear())),
             Some(Fault::ExistsAfterRetry) => {
                 let exists =

@@ -19,6 +19,8 @@ pub const SCHEDULES: &str = "schedules";
 pub const PLANS: &str = "plans";
 /// What people said must be kept, by stage digest and generation.
 pub const PINS: &str = "pins";
+/// Who computes a stage now, by stage digest and generation.
+pub const COMPUTING: &str = "computing";
 /// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
 
@@ -93,6 +95,21 @@ pub fn claims(identity: &Digest) -> String {
 /// One claim: who began which run of a plan. Numbers are padded so that names sort.
 pub fn claim(identity: &Digest, number: u64) -> String {
     format!("{}/{number:010}", claims(identity))
+}
+
+/// The folder of those who compute a generation of a stage, or did.
+pub fn computing_of(stage: &Digest, generation: u32) -> String {
+    format!("{COMPUTING}/{}/{stage}/{generation}", stage.shard())
+}
+
+/// One of them; numbers are padded so that names sort.
+pub fn computing(stage: &Digest, generation: u32, number: u32) -> String {
+    format!("{}/{number:06}", computing_of(stage, generation))
+}
+
+/// Says that this computation is over without a result, or not under way any more.
+pub fn computing_over(stage: &Digest, generation: u32, number: u32) -> String {
+    format!("{}-over", computing(stage, generation, number))
 }
 
 /// The folder of a run's attempts.

@@ -9,6 +9,7 @@
 //! objects/<aa>/<sha256>                                   payload files
 //! artifacts/<aa>/<stage-digest>/<generation>.json         manifests
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
+//! computing/<aa>/<stage-digest>/<generation>/<n>          who computes a stage now
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! pins/<aa>/<stage-digest>/<generation>/<n>               what people said must be kept
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
@@ -66,9 +67,9 @@ mod root;
 pub mod runs;
 mod schemes;
 mod store;
+pub mod streams;
 mod upload;
 
-pub use attempts::Chunk;
 pub use collected::Collected;
 pub use connection::{Created, Entry};
 pub use credentials::credentials;
@@ -80,3 +81,4 @@ pub use options::{Missing, StoreOptions};
 pub use pins::Pin;
 pub use schemes::install_tls;
 pub use store::Store;
+pub use streams::Chunk;

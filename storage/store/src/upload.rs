@@ -74,7 +74,8 @@ impl Store {
     }
     async fn put_once(&self, name: &Name, bytes: &Bytes) -> object_store::Result<()> {
         self.connection().present(name)?;
-        self.connection().objects().put(name, PutPayload::from(bytes.clone())).await.map(|_| ())
+        let put = self.connection().objects().put(name, PutPayload::from(bytes.clone()));
+        self.connection().answered(bytes.len(), put).await.map(|_| ())
     }
     async fn upload_parts(&self, place: &str, file: &Path, digest: &Digest, size: u64) -> Result<()> {
         let name = parse(place)?;

@@ -204,6 +204,18 @@ async fn a_store_that_comes_back_in_time_is_waited_for() {
     assert_eq!(hurried.create("a/other", Bytes::new()).await.unwrap_err().kind, ErrorKind::Retryable);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_put_that_nobody_answers_is_sent_again_within_seconds() {
+    let (faulty, store) = faulty().await;
+    faulty.inject(Fault::NoAnswer, "journal/", 1);
+    let put = store.create("runs/x/journal/0", "one".into());
+    let put = tokio::time::timeout(Duration::from_secs(15), put).await;
+    assert_eq!(put.expect("a writer that is silent for 30 s may be replaced"), Ok(Created::Ours));
+    faulty.inject(Fault::NoAnswer, "objects/", 1);
+    let (digest, _) = store.put_object("two".into()).await.unwrap();
+    assert_eq!(store.read_object(&digest).await.unwrap(), "two");
+}
+
 #[tokio::test]
 async fn a_store_whose_folder_is_gone_is_not_made_again() {
     let folder = scratch();

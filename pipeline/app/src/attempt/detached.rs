@@ -216,7 +216,9 @@ impl Detached {
     /// Says why there is no result: in the log, and in `failure.json`. The first error counts.
     async fn fail(&self, error: Error) -> Error {
         let said = self.failure.get_or_init(|| async move {
-            let (outcome, error) = match self.stopped().await {
+            let stop = self.stopped().await;
+            let unwanted = stop.as_ref().is_some_and(Stop::is_of_a_run_without_a_writer);
+            let (outcome, error) = match stop {
                 None => (outcome_of(&error), error),
                 Some(stop) => {
                     let (outcome, why) = stop.explain(&self.spec);
@@ -234,6 +236,7 @@ impl Detached {
                 attempt: spec.attempt,
                 outcome,
                 error: error.clone(),
+                unwanted,
             };
             if let Err(unstored) = self.store.put_failure(&failure).await {
                 tracing::error!(%unstored, "the reason could not be stored");

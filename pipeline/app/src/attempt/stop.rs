@@ -30,6 +30,10 @@ impl From<CancelRequest> for Stop {
 }
 
 impl Stop {
+    /// Whether nobody seemed to want the attempt any more.
+    pub fn is_of_a_run_without_a_writer(&self) -> bool {
+        matches!(self, Self::Orphaned(_) | Self::RunOver)
+    }
     /// How the attempt ended, and the error that says so.
     pub fn explain(&self, spec: &AttemptSpec) -> (AttemptOutcome, Error) {
         match self {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
 use trainyard_core::{Result, StageKinds as _};
-use trainyard_envs::tools::{ToolHost, ToolLimits};
+use trainyard_envs::tools::{ToolHost, ToolLimits, missing_for_cpython};
 use trainyard_spec::site::{Notification, Pool, Recipient};
 
 /// Time for a fresh worker's first answer.
@@ -42,7 +42,7 @@ impl Finding {
 
 /// Exit 3 if the store is out of reach, 2 if anything else is wrong.
 pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let mut findings = vec![machine_finding(), kinds(catalogue), executors(catalogue), tool()];
+    let mut findings = vec![machine_finding(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
     let here = machine::pool();
     findings.extend(site.pools.iter().map(|p| pool(p, &here, catalogue)));
@@ -139,4 +139,18 @@ fn tool() -> Finding {
         Err(error) => (false, error.to_string()),
     };
     Finding::new("python tool", good, detail)
+}
+
+/// Whether this kernel can confine programs. Who does without `interpreter: cpython` lacks nothing.
+fn cpython() -> Finding {
+    let lacks = missing_for_cpython();
+    if lacks.is_empty() {
+        let detail = "Landlock and seccomp can confine it (`interpreter: cpython`)".to_string();
+        return Finding::new("python sandbox", true, detail);
+    }
+    let detail = format!(
+        "`interpreter: cpython` cannot run on this machine, which lacks {}; `interpreter: monty` can",
+        lacks.join(" and ")
+    );
+    Finding { warning: true, ..Finding::new("python sandbox", true, detail) }
 }

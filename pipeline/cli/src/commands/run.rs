@@ -93,7 +93,7 @@ fn execute(
     let world = wiring::outside(&session, catalogue, clock.clone(), observer)?;
     let interrupt = options.interrupt.clone();
     let summary = session.block_on(async {
-        interrupt.on_signals();
+        interrupt.on_signals()?;
         trainyard_runtime::run(options, plan, world).await
     })?;
     print_summary(&session, &summary, clock.as_ref(), format)?;

@@ -1,4 +1,6 @@
-//! `trainyard runs`: list, show, cancel, resume.
+//! `trainyard runs`: list, show, cancel, resume, afresh.
+
+mod curves;
 
 use crate::args::{Format, RunsArgs, RunsCommand};
 use crate::exit::Exit;
@@ -10,7 +12,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_app::{Catalogue, wiring};
-use trainyard_core::{ErrorKind, Result, RunId, SystemClock};
+use trainyard_core::{Error, ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
 use trainyard_runtime::{resume, summary};
 
@@ -20,11 +22,14 @@ const WATCH_EVERY: Duration = Duration::from_millis(500);
 /// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
 pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
-    let access = if matches!(command, RunsCommand::Cancel { .. }) { Access::Change } else { Access::Look };
+    let changes = matches!(command, RunsCommand::Cancel { .. } | RunsCommand::Afresh { .. });
+    let access = if changes { Access::Change } else { Access::Look };
     let session = session::open(&args.site, access, catalogue)?;
     match command {
         RunsCommand::List { limit } => list(&session, limit, args.format),
-        RunsCommand::Show { run, watch } => show(&session, &run, watch, args.format),
+        RunsCommand::Show { run, curves: Some(stage), .. } => curves::show(&session, &run, &stage, args.format),
+        RunsCommand::Afresh { run, stage } => afresh(&session, &run, &stage, args.format),
+        RunsCommand::Show { run, watch, .. } => show(&session, &run, watch, args.format),
         RunsCommand::Cancel { run } => cancel(&session, &run, args.format),
         RunsCommand::Resume { run, take_over } => resume(&session, args, &run, take_over, catalogue),
     }
@@ -98,6 +103,26 @@ fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     match format {
         Format::Json => print_json(&json!({"run": run, "outcome": outcome}))?,
         Format::Text => print_text(&text),
+    }
+    Ok(Exit::Done)
+}
+
+/// Gives up the resume points of a stage.
+fn afresh(session: &Session, run: &str, stage: &str, format: Format) -> Result<Exit> {
+    let (stage, removed) = session.block_on(async {
+        let run = names::run(&session.store, run).await?;
+        let view = names::view(&session.store, &run).await?;
+        let stage = names::stage(&view, stage)?;
+        let digest = stage.digest.clone().ok_or_else(|| {
+            Error::invalid(format!("stage `{}` has no digest yet, so it has no resume points", stage.key()))
+        })?;
+        Ok((stage.key().clone(), session.store.remove_checkpoints(&digest).await?))
+    })?;
+    match format {
+        Format::Json => print_json(&json!({"stage": stage, "removed": removed}))?,
+        Format::Text => {
+            print_text(&format!("{removed} resume points of {stage} removed; its next attempt begins anew"))
+        }
     }
     Ok(Exit::Done)
 }

@@ -48,7 +48,7 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let app = Arc::new(App { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
     session.block_on(async {
         let interrupt = Interrupt::default();
-        interrupt.on_signals();
+        interrupt.on_signals()?;
         let listener = api::bind(args.bind, &app.tokens).await?;
         let address = listener.local_addr().unwrap_or(args.bind);
         let folder = daemon.folder.path().display();

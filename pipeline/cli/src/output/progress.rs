@@ -273,6 +273,12 @@ impl Observer for Progress {
                 let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
                 told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
             }
+            // It waits for something else than a pool: its inputs, or another run.
+            Event::Queued { stage, why } => {
+                if let Some((failed, told)) = state.failures.remove(stage) {
+                    self.say(&format!("{stage}: attempt {failed} ended: {told}; {why}"));
+                }
+            }
             Event::RetryScheduled { stage, attempt, .. } => {
                 if let Some((failed, why)) = state.failures.remove(stage) {
                     self.say(&format!("{stage}: attempt {failed} failed: {why}; attempt {attempt} follows"));

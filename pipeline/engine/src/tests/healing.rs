@@ -7,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::Error;
 use trainyard_core::artifact::GenerationReason::{self, Lost, Rerun};
-use trainyard_core::event::{AttemptOutcome, RunOutcome, Selection};
+use trainyard_core::event::{AttemptOutcome, Event, RunOutcome, Selection};
 use trainyard_spec::plan::Plan;
 use trainyard_spec::template::Template;
 
@@ -78,22 +78,94 @@ fn a_stage_that_may_only_be_looked_up_is_not_healed_and_says_why() {
     assert_eq!((again.status("a"), again.status("b")), (Failed, Blocked));
 }
 
+/// Gives the newest generation of a stage wrong bytes, which only a reader notices.
+fn spoil(sim: &mut Simulation, stage: &str) {
+    let newest = sim.store.iter().rfind(|(_, m)| m.provenance.stage == key(stage)).map(|(name, _)| name.clone());
+    sim.unread.extend(newest);
+}
+
+/// Run number 1 of a plan whose stages of these names were published before and have wrong bytes.
+fn spoiled(before: &Plan, then: &Plan, stages: &[&str]) -> Simulation {
+    let mut first = Simulation::new(before, setup());
+    assert_eq!(first.finish(), RunOutcome::Succeeded);
+    let mut sim = after(&first, 1, then, Selection::default());
+    stages.iter().for_each(|stage| spoil(&mut sim, stage));
+    sim
+}
+
 #[test]
-fn damage_that_only_a_reader_finds_fails_the_reader_at_once_and_the_next_run_heals() {
-    let mut first = Simulation::new(&chain("one"), setup());
-    first.finish();
+fn damage_that_only_a_reader_finds_is_healed_before_the_reader_runs_again() {
     // Names and sizes are right, so `a` is a hit; the attempt of `b` reads the bytes.
-    let mut finds = after(&first, 1, &chain("two"), Selection::default()).with(|spec| match spec.stage.0.as_str() {
-        "b" => Err((AttemptOutcome::Failed, Error::data("an object is damaged"))),
+    let mut consumer = node("b").reads(&["a"]);
+    consumer.config = Template::Literal(json!({"tail": "two"}));
+    consumer.retry.attempts = 1;
+    let mut sim = spoiled(&chain("one"), &plan(vec![node("a"), consumer]), &["a"]);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded, "{}", sim.error("b"));
+    assert_eq!(sim.launched, ["b", "a", "b"]);
+    assert_eq!((sim.status("a"), sim.status("b")), (Done, Done));
+    assert_eq!(generations(&sim, "a"), [(0, None), (1, Some(Lost))]);
+    let waits = |event: &Event| matches!(event, Event::Queued { why, .. } if why.contains("`a` runs again"));
+    assert!(sim.journal.iter().any(|record| waits(&record.event)), "people are told why");
+}
+
+#[test]
+fn what_is_damaged_along_a_chain_is_healed_from_its_beginning() {
+    let long = |tail: &str| {
+        let mut last = node("c").reads(&["b"]);
+        last.config = Template::Literal(json!({ "tail": tail }));
+        plan(vec![node("a"), node("b").reads(&["a"]), last])
+    };
+    let mut sim = spoiled(&long("one"), &long("two"), &["a", "b"]);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded, "{}", sim.error("c"));
+    assert_eq!(sim.launched, ["c", "b", "a", "b", "c"]);
+}
+
+#[test]
+fn of_several_readers_each_runs_again_and_the_damaged_stage_once() {
+    let several = |tail: &str| {
+        let reader = |name: &str| {
+            let mut reader = node(name).reads(&["a"]);
+            reader.config = Template::Literal(json!({"name": name, "tail": tail}));
+            reader
+        };
+        // The last has the same digest as `b`.
+        let mut equal = reader("b");
+        equal.key = key("e");
+        plan(vec![node("a"), reader("b"), reader("c"), equal, node("d").reads(&["b", "c"])])
+    };
+    let mut sim = spoiled(&several("one"), &several("two"), &["a"]);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded, "{}{}", sim.error("b"), sim.error("c"));
+    assert_eq!(generations(&sim, "a").len(), 2);
+    assert_eq!(sim.launched.iter().filter(|name| *name == "a").count(), 1, "{:?}", sim.launched);
+}
+
+#[test]
+fn a_store_that_loses_what_it_takes_does_not_keep_a_run_for_ever() {
+    let mut sim = spoiled(&chain("one"), &chain("two"), &["a"]);
+    let stage = sim.store.values().find(|m| m.provenance.stage == key("a")).unwrap().stage_digest.clone();
+    sim.unread.extend((1..9).map(|generation| (stage.clone(), generation)));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(generations(&sim, "a").len(), 3);
+    assert!(sim.error("b").contains("damaged"), "{}", sim.error("b"));
+}
+
+#[test]
+fn a_failure_with_sound_inputs_is_what_it_was() {
+    let mut sim = Simulation::new(&chain("one"), setup()).with(|spec| match spec.stage.0.as_str() {
+        "b" => Err((AttemptOutcome::Failed, Error::data("row 7 is damaged"))),
         _ => Ok(BTreeMap::new()),
     });
-    assert_eq!(finds.finish(), RunOutcome::Failed);
-    assert_eq!(finds.launched, ["b"], "the same bytes are not read a second time");
-    assert_eq!((finds.status("a"), finds.status("b")), (Hit, Failed));
-    // The reader removed the object.
-    damage(&mut finds, "a");
-    let mut heals = after(&finds, 2, &chain("two"), Selection::default());
-    assert_eq!(heals.finish(), RunOutcome::Succeeded);
-    assert_eq!(heals.launched, ["a", "b"]);
-    assert_eq!(generations(&heals, "a"), [(0, None), (1, Some(Lost))]);
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(sim.launched, ["a", "b"], "the same bytes are not read a second time");
+    assert_eq!((sim.status("a"), sim.error("b").as_str()), (Done, "row 7 is damaged"));
+}
+
+#[test]
+fn a_stage_that_cannot_be_made_again_blocks_its_readers() {
+    let mut sim = spoiled(&chain("one"), &chain("two"), &["a"]).with(|spec| match spec.stage.0.as_str() {
+        "a" => Err((AttemptOutcome::Failed, Error::invalid("the source is gone"))),
+        _ => Ok(BTreeMap::new()),
+    });
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("a"), sim.status("b")), (Failed, Blocked));
 }

@@ -33,13 +33,19 @@ impl Carried {
                 let (states, heard) = watch::channel(None);
                 // If the driver is gone, the channel tells it.
                 let _ = self.carrier.orders.send(Order::Watch { handle: handle.clone(), states });
-                Some(self.carry_to_the_end(handle, heard).await)
+                let (follow, control) = (self.follow.clone(), self.control.clone());
+                let finished = self.carry_to_the_end(handle, heard).await;
+                // Whoever stops the run does not want it either.
+                let wanted = *control.borrow() == Control::Run;
+                if wanted && finished.result.is_none() && follow.left().await.is_ok_and(|left| left.is_unwanted()) {
+                    return None;
+                }
+                Some(finished)
             }
             Ok(None) => {
                 let left = self.follow.left().await.ok()?;
-                // One that stopped because nobody seemed to want it is wanted now.
-                let stopped = left.failure.as_ref().is_some_and(|f| f.error.kind == ErrorKind::Cancelled);
-                (left.is_something() && !stopped).then(|| conclusion::conclude(left, None, None, self.task.timeout))
+                (left.is_something() && !left.is_unwanted())
+                    .then(|| conclusion::conclude(left, None, None, self.task.timeout))
             }
         }
     }
@@ -152,7 +158,7 @@ impl Carried {
     }
 
     /// Should it live after all, it is not wanted any more.
-    async fn ask_to_end(&self) {
+    pub(super) async fn ask_to_end(&self) {
         let store = self.task.store.with_outage(Duration::ZERO);
         if let Err(error) = store.request_cancel(&self.task.spec, CancelRequest { format: 1, timed_out: false }).await {
             tracing::info!(%error, "the request to end was not stored");

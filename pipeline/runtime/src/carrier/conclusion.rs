@@ -74,7 +74,8 @@ mod tests {
 
     fn left(outcome: AttemptOutcome, error: Error) -> Left {
         let (run, stage) = (RunId("r".into()), StageKey("s".into()));
-        Left { result: None, failure: Some(AttemptFailure { format: 1, run, stage, attempt: 1, outcome, error }) }
+        let failure = AttemptFailure { format: 1, run, stage, attempt: 1, outcome, error, unwanted: false };
+        Left { result: None, failure: Some(failure) }
     }
 
     #[test]

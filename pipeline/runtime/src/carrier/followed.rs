@@ -24,8 +24,6 @@ const TICK: Duration = Duration::from_secs(1);
 const LATE: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(6)];
 /// Time for the last request to kill an attempt that has left its result.
 const LAST_REQUEST: Duration = Duration::from_secs(60);
-/// Time for asking an attempt to end that is lost.
-const PARTING: Duration = Duration::from_secs(10);
 /// Bytes of what an executor kept that go into the attempt's log: its end.
 const KEPT: usize = 64 * 1024;
 
@@ -201,7 +199,10 @@ impl Followed {
             self.pass_on(last);
         }
         if !left.is_something() {
-            self.ask_what_may_live_on_to_end().await;
+            // A node that is cut off runs on, and so does what a restarted head forgot.
+            if ended.as_ref().is_some_and(|ended| ended.outcome == AttemptOutcome::Lost) {
+                self.attempt.ask_to_end().await;
+            }
             self.keep_the_log().await;
         }
         conclude(left, why, ended, self.attempt.task.timeout)
@@ -215,18 +216,6 @@ impl Followed {
                 tracing::info!(handle = handle.0, %error, "an attempt was not stopped");
             }
         }));
-    }
-
-    /// An executor that loses a node says that the attempt is over, while the attempt may go on there: it publishes
-    /// nothing any more, but holds its machine until it reads this.
-    async fn ask_what_may_live_on_to_end(&mut self) {
-        let (store, spec) = (&self.attempt.task.store, &self.attempt.task.spec);
-        let request = store.request_cancel(spec, CancelRequest { format: 1, timed_out: false });
-        match tokio::time::timeout(PARTING, request).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::info!(stage = %spec.stage, %error, "a lost attempt was not asked to end"),
-            Err(_) => tracing::info!(stage = %spec.stage, "a lost attempt was not asked to end: the store is slow"),
-        }
     }
 
     /// What the attempt left. If it should have left something, it is looked for a little longer.

@@ -169,3 +169,45 @@ async fn a_line_is_put_behind_what_the_attempt_stored_itself() {
     ChunkWriter::append_behind(&store, &spec(), clock, "more").await.unwrap();
     assert_eq!(texts(&store).await, ["one", "two", "words of the executor", "more"]);
 }
+
+#[tokio::test]
+async fn a_long_log_is_few_objects_and_reads_the_same() {
+    let (_, store, _) = writer().await;
+    let (writer, task) = ChunkWriter::open(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+    let lines: Vec<String> = (0..140).map(|n| format!("line {n}")).collect();
+    for line in &lines {
+        writer.raw(line);
+        writer.flush().await;
+    }
+    let count = |name: &'static str| {
+        let store = store.clone();
+        async move { store.list("runs").await.unwrap().iter().filter(|path| path.contains(name)).count() }
+    };
+    assert_eq!((count("/log/").await, count("/log-pages/").await), (12, 2), "full pages are put while it runs");
+    writer.close();
+    task.await.unwrap();
+    assert_eq!((count("/log/").await, count("/log-pages/").await), (0, 3));
+    assert_eq!(texts(&store).await, lines);
+}
+
+#[tokio::test]
+async fn a_second_process_goes_on_behind_the_pages_of_the_first() {
+    let (_, store, first) = writer().await;
+    let (second, third) = {
+        let again = || ChunkWriter::new(&store, &spec(), Arc::new(ManualClock::at_millis(NOW)), |_| {});
+        (again(), again())
+    };
+    for n in 0..70 {
+        first.raw(&n.to_string());
+        first.put().await.unwrap();
+    }
+    second.raw("again");
+    second.put().await.unwrap();
+    third.raw("and again");
+    third.put().await.unwrap();
+    let texts = texts(&store).await;
+    assert_eq!((texts.len(), &texts[69..]), (72, &["69", "again", "and again"].map(String::from)[..]));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at_millis(NOW));
+    ChunkWriter::append_behind(&store, &spec(), clock, "words of the executor").await.unwrap();
+    assert_eq!(stored(&store).await.last().unwrap().text, "words of the executor");
+}

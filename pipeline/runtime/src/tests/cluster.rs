@@ -147,9 +147,21 @@ impl Job {
         self.task.store.put_result(&empty_result(&self.task.spec)).await.unwrap();
     }
     pub async fn leaves_a_failure(&self, outcome: AttemptOutcome, error: Error) {
+        self.leaves(AttemptFailure { unwanted: false, ..self.failure(outcome, error) }).await;
+    }
+    /// Ends as an attempt does whose run has no living writer.
+    pub async fn is_unwanted(&self) {
+        let failure = self.failure(AttemptOutcome::Lost, Error::lost("its run has had no living writer for 1h"));
+        self.leaves(failure).await;
+        self.ends(Ended::with(AttemptOutcome::Failed, Error::bug("ended with exit code 1")));
+    }
+    fn failure(&self, outcome: AttemptOutcome, error: Error) -> AttemptFailure {
         let spec = &self.task.spec;
         let (run, stage, attempt) = (spec.run.clone(), spec.stage.clone(), spec.attempt);
-        self.task.store.put_failure(&AttemptFailure { format: 1, run, stage, attempt, outcome, error }).await.unwrap();
+        AttemptFailure { format: 1, run, stage, attempt, outcome, error, unwanted: true }
+    }
+    async fn leaves(&self, failure: AttemptFailure) {
+        self.task.store.put_failure(&failure).await.unwrap();
     }
     pub async fn succeeds(&self) {
         self.leaves_its_result().await;

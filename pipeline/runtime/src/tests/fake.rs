@@ -20,6 +20,8 @@ pub enum Act {
     Hang,
     /// Waits for the gate, then succeeds.
     WaitFor(watch::Receiver<bool>),
+    /// Waits for the gate, then fails.
+    FailWhen(watch::Receiver<bool>, Error),
 }
 
 struct Fake {
@@ -88,6 +90,10 @@ async fn carry(act: Act, task: Task, mut control: watch::Receiver<Control>) -> E
         Act::Hang => {
             let _ = control.wait_for(|w| *w > Control::Run).await;
             return Ended::with(AttemptOutcome::Cancelled, Error::cancelled("stopped"));
+        }
+        Act::FailWhen(mut gate, error) => {
+            let _ = gate.wait_for(|open| *open).await;
+            return Ended::with(AttemptOutcome::Failed, error);
         }
         Act::WaitFor(mut gate) => {
             if gate.wait_for(|open| *open).await.is_err() {

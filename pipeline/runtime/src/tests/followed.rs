@@ -272,16 +272,15 @@ async fn a_silent_attempt_is_killed_and_lost() {
     assert!(bench.store.cancel_request(&spec).await.unwrap().is_some(), "should it still run, it learns of it");
 }
 
-/// The node is cut off: its cluster gives the attempt up, and it goes on computing.
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_its_cluster_lost_is_asked_to_end() {
+async fn an_attempt_that_its_executor_has_lost_is_asked_to_end_should_it_still_run() {
     let bench = Bench::new().await;
     let cluster = Cluster::new(|job| async move {
-        job.runs_for(20).await;
-        job.ends(Ended::with(AttemptOutcome::Lost, Error::lost("node failure")));
+        job.runs_for(60).await;
+        job.ends(Ended::with(AttemptOutcome::Lost, Error::lost("its node failed")));
     });
     let summary = bench.run(&cluster, vec![node("a", &[])]).await;
-    assert_eq!(end_of(&summary, "a").0, AttemptOutcome::Lost);
+    assert_eq!(end_of(&summary, "a").1, Some(Error::lost("its node failed")));
     let spec = bench.store.spec(&summary.run, &key("a"), 1).await.unwrap().unwrap();
     assert!(bench.store.cancel_request(&spec).await.unwrap().is_some());
 }
@@ -467,6 +466,29 @@ async fn an_attempt_that_nobody_knows_any_more_counts_by_what_it_left() {
         let second = bench.next(&cluster).await;
         assert_eq!(second.ending, SUCCEEDED);
         assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), if left { 1 } else { 2 });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_ended_because_nobody_seemed_to_want_it_costs_no_try() {
+    for known in [true, false] {
+        let bench = Bench::new().await;
+        let cluster = Cluster::new(|job| async move {
+            job.runs_for(30).await;
+            if job.task.spec.attempt == 1 { job.is_unwanted().await } else { job.succeeds().await }
+        });
+        let first = bench.engine(&cluster, options());
+        wait_for(|| !bench.handles().is_empty()).await;
+        first.abort();
+        let _ = first.await;
+        seconds(100).await;
+        if !known {
+            cluster.forget();
+        }
+        // The stage has one try.
+        let second = bench.next(&cluster).await;
+        assert_eq!(second.ending, SUCCEEDED, "known: {known}; {:?}", end_of(&second, "a"));
+        assert_eq!(second.view.stage(&key("a")).unwrap().attempts.len(), 2);
     }
 }
 

@@ -10,6 +10,7 @@ mod kept;
 mod outages;
 mod processes;
 mod runs;
+mod sharing;
 mod takeover;
 
 pub use fake::{Act, fake};

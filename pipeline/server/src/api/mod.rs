@@ -5,6 +5,7 @@
 
 mod app;
 mod artifacts;
+mod curves;
 mod error;
 mod guard;
 mod lineage;

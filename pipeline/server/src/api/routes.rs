@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::route::Route;
-use super::{artifacts, lineage, openapi, runs, schedules, status};
+use super::{artifacts, curves, lineage, openapi, runs, schedules, status};
 use crate::book::{BackfillRow, OpenTick, Range, SchedulePage};
 use axum::Json;
 use axum::http::Method;
@@ -60,6 +60,12 @@ pub fn all() -> Vec<Route> {
         query::<runs::ListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
         query::<runs::ShowQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
         query::<runs::LogQuery, runs::Log>("/runs/{run}/logs", "logs", "What a stage logged", get(runs::logs)),
+        query::<curves::CurvesQuery, curves::Curves>(
+            "/runs/{run}/curves",
+            "curves",
+            "Learning curves of a stage",
+            get(curves::show),
+        ),
         change::<Nothing, runs::Cancelled>("/runs/{run}/cancel", "cancel_run", "Stop a run", post(runs::cancel)),
         query::<artifacts::ListQuery, artifacts::Artifacts>(
             "/artifacts",

@@ -95,6 +95,8 @@ async fn write_run(store: &Store, manifest: &Manifest) {
         json!({"type": "run_finished", "outcome": "succeeded"}),
     ];
     writer.append(&events.map(event)).await.unwrap();
+    let point = "{\"type\":\"metric\",\"name\":\"loss\",\"step\":1,\"value\":0.5}\n";
+    store.put_chunk(&run, &StageKey("one".into()), 1, Chunk::Metrics, 0, point.into()).await.unwrap();
     let line = "{\"at\":1795234530042,\"level\":\"info\",\"text\":\"hello\"}\n";
     store.put_chunk(&run, &StageKey("one".into()), 1, Chunk::Log, 0, line.into()).await.unwrap();
 }
@@ -178,7 +180,7 @@ async fn every_path_of_the_document_answers_as_it_says() {
         for (method, operation) in operations.as_object().unwrap() {
             let id = operation["operationId"].as_str().unwrap();
             let (status, value) = if method == "get" {
-                let query = if id == "logs" { "?stage=one" } else { "" };
+                let query = if id == "logs" || id == "curves" { "?stage=one" } else { "" };
                 get(&app, &format!("{real}{query}")).await
             } else {
                 let body = body_of(id);
@@ -208,6 +210,7 @@ async fn errors_are_json_that_the_document_describes() {
         ("/api/v1/runs/..%2F..%2Fobjects".to_string(), 404),
         (format!("/api/v1/runs/{RUN}/logs?stage=none"), 404),
         (format!("/api/v1/runs/{RUN}/logs"), 400),
+        (format!("/api/v1/runs/{RUN}/curves?stage=none"), 404),
         ("/api/v1/runs?limit=many".to_string(), 400),
         ("/api/v1/runs?limits=3".to_string(), 400),
         (format!("/api/v1/artifacts/{missing}/x"), 404),
@@ -256,6 +259,8 @@ async fn lists_come_in_pages() {
     assert_eq!((&rest["page"][0]["stage"], &rest["next"]), (&json!("two"), &Value::Null));
     let (_, log) = get(&app, &format!("/api/v1/runs/{RUN}/logs?stage=one")).await;
     assert_eq!((&log["records"][0]["text"], &log["next"]), (&json!("hello"), &json!(1)));
+    let (_, curves) = get(&app, &format!("/api/v1/runs/{RUN}/curves?stage=one")).await;
+    assert_eq!(curves["points"], json!([{"name": "loss", "step": 1, "value": 0.5}]));
     let (_, after) = get(&app, &format!("/api/v1/runs/{RUN}/logs?stage=one&from=1")).await;
     assert_eq!(after["records"], json!([]));
     let (_, lineage) = get(&app, &format!("/api/v1/lineage/{}", manifest.stage_digest)).await;

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use trainyard_core::{Error, Result, RunId};
+use trainyard_runtime::cancel::forestall;
 use trainyard_runtime::resume::SILENCE;
 use trainyard_spec::schedule::Overlap;
 use trainyard_store::Created;
@@ -118,8 +119,12 @@ impl Keeper {
                 Step::Start(i) => self.start(around, &open[i]).await?,
                 Step::Cancel(i) => self.cancel(around, &open[i].run),
                 Step::Supersede(i) => {
-                    let why = Some("a newer tick takes its place".to_string());
-                    self.end(around, open[i].run.clone(), Outcome::Superseded, why).await?;
+                    let (run, why) = (&open[i].run, "a newer tick takes its place");
+                    // The daemon that promised it may have died just as its process began. From now on either the run
+                    // has begun, and the next pass cancels it, or nobody can begin it.
+                    if forestall(around.store, run, around.clock, &self.me, why).await? {
+                        self.end(around, run.clone(), Outcome::Superseded, Some(why.into())).await?;
+                    }
                 }
             }
         }

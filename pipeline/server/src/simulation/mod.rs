@@ -268,6 +268,7 @@ impl Simulation {
         let mut runs: BTreeMap<RunId, bool> = BTreeMap::new();
         let records = self.store.list(&format!("schedules/{NAME}/log")).await.unwrap();
         let (mut fired, mut filled, mut given_up) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut superseded = BTreeSet::new();
         for path in records {
             let bytes = self.store.get(&path).await.unwrap().unwrap();
             let record: Record = serde_json::from_slice(&bytes).unwrap();
@@ -278,22 +279,29 @@ impl Simulation {
                     assert!(ticks.insert(tick.at), "{setting:?}: {} was fired twice", tick.id);
                     assert!(runs.insert(run, own).is_none(), "{setting:?}: a run has two ticks");
                 }
-                Event::Ended { run, outcome: Outcome::Superseded | Outcome::NotStarted, .. } => {
+                Event::Ended { run, outcome: outcome @ (Outcome::Superseded | Outcome::NotStarted), .. } => {
+                    if outcome == Outcome::Superseded {
+                        superseded.insert(run.clone());
+                    }
                     given_up.insert(run);
                 }
                 _ => {}
             }
         }
-        let begun = self.store.list_runs().await.unwrap();
-        for run in &begun {
+        let mut begun = BTreeSet::new();
+        for run in &self.store.list_runs().await.unwrap() {
             assert!(runs.contains_key(run), "{setting:?}: run {run} belongs to no tick");
             let batches = JournalReader::read_all(&self.store, run).await.unwrap();
             let count = |name: &str| batches.iter().flat_map(|b| &b.events).filter(|e| e["type"] == name).count();
             let writers: BTreeSet<&String> = batches.iter().map(|batch| &batch.header.writer).collect();
             self.tally.taken_over += usize::from(writers.len() > 1);
             assert!(count("run_created") <= 1, "{setting:?}: run {run} began more than once");
-            // One that began while another daemon let a newer tick take its place is on its own.
             assert!(count("run_finished") == 1 || given_up.contains(run), "{setting:?}: run {run} did not end once");
+            let superseded = superseded.contains(run);
+            assert!(!superseded || count("run_created") == 0, "{setting:?}: run {run} began beside the newer one");
+            if !superseded {
+                begun.insert(run.clone());
+            }
         }
         for run in runs.keys().filter(|run| !given_up.contains(*run)) {
             assert!(begun.contains(run), "{setting:?}: the tick of run {run} never ran");

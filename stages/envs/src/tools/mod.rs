@@ -28,6 +28,7 @@ pub(crate) mod worker_program;
 
 pub use call::{ToolCall, ToolResult, ToolSpec};
 pub use choice::ToolChoice;
+pub use cpython::support::missing as missing_for_cpython;
 pub use host::ToolHost;
 pub use limits::ToolLimits;
 pub use registry::family;

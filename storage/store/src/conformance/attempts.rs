@@ -1,9 +1,9 @@
 //! What attempts leave and read, and which of it counts once.
 
-use crate::attempts::Chunk;
 use crate::connection::Created;
 use crate::layout;
 use crate::store::Store;
+use crate::streams::Chunk;
 use bytes::Bytes;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -48,6 +48,7 @@ pub(super) async fn leave_files(store: &Store) {
         attempt: 2,
         outcome: AttemptOutcome::Lost,
         error: Error::lost("first"),
+        unwanted: true,
     };
     assert_eq!(store.failure(&run, &stage, 2).await, Ok(None));
     assert_eq!(store.put_failure(&failure).await, Ok(Created::Ours));

@@ -22,6 +22,7 @@ pub use policy::{Policy, RENEWED};
 pub use sizes::{Amount, StageSize};
 
 use crate::connection::Entry;
+use crate::layout;
 use crate::local;
 use crate::problem::io_fault;
 use crate::store::Store;
@@ -68,8 +69,13 @@ impl Store {
                 plan.young += 1;
             }
         }
-        let old_probe = |entry: &&Entry| is_old(survey.now, entry.modified_millis, policy.older_than);
-        plan.probes = survey.probes.iter().filter(old_probe).map(|entry| entry.path.clone()).collect();
+        let is_old = |entry: &&Entry| is_old(survey.now, entry.modified_millis, policy.older_than);
+        plan.probes = survey.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
+        // Whoever asks who computes a generation that is published finds it published.
+        let made: BTreeSet<String> =
+            survey.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
+        let is_over = |entry: &&Entry| entry.path.rsplit_once('/').is_some_and(|(of, _)| made.contains(of));
+        plan.probes.extend(survey.computations.iter().filter(is_over).filter(is_old).map(|entry| entry.path.clone()));
         if let Some(root) = self.local_root() {
             let age = i64::try_from(policy.older_than.as_millis()).unwrap_or(i64::MAX);
             plan.staged = local::stale_staged(root, survey.now, age)

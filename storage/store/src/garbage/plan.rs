@@ -20,7 +20,7 @@ pub struct GarbagePlan {
     pub runs: Vec<RunId>,
     /// Half-written files of dead processes on a disk, with their sizes in bytes, sorted.
     pub staged: Vec<(PathBuf, u64)>,
-    /// Paths of what openings of the store left behind, sorted.
+    /// Paths of what openings of the store left behind, and of claims on stages that are published by now.
     pub probes: Vec<String>,
     /// Number of objects that something names.
     pub kept: u64,

@@ -156,19 +156,44 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
     Ok(digests)
 }
 
-/// The newest tick of each schedule, as text.
+/// The newest tick of each schedule, as text: the last by its name, which begins with its time, and the last that was
+/// put. The name of a tick for something that appeared tells no time, and a backfill puts old ones late.
 async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
-    let mut newest: BTreeMap<String, String> = BTreeMap::new();
+    let entries = store.connection().list(layout::SCHEDULES).await?;
+    let mut by_name: BTreeMap<&str, &Entry> = BTreeMap::new();
+    let mut by_time: BTreeMap<&str, &Entry> = BTreeMap::new();
     // Sorted, so the last one of a folder is the newest.
-    for path in store.list(layout::SCHEDULES).await? {
-        if let Some((folder, _)) = path.rsplit_once('/') {
-            newest.insert(folder.to_string(), path.clone());
+    for entry in &entries {
+        let Some((folder, _)) = entry.path.rsplit_once('/') else { continue };
+        by_name.insert(folder, entry);
+        let last = by_time.entry(folder).or_insert(entry);
+        if entry.modified_millis >= last.modified_millis {
+            *last = entry;
         }
     }
+    let paths: BTreeSet<&str> = by_name.values().chain(by_time.values()).map(|entry| entry.path.as_str()).collect();
     let mut ticks = Vec::new();
-    for path in newest.into_values() {
-        let bytes = store.get(&path).await?.unwrap_or_default();
+    for path in paths {
+        let bytes = store.get(path).await?.unwrap_or_default();
         ticks.push(String::from_utf8_lossy(&bytes).into_owned());
     }
     Ok(ticks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreOptions;
+
+    #[tokio::test]
+    async fn the_newest_tick_is_the_last_one_that_was_put_too() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        for tick in ["on:ff", "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z", "on:0a"] {
+            store.fire_tick("s", tick, tick.into()).await.unwrap();
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        let mut newest = newest_ticks(&store).await.unwrap();
+        newest.sort();
+        assert_eq!(newest, ["on:0a", "on:ff"], "the last that was put, and the last by its name");
+    }
 }

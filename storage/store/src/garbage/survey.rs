@@ -16,6 +16,8 @@ pub(super) struct Survey {
     pub now: i64,
     pub objects: Vec<Entry>,
     pub probes: Vec<Entry>,
+    /// Who computes, or computed, which stage.
+    pub computations: Vec<Entry>,
     /// Sorted by key.
     pub manifests: Vec<Record>,
     pub resume_points: Vec<ResumePoint>,
@@ -31,12 +33,13 @@ impl Survey {
         let now = time(store).await?;
         let objects = store.connection().list(layout::OBJECTS).await?;
         let probes = store.connection().list(layout::PROBES).await?;
+        let computations = store.connection().list(layout::COMPUTING).await?;
         let (runs, attempts) = runs(store, now, policy.older_than).await.map_err(unknown)?;
         let resume_points = resume_points(store).await.map_err(unknown)?;
         let manifests = records(store).await.map_err(unknown)?;
         let pins = store.pins().await.map_err(unknown)?;
         let pins = pins.into_iter().map(|pin| (pin.stage_digest, pin.generation)).collect();
-        Ok(Self { now, objects, probes, manifests, resume_points, runs, pins, attempts })
+        Ok(Self { now, objects, probes, computations, manifests, resume_points, runs, pins, attempts })
     }
 }
 

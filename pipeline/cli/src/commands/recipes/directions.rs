@@ -32,11 +32,7 @@ pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> 
         );
     }
     let interrupt = Interrupt::default();
-    let raised = interrupt.clone();
-    session.block_on(async move {
-        raised.on_signals();
-        Ok(())
-    })?;
+    interrupt.on_signals()?;
     let runner = Runner {
         session,
         catalogue: catalogue.clone(),

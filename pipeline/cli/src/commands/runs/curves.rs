@@ -1,0 +1,53 @@
+//! `trainyard runs show RUN --curves STAGE`: what a stage reported step by step.
+
+use crate::args::Format;
+use crate::exit::Exit;
+use crate::names;
+use crate::output::human::{print_json, print_text, table};
+use crate::output::metrics::number;
+use crate::session::Session;
+use serde_json::json;
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+use trainyard_runtime::curves;
+
+/// Prints a line for each curve, or all points as JSON.
+pub fn show(session: &Session, run: &str, stage: &str, format: Format) -> Result<Exit> {
+    let (key, found) = session.block_on(async {
+        let run = names::run(&session.store, run).await?;
+        let view = names::view(&session.store, &run).await?;
+        let stage = names::stage(&view, stage)?;
+        let attempts: Vec<_> = stage.attempts.iter().map(|attempt| attempt.number).collect();
+        let found = curves::of_stage(&session.store, &run, stage.key(), &attempts).await?;
+        Ok((stage.key().clone(), found))
+    })?;
+    match format {
+        Format::Json => {
+            let points = |(name, curve): (&String, &BTreeMap<u64, f64>)| {
+                (name.clone(), curve.iter().map(|(step, value)| json!([step, value])).collect::<Vec<_>>())
+            };
+            let points: BTreeMap<_, _> = found.iter().map(points).collect();
+            print_json(&json!({"stage": key, "curves": points}))?;
+        }
+        Format::Text if found.is_empty() => print_text(&format!("{key} reported no curve in this run")),
+        Format::Text => {
+            let rows: Vec<Vec<String>> = found.iter().map(|(name, curve)| row(name, curve)).collect();
+            print_text(&table(&["curve", "points", "last step", "first", "last", "least", "greatest"], &rows));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn row(name: &str, curve: &BTreeMap<u64, f64>) -> Vec<String> {
+    let values = || curve.values().copied();
+    let told = |value: Option<f64>| value.map(number).unwrap_or_default();
+    vec![
+        name.to_string(),
+        curve.len().to_string(),
+        curve.keys().next_back().map(u64::to_string).unwrap_or_default(),
+        told(values().next()),
+        told(values().next_back()),
+        told(values().reduce(f64::min)),
+        told(values().reduce(f64::max)),
+    ]
+}

@@ -1,0 +1,63 @@
+//! Learning curves, from the points that attempts stored while they ran.
+
+use std::collections::BTreeMap;
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::{AttemptNumber, Result, RunId, StageKey};
+use trainyard_store::{Chunk, Store};
+
+/// The curves of a stage: name, then step, then value.
+pub type Curves = BTreeMap<String, BTreeMap<u64, f64>>;
+
+/// The points of some lines of a stored curve. A line that cannot be read is no point.
+pub fn points(lines: &[u8]) -> Vec<(String, u64, f64)> {
+    let message = |line: &[u8]| match serde_json::from_slice(line) {
+        Ok(AttemptMessage::Metric { name, step, value }) => Some((name, step, value)),
+        Ok(_) | Err(_) => None,
+    };
+    lines.split(|byte| *byte == b'\n').filter_map(message).collect()
+}
+
+/// The curves of a stage, of all its attempts: one that went on from a resume point repeats the steps behind it, and
+/// the last value of a step counts.
+pub async fn of_stage(store: &Store, run: &RunId, stage: &StageKey, attempts: &[AttemptNumber]) -> Result<Curves> {
+    let mut curves = Curves::new();
+    for attempt in attempts {
+        let mut chunks = store.chunks(run, stage, *attempt, Chunk::Metrics, 0);
+        let mut rest = Vec::new();
+        while let Some(chunk) = chunks.next().await? {
+            rest.extend_from_slice(&chunk);
+            let whole = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            for (name, step, value) in points(&rest[..whole]) {
+                curves.entry(name).or_default().insert(step, value);
+            }
+            rest.drain(..whole);
+        }
+    }
+    Ok(curves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_store::StoreOptions;
+
+    #[tokio::test]
+    async fn the_last_attempt_counts_where_steps_were_repeated() {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let (run, stage) = (RunId("20261121-000000-000000".into()), StageKey("rl".into()));
+        let line = |name: &str, step: u64, value: f64| {
+            serde_json::to_string(&AttemptMessage::Metric { name: name.into(), step, value }).unwrap() + "\n"
+        };
+        let first = line("loss", 1, 3.0) + &line("loss", 2, 2.5) + "half a li";
+        let (second, third) = (line("loss", 2, 2.0), line("loss", 3, 1.0) + &line("kl", 3, 0.5));
+        for (attempt, number, text) in [(1, 0, first), (2, 0, second), (2, 1, third)] {
+            store.put_chunk(&run, &stage, attempt, Chunk::Metrics, number, text.into()).await.unwrap();
+        }
+        let curves = of_stage(&store, &run, &stage, &[1, 2]).await.unwrap();
+        let loss = BTreeMap::from([(1, 3.0), (2, 2.0), (3, 1.0)]);
+        assert_eq!(
+            curves,
+            BTreeMap::from([("kl".to_string(), BTreeMap::from([(3, 0.5)])), ("loss".to_string(), loss)])
+        );
+    }
+}

@@ -1,0 +1,26 @@
+//! What becomes of attempts when their run is no longer ours.
+
+use super::{Dispatch, LAST_GRACE};
+use crate::executors::Control;
+
+impl Dispatch {
+    /// Leaves every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
+    /// Those that outlive this engine are left to the next one, unless somebody wants them to stop. All others stop.
+    pub(super) async fn abandon(&mut self) {
+        for running in self.running.values() {
+            if running.outlives && self.interrupts == 0 {
+                running.carrying.abort();
+            } else {
+                running.control.send_replace(Control::Cancel);
+            }
+        }
+        let all = async { while self.attempts.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_GRACE, all).await.is_err() {
+            for running in self.running.values() {
+                running.control.send_replace(Control::Kill);
+            }
+            let rest = async { while self.attempts.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LAST_GRACE, rest).await;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Runs of different plans that come to one stage at the same moment.
+
+use super::cluster::{Cluster, PausedClock, seconds};
+use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
+use crate::executors::Executors;
+use crate::{RunContext, RunOptions, RunSummary, run};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use trainyard_core::event::{Event, Selection};
+use trainyard_core::{Chance, Clock, Error, ErrorKind, Result};
+use trainyard_engine::fold::StageStatus;
+use trainyard_spec::plan::{Node, Plan};
+use trainyard_store::{Store, StoreOptions};
+
+struct Bench {
+    store: Store,
+    clock: Arc<PausedClock>,
+    watcher: Arc<Watcher>,
+    started: AtomicUsize,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let clock = Arc::new(PausedClock::new());
+        let options = StoreOptions { clock: clock.clone(), ..StoreOptions::default() };
+        Self {
+            store: Store::open("memory://", options).await.unwrap(),
+            clock,
+            watcher: Arc::default(),
+            started: AtomicUsize::new(0),
+        }
+    }
+    fn start(&self, executors: Executors, plan: Plan) -> JoinHandle<Result<RunSummary>> {
+        self.start_asked(executors, plan, options())
+    }
+    /// Each as a process of its own, whose chance is its own.
+    fn start_asked(&self, executors: Executors, plan: Plan, asked: RunOptions) -> JoinHandle<Result<RunSummary>> {
+        let chance = Chance::new(self.started.fetch_add(1, Ordering::SeqCst) as u64);
+        let context = context(&self.store, executors, &self.watcher);
+        tokio::spawn(run(asked, plan, RunContext { clock: self.clock.clone(), chance, ..context }))
+    }
+    /// Why stages waited, as people were told.
+    fn told(&self) -> Vec<String> {
+        let why = |event: &Event| match event {
+            Event::Queued { why, .. } => Some(why.clone()),
+            _ => None,
+        };
+        self.watcher.events.lock().unwrap().iter().filter_map(|record| why(&record.event)).collect()
+    }
+}
+
+/// A plan of its own, whose stage `a` is that of every other.
+fn with(other: &str) -> Plan {
+    plan(vec![node("a", &[]), node(other, &["a"])])
+}
+
+/// Counts launches of `a`; each does what `act` says of its number.
+fn counted(launches: &Arc<AtomicUsize>, act: impl Fn(usize) -> Act + Send + Sync + 'static) -> Executors {
+    let launches = launches.clone();
+    fake(move |spec| if spec.stage == key("a") { act(launches.fetch_add(1, Ordering::SeqCst)) } else { Act::Succeed })
+}
+
+async fn end(run: JoinHandle<Result<RunSummary>>) -> RunSummary {
+    let ended = tokio::time::timeout(Duration::from_secs(300), run).await;
+    ended.expect("it waits for ever").unwrap().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_runs_one_computes_what_they_share_and_the_other_takes_its_result() {
+    let (bench, launches) = (Bench::new().await, Arc::default());
+    let (gate, open) = watch::channel(false);
+    let executors = || {
+        counted(&launches, {
+            let open = open.clone();
+            move |_| Act::WaitFor(open.clone())
+        })
+    };
+    let first = bench.start(executors(), with("b"));
+    let second = bench.start(executors(), with("c"));
+    seconds(100).await;
+    assert_eq!(launches.load(Ordering::SeqCst), 1);
+    gate.send(true).unwrap();
+    let (first, second) = (end(first).await, end(second).await);
+    assert_eq!((&first.ending, &second.ending), (&SUCCEEDED, &SUCCEEDED));
+    assert_eq!(launches.load(Ordering::SeqCst), 1);
+    let mut statuses = [&first, &second].map(|run| run.view.stage(&key("a")).unwrap().status);
+    statuses.sort();
+    assert_eq!(statuses, [StageStatus::Done, StageStatus::Hit]);
+    let told = bench.told();
+    assert!(matches!(&told[..], [only] if only.contains("computes it now (attempt 1 of `a`)")), "told once: {told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_a_computation_of_their_own_gets_it() {
+    let (bench, launches) = (Bench::new().await, Arc::default());
+    let (gate, open) = watch::channel(false);
+    let executors = || {
+        counted(&launches, {
+            let open = open.clone();
+            move |_| Act::WaitFor(open.clone())
+        })
+    };
+    let first = bench.start(executors(), with("b"));
+    let selection = Selection { rerun: vec!["a".into()], ..Selection::default() };
+    let second = bench.start_asked(executors(), with("c"), RunOptions { selection, ..options() });
+    seconds(100).await;
+    assert_eq!(launches.load(Ordering::SeqCst), 2);
+    gate.send(true).unwrap();
+    assert_eq!((end(first).await.ending, end(second).await.ending), (SUCCEEDED, SUCCEEDED));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_dies_loses_its_claim() {
+    let (bench, launches) = (Bench::new().await, Arc::default());
+    let executors = counted(&launches, |number| if number == 0 { Act::Hang } else { Act::Succeed });
+    let first = bench.start(executors.clone(), with("b"));
+    seconds(60).await;
+    let second = bench.start(executors, with("c"));
+    seconds(100).await;
+    assert_eq!(launches.load(Ordering::SeqCst), 1, "the first lives");
+    first.abort();
+    let _ = first.await;
+    assert_eq!(end(second).await.ending, SUCCEEDED);
+    assert_eq!(launches.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_lets_the_other_run_compute() {
+    let (bench, launches) = (Bench::new().await, Arc::default());
+    let (gate, open) = watch::channel(false);
+    let failing = fake(move |spec| match spec.stage.0.as_str() {
+        "a" => Act::FailWhen(open.clone(), Error::data("row 7 is damaged")),
+        _ => Act::Hang,
+    });
+    // It goes on with something else, so its run is not over.
+    let first = bench.start(failing, plan(vec![node("a", &[]), node("z", &[])]));
+    seconds(20).await;
+    let second = bench.start(counted(&launches, |_| Act::Succeed), with("c"));
+    seconds(20).await;
+    assert_eq!(launches.load(Ordering::SeqCst), 0);
+    gate.send(true).unwrap();
+    assert_eq!(end(second).await.ending, SUCCEEDED);
+    assert!(!first.is_finished(), "the failed run goes on");
+    first.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_pool_of_one_run_does_not_keep_another_from_its_own() {
+    let bench = Bench::new().await;
+    let jobs = Arc::new(Mutex::new(0));
+    let cluster = Cluster::new(move |job| {
+        let jobs = jobs.clone();
+        async move {
+            let number = {
+                let mut jobs = jobs.lock().unwrap();
+                *jobs += 1;
+                *jobs
+            };
+            if number == 1 {
+                job.waits("Resources");
+                seconds(1_000).await;
+            }
+            job.runs_for(20).await;
+            job.succeeds().await;
+        }
+    });
+    let first = bench.start(cluster.executors(), plan(vec![node("a", &[])]));
+    seconds(10).await;
+    let second = end(bench.start(cluster.executors(), with("c"))).await;
+    assert_eq!(second.ending, SUCCEEDED);
+    // The job that waited for so long computes it once more; its result is that of the other.
+    let first = tokio::time::timeout(Duration::from_secs(2_000), first).await.unwrap().unwrap().unwrap();
+    assert_eq!(first.ending, SUCCEEDED);
+}
+
+/// A clock that can be set.
+struct Settable(PausedClock, AtomicI64);
+
+impl Clock for Settable {
+    fn unix_millis(&self) -> i64 {
+        self.0.unix_millis() + self.1.load(Ordering::SeqCst)
+    }
+    fn monotonic(&self) -> Duration {
+        self.0.monotonic()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_does_not_lengthen_the_wait_before_a_retry() {
+    let bench = Bench::new().await;
+    let clock = Arc::new(Settable(PausedClock::new(), AtomicI64::new(0)));
+    let launches = Arc::default();
+    let away = Error { kind: ErrorKind::Retryable, ..Error::retryable("503") };
+    let act = move |number| if number == 0 { Act::Fail(away.clone()) } else { Act::Succeed };
+    let context = context(&bench.store, counted(&launches, act), &bench.watcher);
+    let mut stage: Node = node("a", &[]);
+    stage.retry.attempts = 2;
+    stage.retry.backoff.first = Duration::from_secs(20);
+    stage.retry.backoff.most = Duration::from_secs(20);
+    let run = tokio::spawn(run(options(), plan(vec![stage]), RunContext { clock: clock.clone(), ..context }));
+    seconds(5).await;
+    clock.1.store(-86_400_000, Ordering::SeqCst);
+    let ended = tokio::time::timeout(Duration::from_secs(60), run).await.expect("it waits for a day");
+    assert_eq!(ended.unwrap().unwrap().ending, SUCCEEDED);
+}

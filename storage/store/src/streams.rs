@@ -1,0 +1,312 @@
+//! What an attempt says while it runs, log and metrics: numbered chunks, and pages that hold many of them.
+//!
+//! A chunk every two seconds is 300,000 objects a week. So whoever writes them puts those from one multiple of [`PAGE`]
+//! to the next into one object behind them, and removes them; at its end also those that are left. Numbers stay those of
+//! chunks: a reader asks for a chunk, and if that is gone for the page that would hold it.
+
+use crate::connection::Created;
+use crate::layout;
+use crate::store::Store;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
+
+/// Chunks of a full page. They have 256 KiB at most, and whoever writes or reads a page holds it in memory.
+pub const PAGE: u32 = 64;
+/// Version of the form of pages.
+const FORMAT: u32 = 1;
+/// Chunks behind the first that are read at the same time, and removed.
+const AHEAD: usize = 16;
+
+/// The streams of an attempt that are stored in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chunk {
+    /// `LogRecord`s as JSON Lines; plain text in chunks of earlier versions.
+    Log,
+    /// `AttemptMessage::Metric` as JSON Lines.
+    Metrics,
+}
+
+/// The first line of a page. The chunks follow it, one behind the other.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: u32,
+    /// Number of its first chunk.
+    first: u32,
+    /// Bytes of each chunk.
+    sizes: Vec<usize>,
+}
+
+/// Where a stream of an attempt lies.
+#[derive(Clone)]
+struct Place {
+    attempt: String,
+    name: &'static str,
+}
+
+/// The chunks of a stream, in order, up to the first that is not there.
+pub struct Chunks<'a> {
+    store: &'a Store,
+    place: Place,
+    /// Number of the chunk that comes next.
+    next: u32,
+    /// Chunks of a page.
+    ready: VecDeque<Bytes>,
+    /// The page behind them is to be asked for first.
+    in_pages: bool,
+    /// Chunks that are on their way.
+    coming: Option<BoxStream<'a, Result<Option<Bytes>>>>,
+}
+
+impl Place {
+    fn new(run: &RunId, stage: &StageKey, attempt: AttemptNumber, stream: Chunk) -> Self {
+        let name = match stream {
+            Chunk::Log => "log",
+            Chunk::Metrics => "metrics",
+        };
+        Self { attempt: layout::attempt(run, stage, attempt), name }
+    }
+    fn chunks(&self) -> String {
+        format!("{}/{}", self.attempt, self.name)
+    }
+    fn chunk(&self, number: u32) -> String {
+        format!("{}/{number:06}", self.chunks())
+    }
+    fn pages(&self) -> String {
+        format!("{}/{}-pages", self.attempt, self.name)
+    }
+    fn page(&self, first: u32) -> String {
+        format!("{}/{first:06}", self.pages())
+    }
+}
+
+impl Chunks<'_> {
+    /// The next chunk; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            if let Some(chunk) = self.ready.pop_front() {
+                self.next += 1;
+                return Ok(Some(chunk));
+            }
+            if self.in_pages {
+                self.in_pages = self.turn_page().await?;
+                continue;
+            }
+            let coming = self.coming.get_or_insert_with(|| chunks_from(self.store, &self.place, self.next));
+            if let Some(chunk) = coming.next().await.transpose()?.flatten() {
+                self.next += 1;
+                return Ok(Some(chunk));
+            }
+            self.coming = None;
+            // It may have gone into a page, perhaps a moment ago.
+            self.in_pages = self.turn_page().await?;
+            if self.ready.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Opens the page that would hold the next chunk; whether another full page may follow it.
+    async fn turn_page(&mut self) -> Result<bool> {
+        let first = self.next - self.next % PAGE;
+        let Some(chunks) = self.store.page(&self.place, first).await? else { return Ok(false) };
+        let is_full = chunks.len() >= PAGE as usize;
+        self.ready.extend(chunks.into_iter().skip((self.next - first) as usize));
+        Ok(is_full)
+    }
+}
+
+/// Chunks from a number on; none for one that is not there.
+fn chunks_from<'a>(store: &'a Store, place: &Place, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
+    let place = place.clone();
+    let read = move |number| {
+        let path = place.chunk(number);
+        async move { store.get(&path).await }
+    };
+    // The first alone: whoever follows a stream mostly finds that there is nothing new.
+    stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(AHEAD)).boxed()
+}
+
+impl Store {
+    /// Puts one chunk of a stream; chunks are numbered from 0.
+    pub async fn put_chunk(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        number: u32,
+        bytes: Bytes,
+    ) -> Result<Created> {
+        self.create(&Place::new(run, stage, attempt, stream).chunk(number), bytes).await
+    }
+    /// Puts stored chunks, which follow each other from `first` on, a multiple of [`PAGE`], into one object, and removes
+    /// them. One that cannot be removed does no harm.
+    pub async fn put_page(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        first: u32,
+        chunks: &[Bytes],
+    ) -> Result<()> {
+        let place = Place::new(run, stage, attempt, stream);
+        let path = place.page(first);
+        let header = Header { format: FORMAT, first, sizes: chunks.iter().map(Bytes::len).collect() };
+        let mut bytes = serde_json::to_vec(&header).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
+        bytes.push(b'\n');
+        chunks.iter().for_each(|chunk| bytes.extend_from_slice(chunk));
+        if self.create(&path, bytes.into()).await? != Created::Ours {
+            return Ok(());
+        }
+        let paths: Vec<String> = (first..).zip(chunks).map(|(number, _)| place.chunk(number)).collect();
+        let removals: Vec<_> = paths.iter().map(|path| self.delete(path)).collect();
+        let removed: Vec<Result<()>> = stream::iter(removals).buffer_unordered(AHEAD).collect().await;
+        if let Some(error) = removed.into_iter().find_map(Result::err) {
+            tracing::info!(%error, "chunks stay beside their page");
+        }
+        Ok(())
+    }
+    /// A stream of an attempt from chunk `first` on, joined, and the number of the chunk to ask for next.
+    pub async fn read_chunks(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        first: u32,
+    ) -> Result<(Vec<u8>, u32)> {
+        let (mut text, mut number) = (Vec::new(), first);
+        let mut chunks = self.chunks(run, stage, attempt, stream, first);
+        while let Some(bytes) = chunks.next().await? {
+            text.extend_from_slice(&bytes);
+            number += 1;
+        }
+        Ok((text, number))
+    }
+    /// A stream of an attempt from chunk `first` on, chunk by chunk. A few are read at the same time.
+    pub fn chunks(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+        first: u32,
+    ) -> Chunks<'_> {
+        let place = Place::new(run, stage, attempt, stream);
+        Chunks { store: self, place, next: first, ready: VecDeque::new(), in_pages: false, coming: None }
+    }
+    /// Whether some chunks of a stream lie in pages.
+    pub async fn has_pages(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+    ) -> Result<bool> {
+        let first = Place::new(run, stage, attempt, stream).page(0);
+        Ok(self.connection().size(&first).await?.is_some())
+    }
+    /// The number behind the last chunk of a stream, as a listing shows it: for who goes on with one. A listing that
+    /// misses some only costs requests, since a chunk that is there is never written over.
+    pub async fn next_chunk(
+        &self,
+        run: &RunId,
+        stage: &StageKey,
+        attempt: AttemptNumber,
+        stream: Chunk,
+    ) -> Result<u32> {
+        let place = Place::new(run, stage, attempt, stream);
+        let number = |path: &String| path.rsplit('/').next()?.parse::<u32>().ok();
+        let behind = |number: Option<u32>| number.map_or(0, |last| last + 1);
+        let chunks = behind(self.list(&place.chunks()).await?.iter().filter_map(number).max());
+        let Some(last) = self.list(&place.pages()).await?.iter().filter_map(number).max() else { return Ok(chunks) };
+        let held = self.page(&place, last).await?.map_or(0, |chunks| chunks.len() as u32);
+        Ok(chunks.max(last + held))
+    }
+
+    /// The chunks of a page; none if there is no such page.
+    async fn page(&self, place: &Place, first: u32) -> Result<Option<Vec<Bytes>>> {
+        let path = place.page(first);
+        let Some(bytes) = self.get(&path).await? else { return Ok(None) };
+        let damaged = || Error::data(format!("{}/{path} is damaged", self.url()));
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
+        let header: Header = serde_json::from_slice(&bytes[..end]).map_err(|_| damaged())?;
+        let (mut chunks, mut at) = (Vec::with_capacity(header.sizes.len()), end + 1);
+        for size in header.sizes {
+            let chunk = at.checked_add(size).filter(|end| *end <= bytes.len()).map(|end| bytes.slice(at..end));
+            chunks.push(chunk.ok_or_else(damaged)?);
+            at += size;
+        }
+        Ok(Some(chunks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreOptions;
+
+    /// A stream whose first `all` chunks were put, and of those the first `paged` into pages.
+    async fn stored(all: u32, paged: u32) -> (Store, RunId, StageKey) {
+        let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+        let (run, stage) = (RunId("20261121-000000-000000".into()), StageKey("s".into()));
+        for number in 0..all {
+            put(&store, &run, &stage, number).await;
+        }
+        for first in (0..paged).step_by(PAGE as usize) {
+            let chunks: Vec<Bytes> = (first..paged.min(first + PAGE)).map(chunk).collect();
+            store.put_page(&run, &stage, 1, Chunk::Log, first, &chunks).await.unwrap();
+        }
+        (store, run, stage)
+    }
+    async fn put(store: &Store, run: &RunId, stage: &StageKey, number: u32) {
+        store.put_chunk(run, stage, 1, Chunk::Log, number, chunk(number)).await.unwrap();
+    }
+    fn chunk(number: u32) -> Bytes {
+        format!("{number}\n").into()
+    }
+
+    #[tokio::test]
+    async fn pages_and_chunks_are_one_stream_from_any_number_on() {
+        for (all, paged) in [(0, 0), (5, 0), (5, 5), (200, 0), (200, 128), (200, 192), (200, 200), (128, 128)] {
+            let (store, run, stage) = stored(all, paged).await;
+            let left = store.list("runs").await.unwrap().iter().filter(|path| path.contains("/log/")).count();
+            assert_eq!(left as u32, all - paged, "what is in a page is removed");
+            for first in [0, 1, 63, 64, 65, 127, 128, 199, 200, 300].into_iter().filter(|first| *first <= all + 1) {
+                let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, first).await.unwrap();
+                let expected: String = (first..all).map(|n| format!("{n}\n")).collect();
+                assert_eq!(String::from_utf8(text).unwrap(), expected, "{all} chunks, {paged} in pages, from {first}");
+                assert_eq!(next, all.max(first));
+            }
+            assert_eq!(store.next_chunk(&run, &stage, 1, Chunk::Log).await.unwrap(), all);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_goes_into_a_page_while_it_is_read_is_read_once() {
+        let (store, run, stage) = stored(130, 0).await;
+        let mut reading = store.chunks(&run, &stage, 1, Chunk::Log, 0);
+        let mut read = vec![reading.next().await.unwrap().unwrap()];
+        for first in [0, 64] {
+            let chunks: Vec<Bytes> = (first..first + PAGE).map(chunk).collect();
+            store.put_page(&run, &stage, 1, Chunk::Log, first, &chunks).await.unwrap();
+        }
+        while let Some(chunk) = reading.next().await.unwrap() {
+            read.push(chunk);
+        }
+        assert_eq!(read, (0..130).map(chunk).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn what_is_put_behind_a_page_that_is_not_full_is_read_after_it() {
+        let (store, run, stage) = stored(10, 10).await;
+        put(&store, &run, &stage, 10).await;
+        let (text, next) = store.read_chunks(&run, &stage, 1, Chunk::Log, 0).await.unwrap();
+        assert_eq!((text.iter().filter(|byte| **byte == b'\n').count(), next), (11, 11));
+    }
+}
