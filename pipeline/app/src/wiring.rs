@@ -91,6 +91,7 @@ fn pool(pool: &site::Pool) -> MachinePool {
         priority: pool.priority,
         tags: pool.tags.clone(),
         machines: (0..pool.nodes).map(machine).collect(),
+        several_nodes: pool.several_nodes,
     }
 }
 

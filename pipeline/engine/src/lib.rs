@@ -18,6 +18,7 @@ mod engine;
 mod expand;
 pub mod fold;
 pub mod forecast;
+mod group;
 mod io;
 mod ledger;
 mod lookup;

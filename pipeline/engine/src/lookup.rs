@@ -112,6 +112,7 @@ impl Engine {
                 let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
                 state.phase = Phase::Recovering { attempt };
                 self.command(Command::Recover { node, spec, pool, handle });
+                self.recover_companions(node);
             }
             _ => self.enqueue(node),
         }

@@ -1,6 +1,6 @@
 //! One stage instance inside the engine.
 
-use crate::ledger::Ask;
+use crate::ledger::{Ask, Wish};
 use crate::pool::Grant;
 use crate::selection::{Mode, names};
 use crate::setup::OpenAttempt;
@@ -25,6 +25,10 @@ pub(crate) enum Phase {
     Looking,
     /// Waits for the node that was first with the same digest.
     Following,
+    /// Waits for those that run beside it.
+    Gathering,
+    /// Runs beside another stage, and waits for it.
+    Beside,
     /// Waits for a pool.
     Queued,
     /// Waits before it tries again.
@@ -89,7 +93,16 @@ pub(crate) struct State {
     /// Length of the longest chain of nodes that depend on this one.
     pub height: u32,
     pub phase: Phase,
-    pub asks: Arc<Vec<Ask>>,
+    /// What it asks for, and for a lead what those beside it ask for.
+    pub wish: Arc<Wish>,
+    /// The stage that it runs beside.
+    pub lead: Option<NodeId>,
+    /// The stages that run beside it.
+    pub companions: Vec<NodeId>,
+    /// Why one of them ended its attempt.
+    pub broken: Option<Error>,
+    /// The one time at which a wake means this node now.
+    pub due: Option<i64>,
     /// Known once its inputs are.
     pub digest: Option<Digest>,
     /// Set with the digest, and dropped when the node has ended; its attempt number is 0.
@@ -122,7 +135,7 @@ impl State {
         } else {
             (plan.cache == Cache::Disabled).then_some(GenerationReason::Uncached)
         };
-        let asks = Arc::new(plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect());
+        let asks: Vec<Ask> = plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect();
         let (attempt, open) = match setup.resumed.attempts.get(&key) {
             Some(last) => (last.number, last.open.clone()),
             None => (0, None),
@@ -140,7 +153,11 @@ impl State {
             waits_for: 0,
             height: 0,
             phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
-            asks,
+            wish: Arc::new(vec![asks]),
+            lead: None,
+            companions: Vec::new(),
+            broken: None,
+            due: None,
             digest: None,
             spec: None,
             generation: 0,

@@ -130,7 +130,7 @@ fn summary(node: &Node) -> Value {
     let sources: BTreeMap<&str, &Digest> =
         node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();
     let inputs: Vec<Value> = node.inputs.iter().map(|i| json!([i.port, i.from])).collect();
-    json!({
+    let mut summary = json!({
         "key": node.key,
         "kind": [node.kind, node.kind_version],
         "config": node.config,
@@ -146,7 +146,15 @@ fn summary(node: &Node) -> Value {
         "cache": format!("{:?}", node.cache),
         "env": node.env,
         "secrets": node.secrets,
-    })
+    });
+    // Left out where a file says nothing, so that plans of older files keep their digests.
+    if let Some(wait) = node.wait {
+        summary["wait"] = json!(wait.as_millis() as u64);
+    }
+    if let Some(lead) = &node.beside {
+        summary["beside"] = json!(lead);
+    }
+    summary
 }
 
 fn when_text(when: &When) -> String {
@@ -203,6 +211,8 @@ mod tests {
             },
             timeout: None,
             resources: vec![crate::plan::Request::default()],
+            wait: None,
+            beside: None,
             cache: Cache::Enabled,
             env: BTreeMap::new(),
             secrets: Vec::new(),

@@ -81,6 +81,8 @@ pub fn node(name: &str) -> Node {
         },
         timeout: None,
         resources: vec![Request::default()],
+        wait: None,
+        beside: None,
         cache: Cache::Enabled,
         env: BTreeMap::new(),
         secrets: Vec::new(),
