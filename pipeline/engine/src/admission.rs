@@ -108,6 +108,7 @@ impl Engine {
         let Some(prepared) = state.spec.clone() else { return };
         state.attempt += 1;
         state.tried += 1;
+        state.broken = None;
         let attempt = state.attempt;
         state.phase = Phase::Running { attempt };
         state.grant = Some(grant.clone());

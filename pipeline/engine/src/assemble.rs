@@ -69,9 +69,11 @@ fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
 fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<Option<NodeId>>> {
     let lead = |node: &Arc<Node>| match &node.beside {
         None => Ok(None),
-        Some(key) => index.get(key).copied().map(Some).ok_or_else(|| {
-            Error::bug(format!("{} runs beside {key}, which is not in the plan", node.key))
-        }),
+        Some(key) => index
+            .get(key)
+            .copied()
+            .map(Some)
+            .ok_or_else(|| Error::bug(format!("{} runs beside {key}, which is not in the plan", node.key))),
     };
     nodes.iter().map(lead).collect()
 }

@@ -58,7 +58,8 @@ impl Engine {
         }
     }
 
-    /// The attempt of a stage beside another ended. Unless it ended well, or with its lead, the lead's attempt ends too.
+    /// The attempt of a stage beside another ended. Unless it ended well, or with its lead, the attempt of the lead ends
+    /// too.
     pub(crate) fn companion_ended(
         &mut self,
         node: NodeId,
@@ -101,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Recovers the open attempts of those beside a lead whose own attempt is recovered.
+    /// Recovers what an earlier engine left open of those beside a lead.
     pub(crate) fn recover_companions(&mut self, lead: NodeId) {
         for node in self.state(lead).companions.clone() {
             let state = self.state_mut(node);
@@ -153,7 +154,9 @@ impl Engine {
                 self.end(node, Ending::Done);
             }
             Ending::Hit => self.skip(node, format!("`{beside}`, beside which it runs, is a hit")),
-            Ending::Skipped | Ending::Excluded => self.skip(node, format!("`{beside}`, beside which it runs, does not")),
+            Ending::Skipped | Ending::Excluded => {
+                self.skip(node, format!("`{beside}`, beside which it runs, does not"))
+            }
             Ending::Failed | Ending::Blocked => {
                 self.state_mut(node).why = Some(format!("blocked by {beside}"));
                 self.emit(Event::Blocked { stage, by: beside });

@@ -114,7 +114,12 @@ impl Engine {
                 self.command(Command::Recover { node, spec, pool, handle });
                 self.recover_companions(node);
             }
-            _ => self.enqueue(node),
+            _ => {
+                // What an earlier engine left of those beside it serves nobody any more.
+                self.recover_companions(node);
+                self.stop_companions(node);
+                self.enqueue(node);
+            }
         }
     }
 

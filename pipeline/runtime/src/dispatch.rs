@@ -46,6 +46,8 @@ pub(crate) struct Dispatch {
     acks: UnboundedReceiver<Ack>,
     carriers: Arc<Carriers>,
     running: HashMap<NodeId, Running>,
+    /// Stops of attempts whose start is still on its way to the journal.
+    early: HashMap<NodeId, Control>,
     attempts: JoinSet<()>,
     concurrent: Arc<Semaphore>,
     interrupt: Interrupt,
@@ -104,6 +106,7 @@ impl Dispatch {
             journal,
             acks,
             running: HashMap::new(),
+            early: HashMap::new(),
             attempts: JoinSet::new(),
             concurrent: Arc::new(Semaphore::new(CONCURRENT)),
             interrupt,
@@ -282,14 +285,17 @@ impl Dispatch {
                 });
             }
             Command::Stop { node, kill, .. } => {
-                if let Some(running) = self.running.get(&node) {
-                    running.control.send_if_modified(|w| {
-                        let wanted = if kill { Control::Kill } else { Control::Cancel };
-                        let rises = wanted > *w;
-                        *w = wanted.max(*w);
-                        rises
-                    });
-                }
+                let wanted = if kill { Control::Kill } else { Control::Cancel };
+                let Some(running) = self.running.get(&node) else {
+                    let early = self.early.entry(node).or_insert(wanted);
+                    *early = wanted.max(*early);
+                    return;
+                };
+                running.control.send_if_modified(|w| {
+                    let rises = wanted > *w;
+                    *w = wanted.max(*w);
+                    rises
+                });
             }
             Command::Finish { .. } => {}
         }
@@ -313,7 +319,7 @@ impl Dispatch {
         span: tracing::Span,
         run: impl FnOnce(RunContext, watch::Receiver<Control>) -> F,
     ) {
-        let (control, controls) = watch::channel(Control::Run);
+        let (control, controls) = watch::channel(self.early.remove(&node).unwrap_or(Control::Run));
         let (running, happened) = (run(self.context.clone(), controls), self.happened.clone());
         let to_its_end = async move {
             tracing::info!("attempt started");

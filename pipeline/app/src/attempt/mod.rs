@@ -13,8 +13,11 @@ mod files;
 mod heartbeat;
 mod inputs;
 mod lease;
+mod member;
+mod nodes;
 mod opening;
 mod outputs;
+mod peers;
 mod redaction;
 mod reporter;
 mod sources;
@@ -25,6 +28,7 @@ mod tests;
 mod uploads;
 mod work;
 
+pub use checkpoints::NoCheckpoints;
 pub use inputs::materialize;
 pub use outputs::store as store_outputs;
 pub use sources::guard_sources;
@@ -37,5 +41,8 @@ use trainyard_core::Result;
 /// Runs the attempt named by the URL. The error, if any, was already reported: on stdout to an executor that holds the
 /// pipes, else in the attempt's folder and on stderr.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+    if peers::rank(url) > 0 {
+        return member::main(url, catalogue);
+    }
     if supervision::is_supervised(url) { supervision::main(url, catalogue) } else { detached::main(url, catalogue) }
 }

@@ -9,7 +9,8 @@
 use super::opening::{open, runtime, span};
 use super::redaction::{self, Redacted};
 use super::reporter::LineReporter;
-use super::work::{Work, stale};
+use super::stop::stale;
+use super::work::Work;
 use crate::catalogue::Catalogue;
 use std::io::BufRead as _;
 use std::sync::Arc;

@@ -1,8 +1,11 @@
 //! What every attempt does, whoever listens to it: fetch, run the stage, store.
 
-use super::checkpoints::StoredCheckpoints;
+use super::checkpoints::{NoCheckpoints, StoredCheckpoints};
 use super::inputs::materialize;
+use super::nodes::{self, Others};
+use super::peers::{self, Meeting};
 use super::sources::guard_sources;
+use super::uploads::Places;
 use super::{command, outputs, uploads};
 use crate::catalogue::Catalogue;
 use crate::scratch::Scratch;
@@ -51,17 +54,10 @@ impl Work<'_> {
             scratch.path().join("checkpoint"),
             self.reporter.clone(),
         ));
-        (self.enter)(Phase::Fetching);
-        let inputs = self.wait_for(materialize(self.store, self.spec, &scratch.path().join("inputs")))?;
-        let places = self.wait_for(uploads::fetch(self.store, self.spec, &scratch.path().join("sources")))?;
-        let spec = uploads::localize(self.spec, &places);
-        let mut context =
-            context(&spec, inputs, scratch.path(), self.cancel.clone(), self.reporter.clone(), checkpoints)?;
-        context.stop_if_cancelled()?;
-        (self.enter)(Phase::Running);
+        let (spec, places, mut context) = self.fetch(&scratch, checkpoints)?;
         guard_sources(&spec, &places, || {
             let started = clock.monotonic();
-            run_stage(&spec, self.catalogue, &mut context, self.url)?;
+            self.run(&spec, &mut context)?;
             context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
             Ok(())
         })?;
@@ -70,6 +66,50 @@ impl Work<'_> {
         }
         (self.enter)(Phase::Storing);
         self.wait_for(outputs::store(self.store, &spec, context))
+    }
+
+    /// Does the part of a process that is not the first of its attempt: what it leaves on its disk is lost.
+    pub fn help(&self, rank: u32) -> Result<()> {
+        let scratch = Scratch::new()?;
+        let (spec, places, mut context) = self.fetch(&scratch, Arc::new(NoCheckpoints))?;
+        guard_sources(&spec, &places, || {
+            context.env.extend(self.meeting(&spec, rank).hold()?);
+            run_stage(&spec, self.catalogue, &mut context, &nodes::mark(self.url, rank))
+        })
+    }
+
+    /// Everything that the stage needs, on this machine.
+    fn fetch(
+        &self,
+        scratch: &Scratch,
+        checkpoints: Arc<dyn CheckpointStore>,
+    ) -> Result<(AttemptSpec, Places, StageContext)> {
+        (self.enter)(Phase::Fetching);
+        let inputs = self.wait_for(materialize(self.store, self.spec, &scratch.path().join("inputs")))?;
+        let places = self.wait_for(uploads::fetch(self.store, self.spec, &scratch.path().join("sources")))?;
+        let spec = uploads::localize(self.spec, &places);
+        let context = context(&spec, inputs, scratch.path(), self.cancel.clone(), self.reporter.clone(), checkpoints)?;
+        context.stop_if_cancelled()?;
+        (self.enter)(Phase::Running);
+        Ok((spec, places, context))
+    }
+
+    /// Runs the stage, once all that run at the same time are there.
+    fn run(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+        context.env.extend(self.meeting(spec, 0).hold()?);
+        let count = peers::nodes(spec);
+        if count <= 1 {
+            return run_stage(spec, self.catalogue, context, self.url);
+        }
+        context.cancel = CancelToken::default();
+        let stop = context.cancel.clone();
+        let others = Others::new(self.store, spec, count, self.handle.clone());
+        let mark = nodes::mark(self.url, 0);
+        others.beside(&self.cancel, &stop, || run_stage(spec, self.catalogue, context, &mark))
+    }
+
+    fn meeting<'s>(&'s self, spec: &'s AttemptSpec, rank: u32) -> Meeting<'s> {
+        Meeting { store: self.store, spec, rank, handle: self.handle.clone(), cancel: &self.cancel }
     }
 
     fn wait_for<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {
@@ -126,11 +166,6 @@ pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     let text =
         panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "no message".into())
-}
-
-/// The error of a result that came second.
-pub fn stale(spec: &AttemptSpec) -> Error {
-    Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
 }
 
 /// Highest resident memory of this process in bytes, where the system tells.

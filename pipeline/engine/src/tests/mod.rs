@@ -2,6 +2,7 @@
 
 mod cases;
 mod fan_out;
+mod groups;
 mod healing;
 mod large;
 mod late;

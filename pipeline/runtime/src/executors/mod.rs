@@ -41,6 +41,11 @@ pub const MARK: &str = "TRAINYARD_ATTEMPT";
 /// end then means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
 pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
 
+/// Environment variable by which an executor that runs an attempt on several machines tells each of its processes which
+/// it is: `<rank> <the attempt's URL>`, ranks from 0. The URL is there because commands inherit it. A process without it
+/// is the only one.
+pub const NODE: &str = "TRAINYARD_NODE";
+
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]
 pub fn kill_marked(_: &str) -> usize {

@@ -4,6 +4,7 @@ mod claims;
 mod cluster;
 mod fake;
 mod followed;
+mod groups;
 mod healing;
 #[cfg(target_os = "linux")]
 mod kept;

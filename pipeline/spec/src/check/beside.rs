@@ -35,9 +35,8 @@ impl Checker<'_> {
                 good = false;
             }
         }
-        let bound =
-            Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
-                .bind(&entry.value)?;
+        let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+            .bind(&entry.value)?;
         let id = Reader { diagnostics: &mut self.diagnostics }.string(&bound, "`beside`")?;
         let lead = self.lead(draft, view, &id, entry)?;
         good.then(|| Some(expanded.key(lead).clone()))

@@ -148,7 +148,7 @@ fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
     assert_eq!(diagnostics, [""; 0]);
     assert_eq!(
         site.unwrap().pools,
-        [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]
+        [Pool { name: "far".into(), executor: "slurm".into(), several_nodes: true, ..Pool::local(1, 0, Vec::new()) }]
     );
 }
 

@@ -88,7 +88,10 @@ pub(super) async fn beat_and_are_asked_to_end(store: &Store) {
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(None));
     assert_eq!(store.put_address(&spec, &address).await, Ok(Created::Ours));
     let twin = NodeAddress { port: 81, ..address.clone() };
-    assert!(matches!(store.put_address(&spec, &twin).await, Ok(Created::Theirs(_))), "a process is where it said first");
+    assert!(
+        matches!(store.put_address(&spec, &twin).await, Ok(Created::Theirs(_))),
+        "a process is where it said first"
+    );
     assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(Some(address)));
     let end = |error| NodeEnd { format: 1, rank: 1, error };
     assert_eq!(store.node_end(&spec, 1).await, Ok(None));

@@ -63,7 +63,9 @@ impl Launcher {
             command.env(name, &threads);
         }
         command.envs(self.env.iter().cloned());
-        command.env("CUDA_VISIBLE_DEVICES", gpus.join(",")).env(MARK, url);
+        // The indices are those of the driver's library; by itself CUDA puts the fastest first.
+        command.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID").env("CUDA_VISIBLE_DEVICES", gpus.join(","));
+        command.env(MARK, url);
         command
     }
 }
