@@ -23,7 +23,7 @@ use holding::{fault, hold, look, sum};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -175,7 +175,9 @@ impl Slots {
             self.hold_all(&living, each.collect(), group.key)?.into_iter().map(Some).collect();
         let own = all.get_mut(group.at).and_then(Option::take);
         if let Some(key) = group.key {
-            self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
+            let before = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
+            // Only now, since dropping slots looks here too.
+            drop(before);
         }
         own.map(Ok).ok_or_else(|| Error::bug("an attempt is not part of its own group"))
     }

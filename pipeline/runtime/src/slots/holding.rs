@@ -54,7 +54,7 @@ impl Holding {
 
 impl Holding {
     /// What these shares are together.
-    fn of(shares: &[Share], holder: &Holder, since: i64) -> Self {
+    pub(super) fn of(shares: &[Share], holder: &Holder, since: i64) -> Self {
         let mut all = Self { holder: holder.clone(), since, ..Self::default() };
         for share in shares {
             all.cpus = all.cpus.saturating_add(share.cpus);

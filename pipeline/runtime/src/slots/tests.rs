@@ -2,6 +2,7 @@
 //! process.
 
 use super::*;
+use std::io::Write as _;
 use tempfile::TempDir;
 use trainyard_core::ErrorKind;
 use trainyard_engine::Gpu;
