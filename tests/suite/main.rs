@@ -18,6 +18,7 @@ mod executors;
 mod faults;
 mod first_hour;
 mod garbage;
+mod groups;
 mod healing;
 mod hosts;
 mod kills;

@@ -169,7 +169,7 @@ fn scratch_of_a_killed_attempt_is_removed_by_the_next() {
     wait_for("the second attempt", 30, || logged(&s, "two") == 2);
     assert_eq!(s.files("home/scratch").iter().filter(|name| name.ends_with("/lock")).count(), 1);
     s.write("go", "");
-    crate::kit::ran(child.wait_with_output().unwrap()).code(0);
+    ran(child.wait_with_output().unwrap()).code(0);
     assert_eq!(s.files("home/scratch"), ["lock"]);
 }
 

@@ -247,3 +247,34 @@ fn slurms_own_time_limit_is_told_as_one() {
     workflow(&s, "run: trap '' TERM; while true; do sleep 1; done");
     run(&s).code(1).says("ran into its time limit");
 }
+
+#[test]
+fn a_stage_on_two_nodes_is_one_job_with_a_process_on_each() {
+    let Some(s) = cluster("") else { return };
+    workflow(
+        &s,
+        "run: echo \"$SLURM_JOB_ID $SLURMD_NODENAME $TRAINYARD_NODE_RANK $TRAINYARD_NODES $TRAINYARD_NODE_ADDRESSES\" \
+         >> @log; echo $TRAINYARD_NODE_RANK > ${{ outputs.o }}/rank\noutputs: {o: {kind: files}}\n\
+         resources: {nodes: 2, memory: 50MiB, wait: 2m}",
+    );
+    run(&s).code(0);
+    let log = lines(&s, "log");
+    let column = |at: usize| log.iter().filter_map(|l| l.split(' ').nth(at)).collect::<BTreeSet<&str>>();
+    assert_eq!((log.len(), column(0).len(), column(1).len()), (2, 1, 2), "{log:?}");
+    assert_eq!((column(2), column(3)), (["0", "1"].into(), ["2"].into()), "{log:?}");
+    assert_eq!(column(4).len(), 1, "both were told the same: {log:?}");
+    s.run(&["artifacts", "export", "latest/one/o", "out"]).code(0);
+    assert_eq!(s.read("out/rank"), "0\n");
+}
+
+#[test]
+fn a_node_that_fails_ends_the_stage_and_is_named() {
+    let Some(s) = cluster("") else { return };
+    workflow(
+        &s,
+        "run: if [ $TRAINYARD_NODE_RANK = 1 ]; then echo no link >&2; exit 5; fi; sleep 2929.2\n\
+         resources: {nodes: 2, memory: 50MiB}",
+    );
+    run(&s).code(1).says("node 1").says("no link");
+    wait_for("the end of the processes", 30, || processes("sleep 2929.2").is_empty());
+}

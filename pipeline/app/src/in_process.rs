@@ -1,15 +1,15 @@
 //! Runs trivial kinds inside the engine's process, without attempt objects; their outputs are stored like any other.
 
-use crate::attempt::{Places, context, guard_sources, materialize, store_outputs};
+use crate::attempt::{NoCheckpoints, Places, context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
 use crate::scratch::Scratch;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use trainyard_api::{CancelToken, CheckpointStore, Reporter};
+use trainyard_api::{CancelToken, Reporter};
+use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
-use trainyard_core::{Error, Result};
 use trainyard_runtime::InProcess;
 use trainyard_store::Store;
 
@@ -53,16 +53,4 @@ struct Quiet;
 
 impl Reporter for Quiet {
     fn report(&self, _: AttemptMessage) {}
-}
-
-/// A checkpoint store for stages that take no resume points.
-struct NoCheckpoints;
-
-impl CheckpointStore for NoCheckpoints {
-    fn latest(&self) -> Result<Option<(u64, std::path::PathBuf)>> {
-        Ok(None)
-    }
-    fn save(&self, _: u64, _: &Path) -> Result<()> {
-        Err(Error::bug("a stage that runs in-process asked for a resume point"))
-    }
 }

@@ -153,7 +153,7 @@ pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagn
 
 /// An executor as site files may name it.
 fn options_of(kind: &ExecutorKind) -> ExecutorOptions<'_> {
-    ExecutorOptions { name: kind.name, schema: &kind.schema }
+    ExecutorOptions { name: kind.name, schema: &kind.schema, several_nodes: kind.several_nodes }
 }
 
 fn find_site() -> Option<PathBuf> {

@@ -38,9 +38,7 @@ pub fn outside(
     observer: Arc<dyn Observer>,
 ) -> Result<RunContext> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
-    let here = of_this_machine(&pools, catalogue.executors());
-    let slots =
-        this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m));
+    let slots = slots(session, catalogue);
     let in_process =
         InProcessStages { store: session.store.clone(), catalogue: catalogue.clone(), handle: session.handle() };
     let executors = executors(session, catalogue, slots.as_ref())?;
@@ -57,6 +55,13 @@ pub fn outside(
         clock,
         observer,
     })
+}
+
+/// This machine's slots, which all runs of this user share; `None` if no pool is here.
+pub fn slots(session: &Session, catalogue: &Catalogue) -> Option<Slots> {
+    let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
+    let here = of_this_machine(&pools, catalogue.executors());
+    this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m))
 }
 
 /// The executor of each pool, with the pool's own options and program. Errors: invalid (the options).
@@ -91,6 +96,7 @@ fn pool(pool: &site::Pool) -> MachinePool {
         priority: pool.priority,
         tags: pool.tags.clone(),
         machines: (0..pool.nodes).map(machine).collect(),
+        several_nodes: pool.several_nodes,
     }
 }
 

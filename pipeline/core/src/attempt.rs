@@ -10,6 +10,7 @@ use crate::artifact::{ArtifactKind, FileEntry, Manifest, Output};
 use crate::digest::Digest;
 use crate::error::Error;
 use crate::ids::{AttemptNumber, RunId, StageKey};
+use crate::peers::Peer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,6 +51,13 @@ pub struct AttemptResources {
     /// Indices of the GPUs it may use.
     #[serde(default)]
     pub gpus: Vec<u32>,
+}
+
+impl Default for AttemptResources {
+    /// One thread, and no limits.
+    fn default() -> Self {
+        Self { cpus: 1, memory: 0, gpus: Vec::new() }
+    }
 }
 
 /// Everything that an attempt is told: `spec.json` in its folder of the store.
@@ -107,6 +115,14 @@ pub struct AttemptSpec {
     /// Milliseconds that the store may be away (the site file's `store_outage`); none = [`STORE_OUTAGE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_outage_millis: Option<u64>,
+    /// The attempts that run at the same time and are told of each other, this one included; empty if it runs alone on
+    /// one machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<Peer>,
+    /// Milliseconds that it may wait for its machines, and once it runs for its peers (what is left of `resources:
+    /// {wait: …}`); none = no limit, and [`crate::peers::PATIENCE`] for its peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_millis: Option<u64>,
 }
 
 /// How long runs and attempts wait for a store that is away, unless the site file says otherwise.

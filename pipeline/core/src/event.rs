@@ -196,6 +196,13 @@ pub enum Event {
         /// One result for each check, in file order.
         results: Vec<CheckResult>,
     },
+    /// The stage ran beside another one, which has ended well. It publishes nothing.
+    Served {
+        /// The stage instance.
+        stage: StageKey,
+        /// The stage that it ran beside.
+        beside: StageKey,
+    },
     /// The stage does not run: its condition is false, or an input was skipped.
     Skipped {
         /// The stage instance.
@@ -255,6 +262,7 @@ impl Event {
             | Self::RetryScheduled { stage, .. }
             | Self::Published { stage, .. }
             | Self::ChecksEvaluated { stage, .. }
+            | Self::Served { stage, .. }
             | Self::Skipped { stage, .. }
             | Self::Blocked { stage, .. }
             | Self::StageFailed { stage, .. }

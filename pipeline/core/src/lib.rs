@@ -16,6 +16,7 @@ pub mod event;
 pub mod ids;
 pub mod kinds;
 pub mod metric;
+pub mod peers;
 pub mod resources;
 pub mod units;
 

@@ -2,14 +2,17 @@
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
-use crate::ledger::Ask;
+use crate::ledger::Wish;
 use crate::node::Phase;
 use crate::pool::Grant;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_core::Placement;
 use trainyard_core::attempt::{AttemptResources, AttemptSpec};
 use trainyard_core::event::Event;
+use trainyard_core::peers::Peer;
+use trainyard_core::units::format_duration;
+use trainyard_core::{Error, Placement};
 
 /// How many kinds that take no share of a pool run at once.
 const IN_PROCESS_PLACES: usize = 256;
@@ -20,14 +23,23 @@ impl Engine {
         if self.stopping.is_some() {
             return self.cancel_node(node);
         }
+        if !self.is_gathered(node) {
+            self.state_mut(node).phase = Phase::Gathering;
+            return;
+        }
+        let now = self.now;
         let state = self.state_mut(node);
         state.phase = Phase::Queued;
         if state.plan.placement == Placement::InProcess {
             self.in_process.push_back(node);
             return;
         }
-        let (id, height, asks) = (state.key.stage_id().to_string(), state.height, state.asks.as_ref().clone());
-        self.queue.push(node, &id, height, asks);
+        let wait = state.plan.wait.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+        state.due = wait.map(|wait| now.saturating_add(wait));
+        let due = state.due;
+        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.wish.as_ref().clone());
+        self.wakes.extend(due.map(|at| Reverse((at, node))));
+        self.queue.push(node, &id, height, wish);
         self.newly_queued.push(node);
     }
 
@@ -38,8 +50,20 @@ impl Engine {
         if state.plan.placement == Placement::InProcess {
             return;
         }
-        let (id, height, asks) = (state.key.stage_id().to_string(), state.height, state.asks.clone());
-        self.queue.remove(node, &id, height, &asks);
+        let (id, height, wish) = (state.key.stage_id().to_string(), state.height, state.wish.clone());
+        self.queue.remove(node, &id, height, &wish);
+    }
+
+    /// Nothing took a queued node in its time. It is a try like any other, so `retry` decides about the next.
+    pub(crate) fn waited_too_long(&mut self, node: NodeId) {
+        self.dequeue(node);
+        let state = self.state(node);
+        let limit = state.plan.wait.map(format_duration).unwrap_or_default();
+        let why = self.ledger.why_not(&state.wish);
+        let error = Error::retryable(format!("no machines within {limit}: {why}"))
+            .help("raise `wait` under `resources`, or ask for less");
+        self.state_mut(node).tried += 1;
+        self.unsuccessful(node, error);
     }
 
     /// Launches everything that fits.
@@ -49,27 +73,42 @@ impl Engine {
         {
             if self.state(node).phase == Phase::Queued {
                 self.in_process_running += 1;
-                self.launch(node, Grant::in_process());
+                self.launch(node, Grant::in_process(), &[], None);
             }
         }
-        for (node, grant) in self.queue.admit(&mut self.ledger) {
-            self.launch(node, grant);
+        for (node, grants) in self.queue.admit(&mut self.ledger) {
+            self.launch_group(node, grants);
         }
-        let mut reasons: BTreeMap<Arc<Vec<Ask>>, String> = BTreeMap::new();
+        let mut reasons: BTreeMap<Arc<Wish>, String> = BTreeMap::new();
         for node in std::mem::take(&mut self.newly_queued) {
             if self.state(node).phase == Phase::Queued {
-                let asks = self.state(node).asks.clone();
-                let why = reasons.entry(asks).or_insert_with_key(|asks| self.ledger.why_not(asks)).clone();
+                let wish = self.state(node).wish.clone();
+                let why = reasons.entry(wish).or_insert_with_key(|wish| self.ledger.why_not(wish)).clone();
                 self.emit(Event::Queued { stage: self.key(node).clone(), why });
             }
         }
     }
 
-    fn launch(&mut self, node: NodeId, grant: Grant) {
+    /// Launches a stage and those that run beside it, each with its grant.
+    fn launch_group(&mut self, lead: NodeId, grants: Vec<Grant>) {
+        let left = self.state(lead).due.map(|due| u64::try_from(due - self.now).unwrap_or(0));
+        let members = self.members(lead);
+        let nodes: Vec<u32> =
+            grants.iter().map(|grant| u32::try_from(grant.shares.len()).unwrap_or(u32::MAX)).collect();
+        let peers = self.peers(&members, &nodes);
+        let together: Arc<[Grant]> = if grants.len() > 1 { grants.clone().into() } else { Arc::default() };
+        for (at, (member, grant)) in members.into_iter().zip(grants).enumerate() {
+            let grant = Grant { together: together.clone(), at, ..grant };
+            self.launch(member, grant, &peers, left);
+        }
+    }
+
+    fn launch(&mut self, node: NodeId, grant: Grant, peers: &[Peer], left: Option<u64>) {
         let state = self.state_mut(node);
         let Some(prepared) = state.spec.clone() else { return };
         state.attempt += 1;
         state.tried += 1;
+        state.broken = None;
         let attempt = state.attempt;
         state.phase = Phase::Running { attempt };
         state.grant = Some(grant.clone());
@@ -79,7 +118,8 @@ impl Engine {
             memory: share.map_or(0, |s| s.memory),
             gpus: share.map_or_else(Vec::new, |s| s.gpus.clone()),
         };
-        let spec = Arc::new(AttemptSpec { attempt, resources, ..prepared.as_ref().clone() });
+        let (peers, wait_millis) = (peers.to_vec(), left);
+        let spec = Arc::new(AttemptSpec { attempt, resources, peers, wait_millis, ..prepared.as_ref().clone() });
         let stage = state.key.clone();
         self.emit(Event::AttemptStarted {
             stage,

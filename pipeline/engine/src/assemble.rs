@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::engine::{Engine, Parts};
 use crate::ledger::Ledger;
-use crate::node::State;
+use crate::node::{Ending, Phase, State};
 use crate::selection::{Mode, select};
 use crate::setup::{Resumed, Setup};
 use std::collections::{BTreeSet, HashMap};
@@ -33,6 +33,7 @@ impl Engine {
             found.collect::<Result<Vec<_>>>().map(unique)
         });
         let after = after.collect::<Result<Vec<_>>>()?;
+        let leads = leads(&nodes, &index)?;
         let keys: Vec<&StageKey> = nodes.iter().map(|n| &n.key).collect();
         let modes = select(&setup.selection, &keys, &after)?;
         let mut states: Vec<State> =
@@ -44,6 +45,7 @@ impl Engine {
             states[at].waits_for = list.len();
             states[at].after = list;
         }
+        form_groups(&mut states, &leads);
         // Plans are in topological order, so one pass from the end measures every chain.
         for at in (0..states.len()).rev() {
             let behind = states[at].dependents.iter().map(|d| states[d.0 as usize].height + 1).max();
@@ -68,7 +70,7 @@ impl Engine {
 fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
     let mut lines = Vec::new();
     for state in states.iter().filter(|s| s.mode == Mode::Run && s.plan.placement == Placement::Process) {
-        if let Some(why) = ledger.unsatisfiable(&state.asks) {
+        if let Some(why) = ledger.unsatisfiable(&state.wish) {
             lines.push(format!("{}: stage `{}` can never be placed: {why}", state.plan.place, state.key));
         }
     }
@@ -76,6 +78,34 @@ fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(lines.join("\n")).help("ask for less under `resources`, or add a pool to the site file"))
+}
+
+/// The stage that each node runs beside.
+fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<Option<NodeId>>> {
+    let lead = |node: &Arc<Node>| match &node.beside {
+        None => Ok(None),
+        Some(key) => index
+            .get(key)
+            .copied()
+            .map(Some)
+            .ok_or_else(|| Error::bug(format!("{} runs beside {key}, which is not in the plan", node.key))),
+    };
+    nodes.iter().map(lead).collect()
+}
+
+/// Whoever runs a stage runs those beside it.
+fn form_groups(states: &mut [State], leads: &[Option<NodeId>]) {
+    for (at, lead) in leads.iter().enumerate() {
+        let Some(lead) = *lead else { continue };
+        let wish = states[at].wish.clone();
+        let of = &mut states[lead.0 as usize];
+        of.companions.push(NodeId(at as u32));
+        Arc::make_mut(&mut of.wish).extend(wish.iter().cloned());
+        let mode = of.mode;
+        states[at].lead = Some(lead);
+        states[at].mode = mode;
+        states[at].phase = if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting };
+    }
 }
 
 /// The ids sorted, without duplicates.

@@ -1,7 +1,8 @@
 //! The stage digest: what makes two stages the same computation.
 //!
 //! It is the SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}`, with `salt` if the file
-//! gives one, and `outputs` if the file declares them rather than the kind (`run` stages). The config is complete, with
+//! gives one, `outputs` if the file declares them rather than the kind (`run` stages), and `beside`, the digests of the
+//! stages that run beside it, if there are any. The config is complete, with
 //! `source` values replaced by content digests; inputs are content digests by port, without empty ports. So a rerun
 //! upstream that gives the same bytes changes nothing. Stage id, checks, resources, retry, timeout, secrets and pools
 //! are not part of it.
@@ -34,6 +35,8 @@ pub struct Identity<'a> {
     pub outputs: Option<&'a BTreeMap<String, AttemptOutput>>,
     /// `cache: {salt: …}`, if given.
     pub salt: Option<&'a str>,
+    /// Digests of the stages that run beside it, sorted.
+    pub beside: &'a [Digest],
 }
 
 #[derive(Serialize)]
@@ -48,6 +51,8 @@ struct Form<'a> {
     outputs: Option<&'a BTreeMap<String, AttemptOutput>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     salt: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[Digest]>::is_empty")]
+    beside: &'a [Digest],
 }
 
 /// Computes the stage digest. Errors: bug, if the config holds a number without canonical form.
@@ -64,6 +69,7 @@ pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
         env: identity.env,
         outputs: identity.outputs,
         salt: identity.salt,
+        beside: identity.beside,
     })
 }
 
@@ -104,6 +110,7 @@ mod tests {
             env: &env,
             outputs: None,
             salt: None,
+            beside: &[],
         })
         .unwrap()
     }

@@ -13,11 +13,12 @@ const LOOK: i64 = 5_000;
 
 impl Engine {
     /// The generation that the next attempt of a node makes, if another run's result would do as well. Who asks for a
-    /// computation of their own gets it.
+    /// computation of their own gets it, and a group has places in pools already.
     pub(crate) fn claim(&self, node: NodeId) -> Option<u32> {
         let state = self.state(node);
         let shared = matches!(state.reason, None | Some(GenerationReason::Lost)) && state.forced.is_none();
-        (shared && state.plan.placement == Placement::Process).then_some(state.generation)
+        let alone = state.lead.is_none() && state.companions.is_empty();
+        (shared && alone && state.plan.placement == Placement::Process).then_some(state.generation)
     }
 
     /// A launched attempt found that another run computes its stage.
@@ -50,6 +51,8 @@ impl Engine {
         if is_news {
             self.emit(Event::Queued { stage: self.key(node).clone(), why });
         }
-        self.wakes.push(Reverse((self.now.saturating_add(LOOK), node)));
+        let due = self.now.saturating_add(LOOK);
+        self.state_mut(node).due = Some(due);
+        self.wakes.push(Reverse((due, node)));
     }
 }

@@ -46,16 +46,27 @@ impl Engine {
     }
 
     pub(crate) fn attempt_ended(&mut self, node: NodeId, attempt: AttemptNumber, finished: Finished) {
-        if self.state(node).phase == (Phase::Running { attempt }) {
-            self.release(node);
-            self.conclude(node, attempt, finished);
+        if self.state(node).phase != (Phase::Running { attempt }) {
+            return;
         }
+        self.release(node);
+        if let Some(lead) = self.state(node).lead {
+            return self.companion_ended(node, lead, attempt, Some(finished));
+        }
+        let finished = self.because_of_the_group(node, finished);
+        self.stop_companions(node);
+        self.conclude(node, attempt, finished);
     }
 
     pub(crate) fn recovered(&mut self, node: NodeId, attempt: AttemptNumber, finished: Option<Finished>) {
         if self.state(node).phase != (Phase::Recovering { attempt }) {
             return;
         }
+        if let Some(lead) = self.state(node).lead {
+            return self.companion_ended(node, lead, attempt, finished);
+        }
+        let finished = finished.map(|finished| self.because_of_the_group(node, finished));
+        self.stop_companions(node);
         match finished {
             Some(finished) => {
                 if finished.outcome != AttemptOutcome::Succeeded {
@@ -214,7 +225,7 @@ impl Engine {
     }
 
     /// An attempt ended without success: its inputs may be to blame.
-    fn unsuccessful(&mut self, node: NodeId, error: Error) {
+    pub(crate) fn unsuccessful(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
         }
@@ -234,6 +245,7 @@ impl Engine {
         let wait = retry.backoff.wait(state.tried + 1);
         let not_before = now.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         state.phase = Phase::Backoff;
+        state.due = Some(not_before);
         let retry = Event::RetryScheduled { stage: state.key.clone(), attempt: state.attempt + 1, not_before };
         let computes = state.unpublished.is_none();
         self.wakes.push(Reverse((not_before, node)));
@@ -263,8 +275,9 @@ impl Engine {
                 Phase::Running { attempt } | Phase::Recovering { attempt } => {
                     self.command(Command::Stop { node, attempt, kill })
                 }
-                // A fan-out ends with its instances, and dependents are cancelled in their turn.
-                Phase::Waiting | Phase::Expanded | Phase::Publishing { .. } | Phase::Ended(_) => {}
+                // A fan-out ends with its instances, a stage beside another with that, and dependents are cancelled in
+                // their turn.
+                Phase::Waiting | Phase::Expanded | Phase::Beside | Phase::Publishing { .. } | Phase::Ended(_) => {}
                 Phase::Queued => {
                     self.dequeue(node);
                     self.cancel_node(node);
@@ -273,6 +286,7 @@ impl Engine {
                 | Phase::InLine
                 | Phase::Looking
                 | Phase::Following
+                | Phase::Gathering
                 | Phase::Elsewhere
                 | Phase::Inspecting
                 | Phase::Backoff => self.cancel_node(node),

@@ -161,7 +161,9 @@ impl Engine {
             Phase::Elsewhere => state.why.clone(),
             Phase::Inspecting => Some("waits to hear whether its inputs are still there".into()),
             Phase::Following => Some("waits for a stage with the same digest".into()),
-            Phase::Queued => Some(self.ledger.why_not(&state.asks)),
+            Phase::Gathering => Some("waits for the stages that run beside it".into()),
+            Phase::Beside => state.lead.map(|lead| format!("starts with {}", self.key(lead))),
+            Phase::Queued => Some(self.ledger.why_not(&state.wish)),
             Phase::Backoff => Some(match &state.unpublished {
                 Some((attempt, _)) => format!("waits before it publishes attempt {attempt} again"),
                 None => format!("waits before attempt {}", state.attempt + 1),
@@ -214,9 +216,13 @@ impl Engine {
                 return;
             }
             self.wakes.pop();
+            if self.state(node).due != Some(at) {
+                continue;
+            }
             match self.state(node).phase {
                 Phase::Backoff => self.try_again(node),
                 Phase::Elsewhere => self.look_up(node),
+                Phase::Queued => self.waited_too_long(node),
                 _ => {}
             }
         }
@@ -247,6 +253,7 @@ impl Engine {
             for follower in std::mem::take(&mut self.state_mut(node).followers) {
                 self.follow(follower, node);
             }
+            self.end_group_of(node);
             if let Some((_, _, group)) = self.state(node).item {
                 self.instance_ended(group);
             }

@@ -24,6 +24,10 @@ impl Engine {
         if !matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) || self.state(node).unpublished.is_some() {
             return false;
         }
+        // Those beside it have inputs of their own; the next command heals what a group reads.
+        if !self.state(node).companions.is_empty() {
+            return false;
+        }
         let read = self.state(node).spec.iter().flat_map(|spec| spec.inputs.values().flatten());
         let inputs: Vec<AttemptInput> = read.cloned().collect();
         if inputs.is_empty() {

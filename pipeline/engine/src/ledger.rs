@@ -41,6 +41,9 @@ pub struct Ask {
     tags: Vec<String>,
 }
 
+/// What an attempt, or each attempt of a group, asks for: alternatives in order. All of them get a grant, or none does.
+pub type Wish = Vec<Vec<Ask>>;
+
 impl Ask {
     pub fn new(request: &Request, all_cpus: bool) -> Self {
         let cpus = if all_cpus { request.cpus } else { Some(request.cpus.unwrap_or(1)) };
@@ -59,15 +62,17 @@ impl Ledger {
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes the first alternative that fits now, from the first pool that can give it. Skips closed pools.
-    pub fn take(&mut self, alternatives: &[Ask], closed: &BTreeSet<usize>) -> Option<Grant> {
-        for ask in alternatives {
-            for (at, state) in self.pools.iter_mut().enumerate() {
-                if !closed.contains(&at)
-                    && let Some(grant) = state.take(ask)
-                {
-                    return Some(grant);
+    /// Takes for each member the first alternative that fits now, from the first pool that can give it, or nothing at
+    /// all. Skips closed pools.
+    pub fn take(&mut self, wish: &[Vec<Ask>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
+        let Some((first, rest)) = wish.split_first() else { return Some(Vec::new()) };
+        for ask in first {
+            for at in (0..self.pools.len()).filter(|at| !closed.contains(at)) {
+                let Some(grant) = self.pools[at].take(ask) else { continue };
+                if let Some(others) = self.take(rest, closed) {
+                    return Some([vec![grant], others].concat());
                 }
+                self.give_back(&grant);
             }
         }
         None
@@ -96,33 +101,49 @@ impl Ledger {
         changed
     }
 
-    /// Indices of the pools that could ever give one of the alternatives.
-    pub fn eligible(&self, alternatives: &[Ask]) -> BTreeSet<usize> {
-        (0..self.pools.len()).filter(|at| alternatives.iter().any(|ask| self.pools[*at].never(ask).is_none())).collect()
+    /// Indices of the pools that could ever give one of the alternatives of some member.
+    pub fn eligible(&self, wish: &[Vec<Ask>]) -> BTreeSet<usize> {
+        let could = |at: &usize| wish.iter().flatten().any(|ask| self.pools[*at].never(ask).is_none());
+        (0..self.pools.len()).filter(could).collect()
     }
 
-    /// Why no pool can ever give any of the alternatives; `None` if one can.
-    pub fn unsatisfiable(&self, alternatives: &[Ask]) -> Option<String> {
-        if !self.eligible(alternatives).is_empty() {
-            return None;
-        }
+    /// Why the pools can never give it; `None` if they can.
+    pub fn unsatisfiable(&self, wish: &[Vec<Ask>]) -> Option<String> {
         if self.pools.is_empty() {
             return Some("there is no pool".into());
         }
-        let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().filter_map(|s| s.never(ask)));
-        Some(reasons.collect::<Vec<_>>().join("; "))
+        for alternatives in wish {
+            let reasons = alternatives.iter().flat_map(|ask| self.pools.iter().map(|s| s.never(ask)));
+            if let Some(reasons) = reasons.collect::<Option<Vec<_>>>() {
+                return Some(reasons.join("; "));
+            }
+        }
+        let idle = || Self { pools: self.pools.iter().map(PoolState::idle).collect() };
+        if wish.len() > 1 && idle().take(wish, &BTreeSet::new()).is_none() {
+            return Some(format!("its {} stages start together, and the pools do not hold all of them", wish.len()));
+        }
+        None
     }
 
-    /// Why none of the alternatives fits now, pool by pool.
-    pub fn why_not(&self, alternatives: &[Ask]) -> String {
-        let reasons = alternatives
-            .iter()
-            .flat_map(|ask| self.pools.iter().map(|s| s.never(ask).unwrap_or_else(|| s.not_now(ask))));
+    /// Why it does not fit now, pool by pool.
+    pub fn why_not(&self, wish: &[Vec<Ask>]) -> String {
         let mut unique: Vec<String> = Vec::new();
-        for reason in reasons {
-            if !unique.contains(&reason) {
-                unique.push(reason);
+        for alternatives in wish {
+            let fits = |ask: &Ask| self.pools.iter().any(|s| s.never(ask).is_none() && s.clone().take(ask).is_some());
+            if wish.len() > 1 && alternatives.iter().any(fits) {
+                continue;
             }
+            let reasons = alternatives
+                .iter()
+                .flat_map(|ask| self.pools.iter().map(|s| s.never(ask).unwrap_or_else(|| s.not_now(ask))));
+            for reason in reasons {
+                if !unique.contains(&reason) {
+                    unique.push(reason);
+                }
+            }
+        }
+        if unique.is_empty() {
+            unique.push(format!("its {} stages start together, and there is not room for all of them", wish.len()));
         }
         unique.join("; ")
     }
@@ -150,6 +171,9 @@ impl Ledger {
 }
 
 impl PoolState {
+    fn idle(&self) -> Self {
+        Self { pool: self.pool.clone(), machines: vec![Taken::default(); self.machines.len()] }
+    }
     fn take(&mut self, ask: &Ask) -> Option<Grant> {
         if self.never(ask).is_some() {
             return None;
@@ -174,7 +198,7 @@ impl PoolState {
                 taken.gpus.extend(&share.gpus);
             }
         }
-        Some(Grant { pool: self.pool.name.clone(), executor: self.pool.executor.clone(), shares })
+        Some(Grant::new(&self.pool.name, &self.pool.executor, shares))
     }
 
     /// Why the pool can never give it, even when idle.
@@ -182,6 +206,10 @@ impl PoolState {
         let name = &self.pool.name;
         if let Some(missing) = missing_tags(&ask.tags, &self.pool.tags) {
             return Some(format!("pool `{name}` {missing}"));
+        }
+        if ask.machines > 1 && !self.pool.several_nodes {
+            let executor = &self.pool.executor;
+            return Some(format!("pool `{name}`: executor `{executor}` runs a stage on one machine"));
         }
         let idle = Taken::default();
         let able = self.pool.machines.iter().filter(|m| idle.share(m, ask).is_some()).count();
@@ -257,7 +285,12 @@ mod tests {
             priority,
             tags: tags.iter().map(ToString::to_string).collect(),
             machines,
+            several_nodes: true,
         }
+    }
+    /// What one attempt gets.
+    fn take(ledger: &mut Ledger, alternatives: &[Ask]) -> Option<Grant> {
+        ledger.take(&[alternatives.to_vec()], &none()).map(|mut grants| grants.remove(0))
     }
     fn ask(cpus: u32, gpus: u32) -> Ask {
         Ask::new(&Request { cpus: Some(cpus), gpus, ..Request::default() }, false)
@@ -270,18 +303,18 @@ mod tests {
     fn gpus_are_given_by_index_and_come_back() {
         let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 8, &[40, 80, 80])])]);
         let large = Ask::new(&Request { gpus: 1, gpu_memory: 60 << 30, ..Request::default() }, false);
-        let first = ledger.take(std::slice::from_ref(&large), &none()).unwrap();
+        let first = take(&mut ledger, std::slice::from_ref(&large)).unwrap();
         assert_eq!(first.shares[0].gpus, [1]);
-        let two = ledger.take(&[ask(1, 2)], &none()).unwrap();
+        let two = take(&mut ledger, &[ask(1, 2)]).unwrap();
         assert_eq!(two.shares[0].gpus, [0, 2]);
-        assert!(ledger.take(std::slice::from_ref(&large), &none()).is_none());
+        assert!(take(&mut ledger, std::slice::from_ref(&large)).is_none());
         assert_eq!(
-            ledger.why_not(std::slice::from_ref(&large)),
+            ledger.why_not(&[vec![large.clone()]]),
             "pool `p` is busy: needs 1 GPU with 60.0 GiB; 0 of 2 are free"
         );
         ledger.give_back(&first);
         ledger.audit([&two].into_iter());
-        assert!(ledger.take(&[large], &none()).is_some());
+        assert!(take(&mut ledger, &[large]).is_some());
     }
 
     #[test]
@@ -293,13 +326,13 @@ mod tests {
             vec![machine("a", 4, &[]), machine("b", 4, &[]), machine("c", 2, &[])],
         )]);
         let pair = Ask::new(&Request { cpus: Some(3), nodes: 2, ..Request::default() }, false);
-        let one = ledger.take(&[ask(2, 0)], &none()).unwrap();
-        assert!(ledger.take(std::slice::from_ref(&pair), &none()).is_none(), "only b is free enough");
+        let one = take(&mut ledger, &[ask(2, 0)]).unwrap();
+        assert!(take(&mut ledger, std::slice::from_ref(&pair)).is_none(), "only b is free enough");
         ledger.give_back(&one);
-        let both = ledger.take(&[pair], &none()).unwrap();
+        let both = take(&mut ledger, &[pair]).unwrap();
         assert_eq!(both.shares.iter().map(|s| s.machine.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         let three = Ask::new(&Request { cpus: Some(3), nodes: 3, ..Request::default() }, false);
-        assert_eq!(ledger.unsatisfiable(&[three]).unwrap(), "pool `p`: needs 3 machines; 2 are large enough");
+        assert_eq!(ledger.unsatisfiable(&[vec![three]]).unwrap(), "pool `p`: needs 3 machines; 2 are large enough");
     }
 
     #[test]
@@ -311,12 +344,12 @@ mod tests {
             pool("own", 5, &[], vec![machine("o", 4, &[])]),
         ]);
         let order = [spot.clone(), any];
-        assert_eq!(ledger.take(&order, &none()).unwrap().pool, "spot");
-        assert_eq!(ledger.take(&order, &none()).unwrap().pool, "own");
-        assert!(ledger.take(&order, &none()).is_none());
+        assert_eq!(take(&mut ledger, &order).unwrap().pool, "spot");
+        assert_eq!(take(&mut ledger, &order).unwrap().pool, "own");
+        assert!(take(&mut ledger, &order).is_none());
         let h100 = Ask::new(&Request { tags: vec!["h100".into()], ..Request::default() }, false);
         assert_eq!(
-            ledger.unsatisfiable(&[h100]).unwrap(),
+            ledger.unsatisfiable(&[vec![h100]]).unwrap(),
             "pool `own` has no tag `h100`; pool `spot` has no tag `h100`"
         );
     }
@@ -325,15 +358,15 @@ mod tests {
     fn other_runs_reduce_only_what_is_free() {
         let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 4, &[])])]);
         assert!(ledger.outside("p", "m", Outside { cpus: 3, ..Outside::default() }));
-        assert!(ledger.take(&[ask(2, 0)], &none()).is_none());
-        assert!(ledger.unsatisfiable(&[ask(4, 0)]).is_none());
-        assert!(ledger.take(&[ask(1, 0)], &none()).is_some());
+        assert!(take(&mut ledger, &[ask(2, 0)]).is_none());
+        assert!(ledger.unsatisfiable(&[vec![ask(4, 0)]]).is_none());
+        assert!(take(&mut ledger, &[ask(1, 0)]).is_some());
     }
 
     #[test]
     fn a_kind_may_default_to_the_whole_machine() {
         let mut ledger = Ledger::new(vec![pool("p", 0, &[], vec![machine("m", 6, &[])])]);
-        assert_eq!(ledger.take(&[Ask::new(&Request::default(), true)], &none()).unwrap().shares[0].cpus, 6);
-        assert!(ledger.take(&[Ask::new(&Request::default(), false)], &none()).is_none());
+        assert_eq!(take(&mut ledger, &[Ask::new(&Request::default(), true)]).unwrap().shares[0].cpus, 6);
+        assert!(take(&mut ledger, &[Ask::new(&Request::default(), false)]).is_none());
     }
 }

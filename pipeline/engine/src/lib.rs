@@ -19,6 +19,7 @@ mod engine;
 mod expand;
 pub mod fold;
 pub mod forecast;
+mod group;
 mod heal;
 mod io;
 mod ledger;

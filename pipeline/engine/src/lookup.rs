@@ -117,8 +117,14 @@ impl Engine {
                 let spec = Arc::new(trainyard_core::attempt::AttemptSpec { attempt, ..spec.as_ref().clone() });
                 state.phase = Phase::Recovering { attempt };
                 self.command(Command::Recover { node, spec, pool, handle });
+                self.recover_companions(node);
             }
-            _ => self.enqueue(node),
+            _ => {
+                // What an earlier engine left of those beside it serves nobody any more.
+                self.recover_companions(node);
+                self.stop_companions(node);
+                self.enqueue(node);
+            }
         }
     }
 

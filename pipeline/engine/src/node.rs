@@ -1,6 +1,6 @@
 //! One stage instance inside the engine.
 
-use crate::ledger::Ask;
+use crate::ledger::{Ask, Wish};
 use crate::pool::Grant;
 use crate::selection::{Mode, names};
 use crate::setup::OpenAttempt;
@@ -27,6 +27,10 @@ pub(crate) enum Phase {
     Looking,
     /// Waits for the node that was first with the same digest.
     Following,
+    /// Waits for those that run beside it.
+    Gathering,
+    /// Runs beside another stage, and waits for it.
+    Beside,
     /// Waits for a pool.
     Queued,
     /// Waits for another run that computes the same.
@@ -97,7 +101,16 @@ pub(crate) struct State {
     pub phase: Phase,
     /// Whether it counts among the stages inside this process that are under way.
     pub in_hand: bool,
-    pub asks: Arc<Vec<Ask>>,
+    /// What it asks for, and for a lead what those beside it ask for.
+    pub wish: Arc<Wish>,
+    /// The stage that it runs beside.
+    pub lead: Option<NodeId>,
+    /// The stages that run beside it.
+    pub companions: Vec<NodeId>,
+    /// Why one of them ended its attempt.
+    pub broken: Option<Error>,
+    /// The one time at which a wake means this node now.
+    pub due: Option<i64>,
     /// Known once its inputs are.
     pub digest: Option<Digest>,
     /// Set with the digest, and dropped when the node has ended; its attempt number is 0.
@@ -134,7 +147,7 @@ impl State {
         } else {
             (plan.cache == Cache::Disabled).then_some(GenerationReason::Uncached)
         };
-        let asks = Arc::new(plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect());
+        let asks: Vec<Ask> = plan.resources.iter().map(|r| Ask::new(r, plan.all_cpus)).collect();
         let (attempt, open) = setup.resumed.last(&key);
         Self {
             key,
@@ -150,7 +163,11 @@ impl State {
             height: 0,
             phase: if mode == Mode::Excluded { Phase::Ended(Ending::Excluded) } else { Phase::Waiting },
             in_hand: false,
-            asks,
+            wish: Arc::new(vec![asks]),
+            lead: None,
+            companions: Vec::new(),
+            broken: None,
+            due: None,
             digest: None,
             spec: None,
             generation: 0,

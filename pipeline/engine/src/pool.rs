@@ -1,6 +1,7 @@
 //! Pools of machines with amounts and tags, and what an attempt gets from them.
 
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Machines that one executor reaches and that carry the same tags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,6 +16,8 @@ pub struct MachinePool {
     pub tags: Vec<String>,
     /// Its machines; a request for several is given from the first that fit.
     pub machines: Vec<Machine>,
+    /// Whether its executor runs one stage on several of them.
+    pub several_nodes: bool,
 }
 
 /// One machine of a pool.
@@ -48,6 +51,7 @@ impl MachinePool {
             priority: 0,
             tags: Vec::new(),
             machines: vec![Machine { name: "this".into(), cpus, memory, gpus }],
+            several_nodes: false,
         }
     }
 }
@@ -61,6 +65,13 @@ pub struct Grant {
     pub executor: String,
     /// One entry for each machine; empty in-process.
     pub shares: Vec<Share>,
+    /// For an attempt of a group: the grants of the whole group, of which this is number `at`. Who gives out machines
+    /// gives them to all of the group or to none.
+    #[serde(skip)]
+    pub together: Arc<[Grant]>,
+    /// Place among those; 0 for an attempt alone.
+    #[serde(skip)]
+    pub at: usize,
 }
 
 /// A part of one machine.
@@ -91,9 +102,13 @@ pub struct Outside {
 pub const IN_PROCESS: &str = "in_process";
 
 impl Grant {
+    /// The grant of an attempt alone.
+    pub fn new(pool: impl Into<String>, executor: impl Into<String>, shares: Vec<Share>) -> Self {
+        Self { pool: pool.into(), executor: executor.into(), shares, together: Arc::default(), at: 0 }
+    }
     /// The grant of a kind that runs inside the engine's process: no pool, no shares.
     pub fn in_process() -> Self {
-        Self { pool: IN_PROCESS.into(), executor: IN_PROCESS.into(), shares: Vec::new() }
+        Self::new(IN_PROCESS, IN_PROCESS, Vec::new())
     }
     /// Whether the attempt runs inside the engine's process.
     pub fn is_in_process(&self) -> bool {

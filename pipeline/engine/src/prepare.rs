@@ -46,13 +46,22 @@ impl Engine {
     }
 
     /// Computes the digest and asks the store for it, or fails the stage.
+    ///
+    /// A stage beside another is ready then; the other goes on once all of its group are, since its digest holds theirs.
     pub(crate) fn prepare(&mut self, node: NodeId) {
+        if !self.is_gathered(node) {
+            self.state_mut(node).phase = Phase::Gathering;
+            return;
+        }
         match self.config_of(node).and_then(|config| self.spec_of(node, config)) {
             Ok(spec) => {
                 let state = self.state_mut(node);
                 state.digest = Some(spec.stage_digest.clone());
                 state.spec = Some(Arc::new(spec));
-                self.look_up(node);
+                match self.state(node).lead {
+                    Some(lead) => self.stand_beside(node, lead),
+                    None => self.look_up(node),
+                }
             }
             Err(error) => self.fail(node, error),
         }
@@ -96,6 +105,7 @@ impl Engine {
         // The catalogue fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are
         // part of what is computed.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
+        let beside = self.digests_beside(node);
         let identity = Identity {
             kind: &plan.kind,
             kind_version: plan.kind_version,
@@ -105,6 +115,7 @@ impl Engine {
             env: &env,
             outputs,
             salt,
+            beside: &beside,
         };
         Ok(AttemptSpec {
             format: 1,
@@ -118,7 +129,7 @@ impl Engine {
             config,
             inputs,
             outputs: plan.outputs.clone(),
-            resources: AttemptResources { cpus: 1, memory: 0, gpus: Vec::new() },
+            resources: AttemptResources::default(),
             timeout_millis: plan.timeout.map(millis),
             env,
             secrets: self.secrets_of(state)?,
@@ -127,6 +138,8 @@ impl Engine {
             orphan_timeout_millis: Some(millis(self.setup.orphan_timeout)),
             fsync: self.setup.fsync,
             store_outage_millis: Some(millis(self.setup.store_outage)),
+            peers: Vec::new(),
+            wait_millis: None,
         })
     }
 

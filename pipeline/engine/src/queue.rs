@@ -7,7 +7,7 @@
 //! requests, not of stages.
 
 use crate::NodeId;
-use crate::ledger::{Ask, Ledger};
+use crate::ledger::{Ask, Ledger, Wish};
 use crate::pool::Grant;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ type Rank = (Reverse<u32>, u32, NodeId);
 /// Stages that are ready and wait for a pool, and how many attempts of each stage id run.
 #[derive(Debug, Default)]
 pub struct Queue {
-    shapes: BTreeMap<Vec<Ask>, Shape>,
+    shapes: BTreeMap<Wish, Shape>,
     /// Running attempts for each stage id.
     running: BTreeMap<String, u32>,
     waiting: usize,
@@ -58,7 +58,7 @@ impl Queue {
     }
 
     /// Puts a node in line. `id` is its stage id.
-    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: Vec<Ask>) {
+    pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: Wish) {
         let running = self.running.get(id).copied().unwrap_or(0);
         let shape = self.shapes.entry(asks).or_default();
         shape.unrank(id, running);
@@ -68,7 +68,7 @@ impl Queue {
     }
 
     /// Takes a node out of line without admitting it.
-    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Ask]) {
+    pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Vec<Ask>]) {
         let running = self.running.get(id).copied().unwrap_or(0);
         let Some(shape) = self.shapes.get_mut(asks) else { return };
         shape.unrank(id, running);
@@ -87,9 +87,9 @@ impl Queue {
     }
 
     /// Admits everything that fits now, in order.
-    pub fn admit(&mut self, ledger: &mut Ledger) -> Vec<(NodeId, Grant)> {
+    pub fn admit(&mut self, ledger: &mut Ledger) -> Vec<(NodeId, Vec<Grant>)> {
         let mut admitted = Vec::new();
-        let mut full: BTreeSet<Vec<Ask>> = BTreeSet::new();
+        let mut full: BTreeSet<Wish> = BTreeSet::new();
         let mut closed: BTreeSet<usize> = BTreeSet::new();
         loop {
             let candidates = self.shapes.iter().filter(|(asks, _)| !full.contains(*asks));
@@ -97,10 +97,10 @@ impl Queue {
             let Some(((rank, id), asks)) = best.map(|(o, asks)| (o, asks.clone())) else { return admitted };
             // A pool stays closed to a shape unless that shape closed it.
             match ledger.take(&asks, &closed) {
-                Some(grant) => {
+                Some(grants) => {
                     self.overtake(&asks, rank.0, &full);
                     self.leave(&asks, &id, (rank.0, rank.2));
-                    admitted.push((rank.2, grant));
+                    admitted.push((rank.2, grants));
                 }
                 None => {
                     if self.shapes.get(&asks).is_some_and(|s| s.overtaken >= PATIENCE) {
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Counts an overtaking for every shape in `full`, unless what was admitted has a higher priority.
-    fn overtake(&mut self, by: &[Ask], priority: Reverse<u32>, full: &BTreeSet<Vec<Ask>>) {
+    fn overtake(&mut self, by: &[Vec<Ask>], priority: Reverse<u32>, full: &BTreeSet<Wish>) {
         for asks in full {
             if let Some(shape) = self.shapes.get_mut(asks)
                 && asks != by
@@ -124,7 +124,7 @@ impl Queue {
         }
     }
 
-    fn leave(&mut self, asks: &[Ask], id: &str, admitted: (Reverse<u32>, NodeId)) {
+    fn leave(&mut self, asks: &[Vec<Ask>], id: &str, admitted: (Reverse<u32>, NodeId)) {
         let running = self.running.get(id).copied().unwrap_or(0);
         if let Some(shape) = self.shapes.get_mut(asks) {
             shape.overtaken = 0;
@@ -154,7 +154,7 @@ impl Queue {
         }
     }
 
-    fn drop_empty(&mut self, asks: &[Ask], id: &str) {
+    fn drop_empty(&mut self, asks: &[Vec<Ask>], id: &str) {
         if let Some(shape) = self.shapes.get_mut(asks) {
             if shape.families.get(id).is_some_and(BTreeSet::is_empty) {
                 shape.families.remove(id);
@@ -172,13 +172,13 @@ mod tests {
     use crate::pool::MachinePool;
     use trainyard_spec::plan::Request;
 
-    fn asks(cpus: u32) -> Vec<Ask> {
-        vec![Ask::new(&Request { cpus: Some(cpus), ..Request::default() }, false)]
+    fn asks(cpus: u32) -> Wish {
+        vec![vec![Ask::new(&Request { cpus: Some(cpus), ..Request::default() }, false)]]
     }
     fn ledger(cpus: u32) -> Ledger {
         Ledger::new(vec![MachinePool::of_this_machine(cpus, 0, Vec::new())])
     }
-    fn nodes(admitted: &[(NodeId, Grant)]) -> Vec<u32> {
+    fn nodes(admitted: &[(NodeId, Vec<Grant>)]) -> Vec<u32> {
         admitted.iter().map(|(n, _)| n.0).collect()
     }
 
@@ -200,7 +200,7 @@ mod tests {
         let mut queue = Queue::default();
         let mut ledger = ledger(2);
         queue.push(NodeId(0), "small", 1, asks(1));
-        let mut running: Vec<(NodeId, Grant)> = queue.admit(&mut ledger);
+        let mut running: Vec<(NodeId, Vec<Grant>)> = queue.admit(&mut ledger);
         queue.push(NodeId(1), "large", 1, asks(2));
         let mut rounds = 0;
         loop {
@@ -212,8 +212,8 @@ mod tests {
             if running.iter().any(|(n, _)| *n == NodeId(1)) {
                 break;
             }
-            let (_, grant) = running.remove(0);
-            ledger.give_back(&grant);
+            let (_, grants) = running.remove(0);
+            grants.iter().for_each(|grant| ledger.give_back(grant));
             queue.ended("small");
             running.extend(queue.admit(&mut ledger));
             if running.iter().any(|(n, _)| *n == NodeId(1)) {
@@ -231,9 +231,9 @@ mod tests {
         all.iter().for_each(|n| queue.push(NodeId(*n), "wide", 1, asks(1)));
         let mut order = Vec::new();
         while queue.len() > 0 {
-            for (node, grant) in queue.admit(&mut ledger) {
+            for (node, grants) in queue.admit(&mut ledger) {
                 order.push(node.0);
-                ledger.give_back(&grant);
+                grants.iter().for_each(|grant| ledger.give_back(grant));
                 queue.ended("wide");
             }
         }

@@ -37,5 +37,5 @@ pub fn kind() -> ExecutorKind {
         let executor = Kubernetes::new(with, options, Arc::new(SystemClock::new()))?;
         Ok(Arc::new(executor) as Arc<dyn Executor>)
     };
-    ExecutorKind::new(Kubernetes::NAME, "attempts as Jobs of a Kubernetes cluster", build)
+    ExecutorKind::new(Kubernetes::NAME, "attempts as Jobs of a Kubernetes cluster", build).several_nodes()
 }

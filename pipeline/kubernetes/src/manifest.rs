@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use trainyard_runtime::executors::{MARK, Task};
+use trainyard_runtime::executors::{MARK, NODE, Task};
 
 /// What a Pod may take to end after it is asked to, in seconds.
 pub(crate) const GRACE_SECONDS: i64 = 30;
@@ -69,6 +69,9 @@ impl Submission {
         }
     }
 }
+
+/// The variable that holds a Pod's number in its Job.
+const INDEX: &str = "TRAINYARD_POD_INDEX";
 
 /// The Job that runs this attempt.
 pub(crate) fn job(settings: &Settings, submission: &Submission) -> Job {
@@ -201,7 +204,26 @@ fn environment(settings: &Settings, submission: &Submission) -> Vec<core::EnvVar
     environment.extend(settings.options.environment.clone());
     environment.insert(MARK.into(), submission.url.clone());
     let variable = |(name, value)| core::EnvVar { name, value: Some(value), value_from: None };
-    environment.into_iter().map(variable).collect()
+    let mut variables: Vec<core::EnvVar> = environment.into_iter().map(variable).collect();
+    if submission.nodes > 1 {
+        variables.extend(rank(&submission.url));
+    }
+    variables
+}
+
+/// Which Pod of an indexed Job this is. The second variable names the first, so it stands behind it.
+fn rank(url: &str) -> [core::EnvVar; 2] {
+    let field = core::ObjectFieldSelector {
+        api_version: None,
+        field_path: "metadata.annotations['batch.kubernetes.io/job-completion-index']".into(),
+    };
+    let from = core::EnvVarSource { field_ref: Some(field), ..core::EnvVarSource::default() };
+    // `$(` would begin the name of a variable.
+    let value = format!("$({INDEX}) {}", url.replace("$(", "$$("));
+    [
+        core::EnvVar { name: INDEX.into(), value: None, value_from: Some(from) },
+        core::EnvVar { name: NODE.into(), value: Some(value), value_from: None },
+    ]
 }
 
 fn toleration(toleration: &Toleration) -> core::Toleration {

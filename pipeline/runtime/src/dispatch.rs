@@ -53,6 +53,8 @@ pub(crate) struct Dispatch {
     carriers: Arc<Carriers>,
     claims: Arc<Claims>,
     running: HashMap<NodeId, Running>,
+    /// Stops of attempts whose start is still on its way to the journal.
+    early: HashMap<NodeId, Control>,
     attempts: JoinSet<()>,
     questions: Questions,
     places: Places,
@@ -120,6 +122,7 @@ impl Dispatch {
             journal,
             acks,
             running: HashMap::new(),
+            early: HashMap::new(),
             attempts: JoinSet::new(),
             interrupt,
             interrupts: 0,
@@ -265,7 +268,7 @@ impl Dispatch {
         for command in entry.commands {
             match command {
                 Command::Finish { outcome } => return Some(Over::Finished(outcome, next)),
-                Command::Launch { node, spec, grant } if grant.is_in_process() => {
+                Command::Launch { node, spec, grant, .. } if grant.is_in_process() => {
                     places.push(Place { node, span: attempt_span(&spec, &grant.pool), spec });
                 }
                 command => self.carry_out(command),
@@ -327,14 +330,17 @@ impl Dispatch {
                 });
             }
             Command::Stop { node, kill, .. } => {
-                if let Some(running) = self.running.get(&node) {
-                    running.control.send_if_modified(|w| {
-                        let wanted = if kill { Control::Kill } else { Control::Cancel };
-                        let rises = wanted > *w;
-                        *w = wanted.max(*w);
-                        rises
-                    });
-                }
+                let wanted = if kill { Control::Kill } else { Control::Cancel };
+                let Some(running) = self.running.get(&node) else {
+                    let early = self.early.entry(node).or_insert(wanted);
+                    *early = wanted.max(*early);
+                    return;
+                };
+                running.control.send_if_modified(|w| {
+                    let rises = wanted > *w;
+                    *w = wanted.max(*w);
+                    rises
+                });
             }
             Command::Finish { .. } => {}
         }
@@ -347,7 +353,7 @@ impl Dispatch {
         span: tracing::Span,
         run: impl FnOnce(Arc<RunContext>, watch::Receiver<Control>) -> F,
     ) {
-        let (control, controls) = watch::channel(Control::Run);
+        let (control, controls) = watch::channel(self.early.remove(&node).unwrap_or(Control::Run));
         let (running, happened) = (run(self.context.clone(), controls), self.happened.clone());
         let to_its_end = async move {
             tracing::info!("attempt started");

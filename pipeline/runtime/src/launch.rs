@@ -61,7 +61,7 @@ pub(crate) async fn recover(
     let log = Log::open(&carrier, &news);
     let found = context.pools.iter().find(|p| p.name == pool);
     let executor = found.map(|p| p.executor.clone()).unwrap_or_default();
-    let grant = Grant { pool: pool.to_string(), executor, shares: Vec::new() };
+    let grant = Grant::new(pool, executor, Vec::new());
     let carried = Carried::new(carrier, task(context, &spec, grant, log.reports()), news, control);
     let finished = carried.recover(handle.map(Handle)).await;
     log.close().await;

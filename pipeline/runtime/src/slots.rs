@@ -5,32 +5,39 @@
 //! in every container and after every boot. An attempt inherits the handle of its holding, and so does all that it
 //! starts: if the run is killed, its slots are free once nothing of the attempt is left. A file without a lock is a
 //! leftover, removed by whoever looks next. Several machines may share a home, so only files with this host's name
-//! count. Looking and taking are serialized by the file `lock`. There is no fairness between runs: whoever asks when
-//! there is room gets it.
+//! count. Looking and taking are serialized by the file `lock`.
+//!
+//! Who waits holds a file too, `<host>.wait.<number>`, with what it asks for. [`line`] says whose turn it is: that of
+//! the run that holds the least. The attempts of a group take their slots all at once.
+
+mod group;
+mod holding;
+mod line;
+
+pub use holding::{Holder, Holding};
 
 use crate::executors::Control;
 use command_fds::CommandFdExt;
+use group::Group;
+use holding::{fault, hold, look, sum};
 use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
-use trainyard_core::error::io_error;
 use trainyard_core::resources::{Amounts, shortfalls};
-use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
-use trainyard_engine::{Machine, Outside, Share};
+use trainyard_engine::{Grant, Machine, Outside, Share};
 
 /// How often a waiting attempt asks again.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 /// The file whose lock says whose turn it is.
 const LOCK: &str = "lock";
+/// What the names of those who wait begin with, behind the host's.
+const WAIT: &str = "wait.";
 
 /// The slots of this machine as one run sees them.
 #[derive(Clone)]
@@ -42,43 +49,8 @@ struct Inner {
     machine: Machine,
     /// Numbers of the holdings taken through this object.
     own: Mutex<BTreeSet<u64>>,
-}
-
-/// Who holds slots, for the people who wait for them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Id of the run.
-    pub run: String,
-    /// Name of its workflow.
-    pub workflow: String,
-    /// Key of the stage.
-    pub stage: String,
-}
-
-/// The content of a holding's file.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-struct Holding {
-    cpus: u32,
-    memory: u64,
-    gpus: Vec<u32>,
-    /// Unknown in files of earlier versions.
-    #[serde(default)]
-    holder: Holder,
-    /// Unix milliseconds.
-    #[serde(default)]
-    since: i64,
-}
-
-impl Holding {
-    /// `run 20261122-… (quickstart, rl) for 4m`.
-    fn describe(&self, now: i64) -> String {
-        let Holder { run, workflow, stage } = &self.holder;
-        if run.is_empty() {
-            return "another run".into();
-        }
-        let age = Duration::from_millis(u64::try_from(now - self.since).unwrap_or(0));
-        format!("run {run} ({workflow}, {stage}) for {}", format_duration(age))
-    }
+    /// Slots of groups that some of their attempts have not come for yet, by group.
+    set_aside: Mutex<BTreeMap<usize, Vec<Option<Held>>>>,
 }
 
 /// Slots in use; dropping it gives them back.
@@ -89,6 +61,17 @@ pub struct Held {
     file: File,
     /// Whether they stay with the process that inherited them when this is dropped.
     left: AtomicBool,
+    /// The group whose slots were taken with these.
+    group: Option<usize>,
+}
+
+/// A place in the line of those who wait; dropping it leaves the line.
+struct Place {
+    path: PathBuf,
+    number: u64,
+    since: i64,
+    /// Holds the lock while it is open.
+    _file: File,
 }
 
 impl Held {
@@ -113,25 +96,38 @@ pub(crate) fn lend(file: &File, command: &mut impl CommandFdExt) -> std::io::Res
 impl Slots {
     /// The slots of `machine`, kept in a folder that is made when something is taken.
     pub fn new(folder: impl Into<PathBuf>, machine: Machine) -> Self {
-        Self(Arc::new(Inner { folder: folder.into(), host: host(), machine, own: Mutex::default() }))
+        Self(Arc::new(Inner {
+            folder: folder.into(),
+            host: host(),
+            machine,
+            own: Mutex::default(),
+            set_aside: Mutex::default(),
+        }))
     }
 
-    /// Waits until the share is free and takes it; calls `waits` once if it must wait, with who holds the machine.
+    /// Waits until the first share of the grant is free and takes it, and with it those of its whole group; calls
+    /// `waits` once if it must wait, with who holds the machine. A grant without shares takes nothing.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
         &self,
-        share: &Share,
+        grant: &Grant,
         holder: &Holder,
         control: &mut watch::Receiver<Control>,
         waits: impl FnOnce(String),
-    ) -> Result<Held> {
+    ) -> Result<Option<Held>> {
         let mut waits = Some(waits);
+        let mut place: Option<Place> = None;
+        let group = Group::of(grant);
+        if group.shares.is_empty() {
+            return Ok(None);
+        }
         loop {
-            let (slots, share, holder) = (self.clone(), share.clone(), holder.clone());
-            let taken = tokio::task::spawn_blocking(move || slots.try_take(&share, &holder)).await;
-            if let Some(held) = taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
-                return Ok(held);
+            let (slots, asked, holder, before) = (self.clone(), group.clone(), holder.clone(), place.take());
+            let taken = tokio::task::spawn_blocking(move || slots.take_or_wait(&asked, &holder, before)).await;
+            match taken.map_err(|e| Error::bug(format!("taking slots: {e}")))?? {
+                Ok(held) => return Ok(Some(held)),
+                Err(waiting) => place = Some(waiting),
             }
             if let Some(waits) = waits.take() {
                 waits(self.holders().unwrap_or_default());
@@ -145,39 +141,97 @@ impl Slots {
         }
     }
 
-    /// Takes the share if it is free. Errors: invalid (more than the machine has), those of the folder.
+    /// Takes the share if it is free and nobody waits who goes first. Errors: invalid (more than the machine has),
+    /// those of the folder.
     pub fn try_take(&self, share: &Share, holder: &Holder) -> Result<Option<Held>> {
-        let Inner { folder, machine, .. } = self.0.as_ref();
-        refuse_too_large(share, machine)?;
-        std::fs::create_dir_all(folder).map_err(|e| fault(folder, &e))?;
-        let _turn = self.turn()?;
-        let living = self.living()?;
-        let used = sum(living.values());
-        let fits = used.cpus.saturating_add(share.cpus) <= machine.cpus
-            && (machine.memory == 0 || used.memory.saturating_add(share.memory) <= machine.memory)
-            && !share.gpus.iter().any(|g| used.gpus.contains(g));
-        if !fits {
+        let _turn = self.turn_for(std::slice::from_ref(share))?;
+        let (living, line) = self.living()?;
+        let now = SystemClock::new().unix_millis();
+        let ask = Holding::of(std::slice::from_ref(share), holder, now);
+        let (held, line) = (values(&living), values(&line));
+        if !line::may_take(&self.0.machine, &held, &line, &ask, now) {
             return Ok(None);
         }
-        let Some(number) = (0..u64::MAX).find(|n| !living.contains_key(n)) else { return Ok(None) };
-        let path = self.path(number);
-        let holding = Holding {
-            cpus: share.cpus,
-            memory: share.memory,
-            gpus: share.gpus.clone(),
-            holder: holder.clone(),
-            since: SystemClock::new().unix_millis(),
+        Ok(self.hold_all(&living, vec![ask], None)?.pop())
+    }
+
+    /// The slots of one attempt of a group, whose others are set aside for them; or a place in line.
+    fn take_or_wait(&self, group: &Group, holder: &Holder, before: Option<Place>) -> Result<Result<Held, Place>> {
+        let _turn = self.turn_for(&group.shares)?;
+        if let Some(held) = self.set_aside_for(group) {
+            return Ok(Ok(held));
+        }
+        let (living, mut line) = self.living()?;
+        before.iter().for_each(|place| drop(line.remove(&place.number)));
+        let now = SystemClock::new().unix_millis();
+        let since = before.as_ref().map_or(now, |place| place.since);
+        let ask = Holding::of(&group.shares, holder, since);
+        if !line::may_take(&self.0.machine, &values(&living), &values(&line), &ask, now) {
+            let number = (0..u64::MAX).find(|n| !line.contains_key(n)).unwrap_or(u64::MAX);
+            return Ok(Err(before.map_or_else(|| self.stand_in_line(number, &ask), Ok)?));
+        }
+        let each = group.shares.iter().map(|share| Holding::of(std::slice::from_ref(share), holder, now));
+        let mut all: Vec<Option<Held>> =
+            self.hold_all(&living, each.collect(), group.key)?.into_iter().map(Some).collect();
+        let own = all.get_mut(group.at).and_then(Option::take);
+        if let Some(key) = group.key {
+            let before = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
+            // Only now, since dropping slots looks here too.
+            drop(before);
+        }
+        own.map(Ok).ok_or_else(|| Error::bug("an attempt is not part of its own group"))
+    }
+
+    fn set_aside_for(&self, group: &Group) -> Option<Held> {
+        let mut aside = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.get_mut(&group.key?)?.get_mut(group.at)?.take()
+    }
+
+    fn stand_in_line(&self, number: u64, ask: &Holding) -> Result<Place> {
+        let path = self.0.folder.join(format!("{}.{WAIT}{number}", self.0.host));
+        let file = hold(&path, ask).map_err(|e| fault(&path, &e))?;
+        Ok(Place { path, number, since: ask.since, _file: file })
+    }
+
+    /// Makes the holdings; whoever calls it has made sure that there is room.
+    fn hold_all(
+        &self,
+        living: &BTreeMap<u64, Holding>,
+        holdings: Vec<Holding>,
+        group: Option<usize>,
+    ) -> Result<Vec<Held>> {
+        let free = (0..u64::MAX).filter(|number| !living.contains_key(number));
+        let one = |(number, holding): (u64, Holding)| {
+            let path = self.path(number);
+            let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
+            self.own().insert(number);
+            Ok(Held { slots: self.clone(), number, file, left: AtomicBool::new(false), group })
         };
-        let file = hold(&path, &holding).map_err(|e| fault(&path, &e))?;
-        self.own().insert(number);
-        Ok(Some(Held { slots: self.clone(), number, file, left: AtomicBool::new(false) }))
+        free.zip(holdings).map(one).collect()
+    }
+
+    /// Refuses what can never be had, makes the folder, and waits for its lock.
+    fn turn_for(&self, shares: &[Share]) -> Result<File> {
+        shares.iter().try_for_each(|share| refuse_too_large(share, &self.0.machine))?;
+        std::fs::create_dir_all(&self.0.folder).map_err(|e| fault(&self.0.folder, &e))?;
+        self.turn()
+    }
+
+    /// What is held of this machine now, by whomever. Errors: those of the folder.
+    pub fn holdings(&self) -> Result<Vec<Holding>> {
+        // If nothing was ever taken here, looking must leave no trace.
+        if !self.0.folder.join(LOCK).exists() {
+            return Ok(Vec::new());
+        }
+        let _turn = self.turn()?;
+        Ok(values(&self.living()?.0))
     }
 
     /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
     fn holders(&self) -> Result<String> {
         let _turn = self.turn()?;
         let now = SystemClock::new().unix_millis();
-        let mut names: Vec<String> = self.living()?.values().map(|holding| holding.describe(now)).collect();
+        let mut names: Vec<String> = self.living()?.0.values().map(|holding| holding.describe(now)).collect();
         names.dedup();
         Ok(format!("held by {}", names.join(", and by ")))
     }
@@ -190,7 +244,7 @@ impl Slots {
         }
         let _turn = self.turn()?;
         let own = self.own().clone();
-        Ok(sum(self.living()?.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
+        Ok(sum(self.living()?.0.iter().filter(|(number, _)| !own.contains(*number)).map(|(_, holding)| holding)))
     }
 
     /// Waits for the folder's lock, which is held until the file is closed.
@@ -202,28 +256,36 @@ impl Slots {
         Ok(file)
     }
 
-    /// All holdings of this host whose holders are alive. The folder's lock must be held: otherwise a file without a
-    /// lock may be one that is being made.
-    fn living(&self) -> Result<BTreeMap<u64, Holding>> {
+    /// All holdings of this host whose holders are alive, and those who wait. The folder's lock must be held: otherwise
+    /// a file without a lock may be one that is being made.
+    fn living(&self) -> Result<(BTreeMap<u64, Holding>, BTreeMap<u64, Holding>)> {
         let folder = &self.0.folder;
-        let mut living = BTreeMap::new();
+        let (mut living, mut line) = (BTreeMap::new(), BTreeMap::new());
         for entry in std::fs::read_dir(folder).map_err(|e| fault(folder, &e))? {
             let name = entry.map_err(|e| fault(folder, &e))?.file_name();
-            let Some(number) = name.to_str().and_then(|name| self.number(name)) else { continue };
-            let path = self.path(number);
+            let Some((number, waits)) = name.to_str().and_then(|name| self.number(name)) else { continue };
+            let path = folder.join(&name);
             if let Some(holding) = look(&path).map_err(|e| fault(&path, &e))? {
-                living.insert(number, holding);
+                if waits {
+                    line.insert(number, holding)
+                } else {
+                    living.insert(number, holding)
+                };
             }
         }
-        Ok(living)
+        Ok((living, line))
     }
 
     fn path(&self, number: u64) -> PathBuf {
         self.0.folder.join(format!("{}.{number}", self.0.host))
     }
-    /// The number in the name of a holding of this host.
-    fn number(&self, name: &str) -> Option<u64> {
-        name.strip_prefix(self.0.host.as_str())?.strip_prefix('.')?.parse().ok()
+    /// The number in the name of a file of this host, and whether it is that of one who waits.
+    fn number(&self, name: &str) -> Option<(u64, bool)> {
+        let rest = name.strip_prefix(self.0.host.as_str())?.strip_prefix('.')?;
+        match rest.strip_prefix(WAIT) {
+            Some(number) => Some((number.parse().ok()?, true)),
+            None => Some((rest.parse().ok()?, false)),
+        }
     }
     fn own(&self) -> MutexGuard<'_, BTreeSet<u64>> {
         self.0.own.lock().unwrap_or_else(PoisonError::into_inner)
@@ -239,40 +301,23 @@ impl Drop for Held {
         }
         // If the file cannot be removed it loses its lock all the same, and whoever looks next removes it.
         let _ = std::fs::remove_file(self.slots.path(self.number));
+        // What was set aside for others of its group is not wanted any more; they start together or not at all.
+        let rest = self
+            .group
+            .and_then(|key| self.slots.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).remove(&key));
+        drop(rest);
     }
 }
 
-/// Makes a holding's file, locked by the returned handle.
-fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
-    let text = serde_json::to_vec(holding)?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-    file.write_all(&text)?;
-    Ok(file)
+impl Drop for Place {
+    fn drop(&mut self) {
+        // As for holdings: without its lock the file is a leftover.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
-/// What a holder has; `None` if the holder is gone, and then the file is removed.
-fn look(path: &Path) -> std::io::Result<Option<Holding>> {
-    // Opened for writing too, since network file systems demand it for an exclusive lock.
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
-            // If the removal fails, the next look tries again.
-            let _ = std::fs::remove_file(path);
-            Ok(None)
-        }
-        Err(Errno::WOULDBLOCK) => {
-            let mut text = String::new();
-            file.read_to_string(&mut text)?;
-            // A file of another version: its number is taken, its amounts are unknown.
-            Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
-        }
-        Err(e) => Err(e.into()),
-    }
+fn values(of: &BTreeMap<u64, Holding>) -> Vec<Holding> {
+    of.values().cloned().collect()
 }
 
 /// Refuses a share that can never be free, instead of waiting for it forever.
@@ -298,24 +343,6 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
 pub fn host() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     rustix::system::uname().nodename().to_string_lossy().replace(|c: char| !plain(c), "-")
-}
-
-fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
-    let mut all = Outside::default();
-    for holding in list {
-        all.cpus = all.cpus.saturating_add(holding.cpus);
-        all.memory = all.memory.saturating_add(holding.memory);
-        all.gpus.extend(&holding.gpus);
-    }
-    all.gpus.sort_unstable();
-    all
-}
-
-fn fault(path: &Path, error: &std::io::Error) -> Error {
-    let error = io_error(path, error);
-    let help = "the slots of this machine are kept there: the folder must be writable, on a file system that locks \
-                files; TRAINYARD_HOME names another place";
-    if error.help.is_some() { error } else { error.help(help) }
 }
 
 #[cfg(test)]

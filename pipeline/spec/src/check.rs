@@ -3,6 +3,7 @@
 //! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all
 //! mistakes. Whatever depends on something broken stays silent: no mistake is reported twice.
 
+mod beside;
 mod bounds;
 mod checker;
 mod condition;
@@ -53,6 +54,7 @@ pub struct Checked {
 pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let mut checker = Checker::new(expanded, site);
     let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
+    checker.groups(&nodes);
     let order = checker.order();
     checker.wiring(order.as_ref());
     checker.metrics(order.as_ref());

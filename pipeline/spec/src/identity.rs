@@ -48,6 +48,11 @@ impl<'n> Writer<'n> {
     fn stage(&mut self, node: &'n Node) -> Result<()> {
         self.raw("{\"after\":");
         self.texts(node.after.iter().map(|key| key.0.as_str()))?;
+        // Left out where a file says nothing, so that plans of older files keep their digests; `wait` likewise.
+        if let Some(lead) = &node.beside {
+            self.raw(",\"beside\":");
+            write_text(&lead.0, &mut self.text)?;
+        }
         self.raw(",\"cache\":");
         write_text(&format!("{:?}", node.cache), &mut self.text)?;
         self.raw(",\"checks\":");
@@ -89,6 +94,9 @@ impl<'n> Writer<'n> {
         })?;
         self.raw(",\"timeout\":");
         write_value(&json!(node.timeout.map(|t| t.as_millis() as u64)), &mut self.text)?;
+        if let Some(wait) = node.wait {
+            self.raw(&format!(",\"wait\":{}", wait.as_millis()));
+        }
         self.raw(",\"when\":");
         match &node.when {
             When::Always => self.raw("\"always\""),
@@ -192,6 +200,8 @@ mod tests {
             },
             timeout: None,
             resources: vec![crate::plan::Request::default()],
+            wait: None,
+            beside: None,
             cache: Cache::Enabled,
             env: BTreeMap::new(),
             secrets: Vec::new(),
@@ -210,7 +220,7 @@ mod tests {
             When::Never(_) => "never".into(),
             When::Late(e) => e.to_string(),
         };
-        json!({
+        let mut summary = json!({
             "key": node.key,
             "kind": [node.kind, node.kind_version],
             "config": node.config,
@@ -226,7 +236,14 @@ mod tests {
             "cache": format!("{:?}", node.cache),
             "env": node.env,
             "secrets": node.secrets,
-        })
+        });
+        if let Some(lead) = &node.beside {
+            summary["beside"] = json!(lead);
+        }
+        if let Some(wait) = node.wait {
+            summary["wait"] = json!(wait.as_millis() as u64);
+        }
+        summary
     }
 
     #[test]
@@ -254,6 +271,8 @@ mod tests {
                 role: Some("guard".into()),
             }],
             timeout: Some(Duration::from_millis(1_500)),
+            wait: Some(Duration::from_secs(60)),
+            beside: Some(StageKey("first".into())),
             resources: vec![Request { memory: u64::MAX, tags: vec!["ä\n".into()], ..Request::default() }],
             cache: Cache::Salt("s\t".into()),
             env: BTreeMap::from([("E".into(), Template::Literal(json!("v")))]),

@@ -87,6 +87,10 @@ pub struct Node {
     pub timeout: Option<Duration>,
     /// Ordered alternatives; never empty.
     pub resources: Vec<Request>,
+    /// How long an attempt may wait for its machines; none = for ever.
+    pub wait: Option<Duration>,
+    /// The stage whose attempts it runs beside: it starts and ends with them and publishes nothing.
+    pub beside: Option<StageKey>,
     /// Whether an earlier publication of the same digest is taken.
     pub cache: Cache,
     /// Environment variables of its process, by name.

@@ -143,6 +143,7 @@ fn stage_schema(kinds: &[Value]) -> Value {
                 "additionalProperties": false,
             }]},
             "when": {"anyOf": [{"type": "boolean"}, {"$ref": "#/$defs/expression"}]},
+            "beside": {"type": "string", "description": "the stage that this one starts and ends with, as a server"},
             "resources": {"$ref": "#/$defs/resources"},
             "retry": {"$ref": "#/$defs/retry"},
             "timeout": {"$ref": "#/$defs/text"},
@@ -192,6 +193,7 @@ fn envelope_definitions() -> Map<String, Value> {
         "nodes": number, "tags": {"$ref": "#/$defs/texts"},
     });
     let mut resources = amounts.clone();
+    resources["wait"] = json!({"type": "string", "description": "how long an attempt may wait for its machines"});
     resources["any_of"] =
         json!({"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": amounts}});
     let kinds: Vec<&str> = ArtifactKind::ALL.map(ArtifactKind::name).to_vec();

@@ -77,6 +77,7 @@ const STAGE: Words = &[
     (&["artifacts", "produces"], "write `outputs: {name: {kind: files}}`; only stages with `run` declare outputs"),
     (&["cache_key", "salt"], "write `cache: {salt: text}`"),
     (&["assert", "asserts", "metrics", "thresholds"], "write `checks: [{metric: name, min: 0.5}]`"),
+    (&["services", "sidecar", "sidecars", "together", "with_stage"], "write `beside: stage` in the stage that serves"),
     (&["name", "title"], "the key above is the stage's name; a text for people is `description`"),
 ];
 
@@ -91,7 +92,8 @@ const RESOURCES: Words = &[
     (&["gpu_mem", "vram"], "write `gpu_memory: 40GiB`"),
     (&["mem", "ram"], "write `memory: 16GiB`"),
     (&["labels", "pool", "queue"], "write `tags: [name]`"),
-    (&["num_nodes", "hosts", "replicas"], "a stage runs on one machine; several stages run beside each other"),
+    (&["num_nodes", "hosts", "nnodes", "replicas"], "write `nodes: 4`, for commands (`run`)"),
+    (&["patience", "timeout", "wait_timeout"], "write `wait: 30m`"),
 ];
 
 /// Options of TRL, verl and OpenRLHF: their words, the path of ours, and a value where one has to be seen.

@@ -81,7 +81,7 @@ impl Store {
         self.json(&path).await?.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", self.url())))
     }
 
-    async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+    pub(crate) async fn json<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };
         serde_json::from_slice(&bytes)
             .map(Some)
@@ -89,6 +89,6 @@ impl Store {
     }
 }
 
-fn encode(path: &str, value: &impl Serialize) -> Result<Bytes> {
+pub(crate) fn encode(path: &str, value: &impl Serialize) -> Result<Bytes> {
     serde_json::to_vec(value).map(Bytes::from).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))
 }

@@ -15,7 +15,7 @@
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or
-//!                                                         failure.json, chunks of log and metrics
+//!                                                         failure.json, chunks of log and metrics, nodes/<rank>…
 //! schedules/<name>/<tick>                                 one object per fired tick
 //! schedules/<name>/log/<number>                           what was decided about a schedule, in order
 //! schedules/<name>/state/<number>                         what the log in front of a number adds up to
@@ -59,6 +59,7 @@ pub mod manifests;
 pub mod objects;
 mod options;
 mod patience;
+mod peers;
 pub mod pins;
 mod place;
 mod problem;

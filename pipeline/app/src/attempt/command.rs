@@ -14,7 +14,7 @@ use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
-use trainyard_runtime::executors::{GPUS, MARK, visible};
+use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, visible};
 use trainyard_runtime::slots::host;
 use trainyard_store::credentials;
 
@@ -28,7 +28,7 @@ pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Op
     let mut command = command(spec, context, url)?;
     command.env("TRAINYARD_METRICS", &metrics).env(MARK, url);
     if family.is_some() {
-        command.process_group(0).env(GPUS, visible(&spec.resources.gpus));
+        command.process_group(0).env(GPU_ORDER, BY_INDEX).env(GPUS, visible(&spec.resources.gpus));
     }
     let child = command.spawn().map_err(|e| {
         Error::invalid(format!("stage `{}` could not start {:?}: {e}", spec.stage, command.get_program()))

@@ -16,9 +16,12 @@ mod host;
 mod inputs;
 mod lease;
 mod leftovers;
+mod member;
+mod nodes;
 mod opening;
 mod orders;
 mod outputs;
+mod peers;
 mod pipes;
 mod redaction;
 mod reporter;
@@ -30,6 +33,7 @@ mod tests;
 mod uploads;
 mod work;
 
+pub use checkpoints::NoCheckpoints;
 pub use inputs::materialize;
 pub use outputs::store as store_outputs;
 pub use sources::guard_sources;
@@ -45,6 +49,8 @@ use trainyard_runtime::executors;
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     if executors::is_host(url) {
         host::main(url, catalogue)
+    } else if peers::rank(url) > 0 {
+        member::main(url, catalogue)
     } else if supervision::is_supervised(url) {
         supervision::main(url, catalogue)
     } else {

@@ -1,4 +1,7 @@
-//! JSON Lines on stdout. A broken pipe means that the engine died; the supervision of stdin ends the process then.
+//! Where messages go that do not go into the store: as JSON Lines to stdout, for an engine at its other end, or as text
+//! to stderr, which is the log of whoever started the process.
+//!
+//! A broken pipe means that the engine died; the supervision of stdin ends the process then.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -17,6 +20,18 @@ impl Reporter for LineReporter {
             let mut out = std::io::stdout().lock();
             // The engine's death is noticed on stdin, not here.
             let _ = out.write_all(&line).and_then(|()| out.flush());
+        }
+    }
+}
+
+/// Writes the lines of the log, and nothing else, to stderr.
+pub struct Printed;
+
+impl Reporter for Printed {
+    fn report(&self, message: AttemptMessage) {
+        if let AttemptMessage::Log { text, .. } = message {
+            // There is nobody else to tell.
+            let _ = writeln!(std::io::stderr().lock(), "{text}");
         }
     }
 }

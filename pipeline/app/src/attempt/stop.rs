@@ -68,6 +68,11 @@ pub fn outcome_of(error: &Error) -> AttemptOutcome {
     }
 }
 
+/// The error of a result that came second.
+pub fn stale(spec: &AttemptSpec) -> Error {
+    Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
+}
+
 /// Where all that may stop an attempt say so; the first reason counts.
 pub struct Stops {
     token: CancelToken,

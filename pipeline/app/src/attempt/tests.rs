@@ -25,7 +25,7 @@ pub fn spec() -> AttemptSpec {
         config: json!({}),
         inputs: BTreeMap::new(),
         outputs: BTreeMap::new(),
-        resources: AttemptResources { cpus: 1, memory: 0, gpus: Vec::new() },
+        resources: AttemptResources::default(),
         timeout_millis: None,
         env: BTreeMap::new(),
         secrets: BTreeMap::new(),
@@ -34,6 +34,8 @@ pub fn spec() -> AttemptSpec {
         orphan_timeout_millis: None,
         fsync: false,
         store_outage_millis: None,
+        peers: Vec::new(),
+        wait_millis: None,
     }
 }
 

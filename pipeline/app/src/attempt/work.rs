@@ -1,9 +1,13 @@
 //! What every attempt does, whoever listens to it: fetch, run the stage, store.
 
-use super::checkpoints::StoredCheckpoints;
+use super::checkpoints::{NoCheckpoints, StoredCheckpoints};
 use super::inputs::materialize;
 use super::leftovers::Family;
+use super::nodes::{self, Others};
+use super::peers::{self, Meeting};
 use super::sources::guard_sources;
+use super::stop::stale;
+use super::uploads::Places;
 use super::{command, outputs, uploads};
 use crate::catalogue::Catalogue;
 use std::collections::BTreeMap;
@@ -57,17 +61,10 @@ impl Work<'_> {
             self.scratch.join("checkpoint"),
             self.reporter.clone(),
         ));
-        (self.enter)(Phase::Fetching);
-        let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
-        let places = self.wait_for(uploads::fetch(self.store, self.spec, &self.scratch.join("sources")))?;
-        let spec = uploads::localize(self.spec, &places);
-        let mut context =
-            context(&spec, inputs, self.scratch, self.cancel.clone(), self.reporter.clone(), checkpoints)?;
-        context.stop_if_cancelled()?;
-        (self.enter)(Phase::Running);
+        let (spec, places, mut context) = self.fetch(checkpoints)?;
         guard_sources(&spec, &places, || {
             let started = clock.monotonic();
-            self.run_stage(&spec, &mut context)?;
+            self.run(&spec, &mut context)?;
             context.measure("seconds", (clock.monotonic() - started).as_secs_f64());
             Ok(())
         })?;
@@ -89,9 +86,48 @@ impl Work<'_> {
         }
     }
 
-    fn run_stage(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+    /// Does the part of a process that is not the first of its attempt: what it leaves on its disk is lost.
+    pub fn help(&self, rank: u32) -> Result<()> {
+        let (spec, places, mut context) = self.fetch(Arc::new(NoCheckpoints))?;
+        guard_sources(&spec, &places, || {
+            context.env.extend(self.meeting(&spec, rank).hold()?);
+            self.run_stage(&spec, &mut context, &nodes::mark(self.url, rank))
+        })
+    }
+
+    /// Everything that the stage needs, on this machine.
+    fn fetch(&self, checkpoints: Arc<dyn CheckpointStore>) -> Result<(AttemptSpec, Places, StageContext)> {
+        (self.enter)(Phase::Fetching);
+        let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
+        let places = self.wait_for(uploads::fetch(self.store, self.spec, &self.scratch.join("sources")))?;
+        let spec = uploads::localize(self.spec, &places);
+        let context = context(&spec, inputs, self.scratch, self.cancel.clone(), self.reporter.clone(), checkpoints)?;
+        context.stop_if_cancelled()?;
+        (self.enter)(Phase::Running);
+        Ok((spec, places, context))
+    }
+
+    /// Runs the stage, once all that run at the same time are there.
+    fn run(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
+        context.env.extend(self.meeting(spec, 0).hold()?);
+        let count = peers::nodes(spec);
+        if count <= 1 {
+            return self.run_stage(spec, context, self.url);
+        }
+        context.cancel = CancelToken::default();
+        let stop = context.cancel.clone();
+        let others = Others::new(self.store, spec, count, self.handle.clone());
+        let mark = nodes::mark(self.url, 0);
+        others.beside(&self.cancel, &stop, || self.run_stage(spec, context, &mark))
+    }
+
+    fn meeting<'s>(&'s self, spec: &'s AttemptSpec, rank: u32) -> Meeting<'s> {
+        Meeting { store: self.store, spec, rank, handle: self.handle.clone(), cancel: &self.cancel }
+    }
+
+    fn run_stage(&self, spec: &AttemptSpec, context: &mut StageContext, mark: &str) -> Result<()> {
         if spec.kind == RUN_KIND {
-            return command::run(spec, context, self.url, self.family);
+            return command::run(spec, context, mark, self.family);
         }
         let stage = self.catalogue.stage(&spec.kind)?;
         catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
@@ -150,11 +186,6 @@ pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     let text =
         panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "no message".into())
-}
-
-/// The error of a result that came second.
-pub fn stale(spec: &AttemptSpec) -> Error {
-    Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
 }
 
 /// Highest resident memory of this process in bytes, where the system tells.

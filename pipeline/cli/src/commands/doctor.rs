@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use trainyard_app::machine::gpus::Reading;
 use trainyard_app::{Catalogue, machine, notifications};
 use trainyard_core::units::format_size;
 use trainyard_core::{Result, StageKinds as _};
@@ -42,7 +43,7 @@ impl Finding {
 
 /// Exit 3 if the store is out of reach, 2 if anything else is wrong.
 pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let mut findings = vec![machine_finding(), kinds(catalogue), executors(catalogue), tool(), cpython()];
+    let mut findings = vec![machine_finding(), gpus(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
     let here = machine::pool();
     findings.extend(site.pools.iter().map(|p| pool(p, &here, catalogue)));
@@ -74,6 +75,19 @@ fn machine_finding() -> Finding {
     let pool = machine::pool();
     let detail = format!("{} cpus, {}, {} gpus", pool.cpus, format_size(pool.memory), pool.gpus.len());
     Finding::new("machine", true, detail)
+}
+
+/// A machine without GPUs is as good as any other, so this is never bad.
+fn gpus() -> Finding {
+    let detail = match machine::gpus::readings() {
+        Ok(found) if found.is_empty() => "none".to_string(),
+        Ok(found) => {
+            let one = |gpu: &Reading| format!("{}: {}, {}, {}", gpu.index, gpu.name, format_size(gpu.memory), gpu.uuid);
+            found.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+        Err(why) => format!("none: {why}"),
+    };
+    Finding::new("gpus", true, detail)
 }
 
 fn kinds(catalogue: &Catalogue) -> Finding {

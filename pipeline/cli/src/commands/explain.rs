@@ -1,6 +1,7 @@
 //! `trainyard explain RUN STAGE`: why a stage is in its present state. The journal tells it, the manifest of a hit, and
 //! the executor of an attempt that outlives engines.
 
+use super::taken;
 use crate::args::{ExplainArgs, Format};
 use crate::exit::Exit;
 use crate::names;
@@ -9,8 +10,8 @@ use crate::session::{self, Access};
 use serde_json::json;
 use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
-use trainyard_core::Result;
 use trainyard_core::units::format_time;
+use trainyard_core::{Result, SystemClock};
 use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_store::Store;
@@ -19,6 +20,7 @@ use trainyard_store::Store;
 pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Look, catalogue)?;
     let executors = wiring::executors(&session, catalogue, None)?;
+    let slots = wiring::slots(&session, catalogue);
     let (stage, lines) = session.block_on(async {
         let run = names::run(&session.store, &args.run).await?;
         let view = names::view(&session.store, &run).await?;
@@ -27,6 +29,7 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         if stage.status == StageStatus::Hit {
             lines.extend(origin(&session.store, stage).await?);
         }
+        lines.extend(taken::lines(&view, stage, &run.0, slots.as_ref(), &SystemClock::new()));
         lines.extend(executor_says(&executors, stage).await);
         Ok((stage.clone(), lines))
     })?;

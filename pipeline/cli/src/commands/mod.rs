@@ -16,3 +16,4 @@ pub mod schedules;
 pub mod schema;
 pub mod serve;
 pub mod stages;
+mod taken;

@@ -206,6 +206,7 @@ impl StageView {
                 self.end(at, StageStatus::Done);
             }
             Event::ChecksEvaluated { results, .. } => self.checks.clone_from(results),
+            Event::Served { .. } => self.end(at, StageStatus::Done),
             Event::Skipped { why, .. } => {
                 self.why = Some(why.clone());
                 self.end(at, StageStatus::Skipped);

@@ -2,6 +2,7 @@
 
 mod cases;
 mod fan_out;
+mod groups;
 mod healing;
 mod large;
 mod late;
@@ -81,6 +82,8 @@ pub fn node(name: &str) -> Node {
         },
         timeout: None,
         resources: vec![Request::default()],
+        wait: None,
+        beside: None,
         cache: Cache::Enabled,
         env: BTreeMap::new(),
         secrets: Vec::new(),

@@ -11,7 +11,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::chance::Draws;
 use trainyard_core::event::{AttemptOutcome, Event, Record};
 use trainyard_core::{Chance, Digest, Error};
-use trainyard_spec::plan::{Cache, Plan, Request};
+use trainyard_spec::plan::{Cache, Node, Plan, Request};
 
 fn random_plan(d: &mut Draws) -> Plan {
     let count = 2 + d.below(9) as usize;
@@ -27,12 +27,18 @@ fn random_plan(d: &mut Draws) -> Plan {
             1 => one = one.check("accuracy", 0.9),
             2 if at > 0 => one = one.needs(&["s0"]).when("stages.s0.metrics.accuracy > 0.7"),
             // A twin: the digest of an earlier stage, if the inputs agree.
-            3 if at > 0 => {
-                one.config = nodes.first().map_or(one.config.clone(), |n: &trainyard_spec::plan::Node| n.config.clone())
-            }
+            3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &Node| n.config.clone()),
             _ => {}
         }
+        // A server beside it, for which there has to be room.
+        let server = (d.below(4) == 0 && one.resources[0].cpus == Some(1)).then(|| {
+            let server = node(&format!("c{at}"));
+            let (after, beside) = (one.after.clone(), Some(one.key.clone()));
+            let resources = vec![Request { cpus: Some(1), ..Request::default() }];
+            Node { after, beside, resources, outputs: BTreeMap::new(), ..server }
+        });
         nodes.push(one);
+        nodes.extend(server);
     }
     plan(nodes)
 }
@@ -41,6 +47,10 @@ fn random_plan(d: &mut Draws) -> Plan {
 /// next time.
 fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + Clone {
     move |spec| {
+        // Whether one beside another fails before that has ended depends on the order.
+        if spec.stage.0.starts_with('c') {
+            return Ok(BTreeMap::new());
+        }
         let mut name = [0u8; 8];
         name.copy_from_slice(&spec.stage_digest.as_str().as_bytes()[..8]);
         let mut d = Chance::new(seed).at("fault", &[u64::from_le_bytes(name)]);

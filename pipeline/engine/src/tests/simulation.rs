@@ -270,6 +270,10 @@ impl Simulation {
             if let Some(leader) = state.digest.as_ref().and_then(|d| engine.leaders.get(d)) {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
             }
+            // Those beside another stage are looked up by nobody.
+            if state.lead.is_some() {
+                continue;
+            }
             if state.phase == Phase::Looking
                 || matches!(state.phase, Phase::Running { .. } | Phase::Queued | Phase::Publishing { .. })
             {

@@ -55,7 +55,7 @@ impl Place {
         let share = Share { machine: "node".into(), cpus: 2, memory: 1 << 30, gpus: Vec::new() };
         Task {
             spec: Arc::new(spec),
-            grant: Grant { pool: "cluster".into(), executor: "kubernetes".into(), shares: vec![share; nodes] },
+            grant: Grant::new("cluster", "kubernetes", vec![share; nodes]),
             store: self.store.clone(),
             folder: format!("runs/2026-11/20261122-100000-0000000/attempts/{stage}/1"),
             timeout: None,

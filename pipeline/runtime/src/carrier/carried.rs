@@ -28,6 +28,10 @@ impl Carried {
         Self { carrier, task, news, control, follow, waiting: Waiting::default() }
     }
 
+    /// How long it may wait for its machine.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.task.spec.wait_millis.map(Duration::from_millis)
+    }
     pub(super) fn now(&self) -> Duration {
         self.news.context.clock.monotonic()
     }

@@ -27,6 +27,7 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
     match (why, ended) {
         (Some(Why::Cancelled), _) => of(Ended::cancelled()),
         (Some(Why::TimedOut), _) => of(Ended::timed_out(limit)),
+        (Some(Why::Waited { limit }), _) => waited(limit),
         // Out of memory, or an evicted machine, says more than the silence that it led to.
         (Some(Why::Silent { .. }), Some(ended))
             if ended.error.is_some() && ended.outcome != AttemptOutcome::Cancelled =>
@@ -60,6 +61,13 @@ pub(super) fn of(ended: Ended) -> Finished {
             Finished::failed(outcome, error.unwrap_or_else(|| Error::lost("the attempt ended for an unknown reason")))
         }
     }
+}
+
+/// The end of an attempt that got no machine in time.
+pub(super) fn waited(limit: Duration) -> Finished {
+    let error = Error::retryable(format!("no machine took it within {}", format_duration(limit)))
+        .help("raise `wait` under `resources`, or ask for less");
+    Finished::failed(AttemptOutcome::TimedOut, error)
 }
 
 fn silent(after: Duration) -> Error {

@@ -29,6 +29,8 @@ pub(super) enum Why {
     Cancelled,
     /// Its time is up.
     TimedOut,
+    /// No machine was there for it in time.
+    Waited { limit: Duration },
     /// It gave no sign of life for so long.
     Silent { after: Duration },
 }
@@ -48,6 +50,9 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) struct Deadlines {
     timeout: Option<Duration>,
+    /// How long it may wait for its machine, and since when it does.
+    wait: Option<Duration>,
+    submitted: Duration,
     /// When it was first seen to run.
     started: Option<Duration>,
     /// The executor says that it waits, or has not said anything yet.
@@ -75,7 +80,12 @@ struct Stop {
 
 impl Deadlines {
     pub fn new(now: Duration, timeout: Option<Duration>) -> Self {
-        Self { timeout, started: None, waits: true, beat: None, sign: now, stop: None, left: None }
+        let (started, beat, stop, left) = (None, None, None, None);
+        Self { timeout, wait: None, submitted: now, started, waits: true, beat, sign: now, stop, left }
+    }
+    /// The same for an attempt that may wait only so long for its machine.
+    pub fn waiting_at_most(self, wait: Option<Duration>) -> Self {
+        Self { wait, ..self }
     }
     /// Why it is being stopped, if it is.
     pub fn why(&self) -> Option<Why> {
@@ -132,6 +142,11 @@ impl Deadlines {
             && now.saturating_sub(started) >= timeout.saturating_add(TIMEOUT_GRACE)
         {
             self.stop(Why::TimedOut, now, true);
+        }
+        if let (Some(limit), None, None) = (self.wait, self.started, &self.stop)
+            && now.saturating_sub(self.submitted) >= limit
+        {
+            self.stop(Why::Waited { limit }, now, true);
         }
         if self.left.is_some_and(|left| now.saturating_sub(left) >= LEFT_GRACE) {
             return Some(Due::GiveUp);
@@ -246,6 +261,18 @@ mod tests {
             deadlines.beats(at(*second), at(second + takes), beat(*second));
             matches!(deadlines.why(), Some(Why::Silent { .. }))
         })
+    }
+
+    #[test]
+    fn a_wait_has_its_limit_and_a_start_ends_it() {
+        let mut waiting = Deadlines::new(at(0), None).waiting_at_most(Some(at(20)));
+        waiting.state(at(0), &State::Pending { why: None });
+        let expected = [(20, Due::Request { timed_out: false }), (20, Due::Stop(Control::Kill)), (80, Due::GiveUp)];
+        assert_eq!(course(&mut waiting, 0, 400), expected);
+        assert_eq!(waiting.why(), Some(Why::Waited { limit: at(20) }));
+        let mut started = Deadlines::new(at(0), None).waiting_at_most(Some(at(20)));
+        started.state(at(19), &State::Started);
+        assert_eq!(course(&mut started, 0, 400), []);
     }
 
     #[test]

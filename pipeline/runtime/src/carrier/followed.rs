@@ -53,7 +53,7 @@ struct Followed {
 pub(super) async fn follow(attempt: Carried, handle: Handle, states: Heard) -> Finished {
     let now = attempt.now();
     let mut followed = Followed {
-        deadlines: Deadlines::new(now, attempt.task.timeout),
+        deadlines: Deadlines::new(now, attempt.task.timeout).waiting_at_most(attempt.wait()),
         attempt,
         handle,
         level: Control::Run,

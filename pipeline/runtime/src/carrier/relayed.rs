@@ -16,14 +16,17 @@ impl Carried {
     /// Waits for an attempt whose executor passes on what it says and enforces its timeout.
     pub(super) async fn relayed(&mut self, handle: &Handle, mut states: Heard) -> Finished {
         let mut asked = Control::Run;
+        let until = self.wait().map(|limit| (limit, self.now() + limit));
+        let mut gave_up = None;
         loop {
             match states.borrow_and_update().clone() {
-                Some(State::Ended(ended)) => return conclusion::of(ended),
+                Some(State::Ended(ended)) => return gave_up.map_or_else(|| conclusion::of(ended), conclusion::waited),
                 Some(State::Pending { why }) => self.waiting.because(why.unwrap_or_else(waits_for_a_machine)),
                 Some(State::Started) => self.waiting.over(),
                 None => {}
             }
             self.tell_waiting();
+            let left = until.filter(|_| self.waiting.is_waiting()).map(|(_, at)| at.saturating_sub(self.now()));
             tokio::select! {
                 changed = states.changed() => if changed.is_err() {
                     let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
@@ -39,6 +42,12 @@ impl Carried {
                         }
                     }
                 },
+                () = tokio::time::sleep(left.unwrap_or_default()), if left.is_some() && gave_up.is_none() => {
+                    gave_up = until.map(|(limit, _)| limit);
+                    if let Err(error) = self.carrier.executor.cancel(handle, Control::Kill).await {
+                        tracing::info!(%error, "an attempt that waited too long was not stopped");
+                    }
+                }
                 () = tokio::time::sleep(LOOK_AGAIN), if self.waiting.is_owed() => {}
             }
         }

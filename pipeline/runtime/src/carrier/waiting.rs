@@ -22,6 +22,10 @@ impl Waiting {
     pub fn over(&mut self) {
         self.present = None;
     }
+    /// Whether it waits now.
+    pub fn is_waiting(&self) -> bool {
+        self.present.is_some()
+    }
     /// Whether there is something to tell, now or later.
     pub fn is_owed(&self) -> bool {
         self.present != self.told

@@ -44,10 +44,21 @@ pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
 /// Environment variable that lists the GPUs that a process may use; what it lists is made by [`visible`].
 pub const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
+/// Environment variable that says what the indices of [`GPUS`] are.
+pub const GPU_ORDER: &str = "CUDA_DEVICE_ORDER";
+
+/// Its value for the indices of the driver's library; by itself CUDA puts the fastest first.
+pub const BY_INDEX: &str = "PCI_BUS_ID";
+
 /// GPUs by index, as [`GPUS`] lists them.
 pub fn visible(gpus: &[u32]) -> String {
     gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
+
+/// Environment variable by which an executor that runs an attempt on several machines tells each of its processes which
+/// it is: `<rank> <the attempt's URL>`, ranks from 0. The URL is there because commands inherit it. A process without it
+/// is the only one.
+pub const NODE: &str = "TRAINYARD_NODE";
 
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]

@@ -32,6 +32,8 @@ pub struct ExecutorKind {
     pub on_this_machine: bool,
     /// JSON Schema of the options that a pool gives under `with`.
     pub schema: Value,
+    /// It runs one stage on several machines at once, a process on each that knows its rank ([`super::NODE`]).
+    pub several_nodes: bool,
     build: Build,
 }
 
@@ -51,12 +53,17 @@ impl ExecutorKind {
             })?;
             build(launching, read)
         });
-        Self { name, summary, on_this_machine: false, schema, build }
+        Self { name, summary, on_this_machine: false, schema, several_nodes: false, build }
     }
     /// Its attempts run on this machine.
     #[must_use]
     pub fn on_this_machine(self) -> Self {
         Self { on_this_machine: true, ..self }
+    }
+    /// It runs one stage on several machines at once.
+    #[must_use]
+    pub fn several_nodes(self) -> Self {
+        Self { several_nodes: true, ..self }
     }
     /// The executor of one pool. Errors: invalid (the options).
     pub fn build(&self, launching: &Launching, options: &Value) -> Result<Arc<dyn Executor>> {
@@ -77,7 +84,8 @@ pub fn kinds() -> Vec<ExecutorKind> {
         }),
         ExecutorKind::new(Slurm::NAME, "attempts as jobs of Slurm", |with, options: SlurmOptions| {
             Ok(Arc::new(Slurm::new(with.launcher.clone(), options)?))
-        }),
+        })
+        .several_nodes(),
     ]
 }
 

@@ -2,6 +2,7 @@
 //! process.
 
 use super::*;
+use std::io::Write as _;
 use tempfile::TempDir;
 use trainyard_core::ErrorKind;
 use trainyard_engine::Gpu;
@@ -136,8 +137,11 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
     let slots = slots(&folder);
     let large = Share { memory: 101, ..share(3, &[0, 5]) };
     let (_sender, mut control) = watch::channel(Control::Run);
-    let error =
-        slots.acquire(&large, &Holder::default(), &mut control, |_| panic!("it waits")).await.map(|_| ()).unwrap_err();
+    let error = slots
+        .acquire(&Grant::new("p", "local", vec![large]), &Holder::default(), &mut control, |_| panic!("it waits"))
+        .await
+        .map(|_| ())
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Invalid);
     for word in ["needs 3 CPUs; it has 2", "memory", "GPU 5", "site file"] {
         assert!(error.to_string().contains(word), "{error}");
@@ -160,7 +164,7 @@ async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     let (slots, share) = (slots.clone(), share(1, &[]));
     let waiting = tokio::spawn(async move {
         slots
-            .acquire(&share, &Holder::default(), &mut control, move |holders| {
+            .acquire(&Grant::new("p", "local", vec![share]), &Holder::default(), &mut control, move |holders| {
                 let _ = told.send(holders);
             })
             .await
@@ -170,4 +174,84 @@ async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     assert!(holders.starts_with("held by run 20261122-1 (quickstart, rl) for "), "{holders}");
     sender.send(Control::Cancel).unwrap();
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
+}
+
+/// The grants of a group with these shares.
+fn group(shares: &[Share]) -> Vec<Grant> {
+    let plain: Vec<Grant> = shares.iter().map(|share| Grant::new("p", "local", vec![share.clone()])).collect();
+    let together: Arc<[Grant]> = plain.clone().into();
+    plain.into_iter().enumerate().map(|(at, grant)| Grant { together: together.clone(), at, ..grant }).collect()
+}
+fn of(run: &str) -> Holder {
+    Holder { run: run.into(), ..Holder::default() }
+}
+
+#[tokio::test]
+async fn a_group_takes_its_slots_all_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (slots(&folder), slots(&folder));
+    let busy = other.try_take(&share(1, &[]), &of("other")).unwrap().unwrap();
+    let (_sender, control) = watch::channel(Control::Run);
+    let (told, mut heard) = watch::channel(0);
+    let take = |grant: Grant| {
+        let (slots, mut control, told) = (one.clone(), control.clone(), told.clone());
+        tokio::spawn(async move {
+            let waits = |_| told.send_modify(|count| *count += 1);
+            slots.acquire(&grant, &of("one"), &mut control, waits).await.unwrap().unwrap()
+        })
+    };
+    let members = group(&[share(1, &[0]), share(1, &[1])]);
+    let waiting: Vec<_> = members.into_iter().map(take).collect();
+    heard.wait_for(|count| *count == 2).await.unwrap();
+    assert_eq!(other.holdings().unwrap().len(), 1, "there is room for one of them, and neither holds it");
+    drop(busy);
+    let mut held = Vec::new();
+    for member in waiting {
+        held.push(member.await.unwrap());
+    }
+    assert_eq!(other.others().unwrap(), Outside { cpus: 2, memory: 20, gpus: vec![0, 1] });
+    drop(held);
+    assert!(other.holdings().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_set_aside_for_one_that_does_not_come_goes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let slots = slots(&folder);
+    let (_sender, mut control) = watch::channel(Control::Run);
+    let members = group(&[share(1, &[]), share(1, &[])]);
+    let first = slots.acquire(&members[0], &of("one"), &mut control, |_| {}).await.unwrap().unwrap();
+    assert_eq!(slots.holdings().unwrap().len(), 2, "the other's are set aside");
+    drop(first);
+    assert!(slots.holdings().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_run_that_holds_less_gets_the_next_slot() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rich, poor) = (slots(&folder), slots(&folder));
+    let mut held: Vec<Held> = (0..2).map(|_| rich.try_take(&share(1, &[]), &of("rich")).unwrap().unwrap()).collect();
+    let (_sender, control) = watch::channel(Control::Run);
+    let (told, mut heard) = watch::channel(0);
+    let wait = |slots: &Slots, run: &'static str| {
+        let (slots, mut control, told) = (slots.clone(), control.clone(), told.clone());
+        tokio::spawn(async move {
+            let waits = |_| told.send_modify(|count| *count += 1);
+            let grant = Grant::new("p", "local", vec![share(1, &[])]);
+            slots.acquire(&grant, &of(run), &mut control, waits).await.unwrap().unwrap()
+        })
+    };
+    let first = wait(&rich, "rich");
+    heard.wait_for(|count| *count == 1).await.unwrap();
+    let second = wait(&poor, "poor");
+    heard.wait_for(|count| *count == 2).await.unwrap();
+    held.pop();
+    let given = second.await.unwrap();
+    assert!(!first.is_finished(), "it has waited longer, but its run holds the rest");
+    assert!(rich.try_take(&share(1, &[]), &of("new")).unwrap().is_none());
+    drop((given, held));
+    drop(first.await.unwrap());
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path().join("slots")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, [LOCK], "who waits no longer leaves no file");
 }

@@ -18,7 +18,7 @@ use trainyard_spec::template::Template;
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Chunk, Store, StoreOptions};
 
-struct Bench {
+pub struct Bench {
     store: Store,
     faulty: Arc<Faulty>,
     watcher: Arc<Watcher>,
@@ -27,7 +27,7 @@ struct Bench {
 
 impl Bench {
     /// A store that may be away for ten minutes, and its executors as well.
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
         let clock = Arc::new(PausedClock::new());
         let outage = Duration::from_secs(600);
@@ -40,7 +40,7 @@ impl Bench {
         let context = context(&self.store, cluster.executors(), &self.watcher);
         RunContext { pools, clock: self.clock.clone(), ..context }
     }
-    async fn run(&self, cluster: &Arc<Cluster>, nodes: Vec<Node>) -> RunSummary {
+    pub async fn run(&self, cluster: &Arc<Cluster>, nodes: Vec<Node>) -> RunSummary {
         run(options(), plan(nodes), self.context(cluster)).await.unwrap()
     }
     /// An engine that can be killed.

@@ -115,7 +115,7 @@ async fn two(bench: &Bench, script: &str) -> (Task, [Arc<dyn Executor>; 2]) {
     });
     let spec: Arc<AttemptSpec> = Arc::new(serde_json::from_value(spec).unwrap());
     let folder = layout::attempt(&spec.run, &spec.stage, spec.attempt);
-    let grant = Grant { pool: "local".into(), executor: "local".into(), shares: Vec::new() };
+    let grant = Grant::new("local", "local", Vec::new());
     let store = bench.store.clone();
     let task = Task { spec, grant, store, folder, timeout: None, reports: Arc::new(Mute) };
     let launching = Launching { pool: "local".into(), launcher: bench.launcher(script), slots: None };

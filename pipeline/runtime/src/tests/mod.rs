@@ -4,6 +4,7 @@ mod claims;
 mod cluster;
 mod fake;
 mod followed;
+mod groups;
 mod healing;
 #[cfg(target_os = "linux")]
 mod kept;
@@ -174,6 +175,8 @@ pub fn node(name: &str, after: &[&str]) -> Node {
         },
         timeout: None,
         resources: vec![Request::default()],
+        wait: None,
+        beside: None,
         cache: Cache::Enabled,
         env: BTreeMap::new(),
         secrets: Vec::new(),

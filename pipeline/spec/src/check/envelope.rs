@@ -21,6 +21,7 @@ pub(super) struct Envelope {
     pub retry: Retry,
     pub timeout: Option<Duration>,
     pub resources: Vec<Request>,
+    pub wait: Option<Duration>,
     pub cache: Cache,
     pub env: BTreeMap<String, Template>,
     pub secrets: Vec<String>,
@@ -34,7 +35,8 @@ const RETRY_KINDS: [(&str, ErrorKind); 5] = [
     ("bug", ErrorKind::Bug),
     ("invalid", ErrorKind::Invalid),
 ];
-const REQUEST_KEYS: [&str; 7] = ["cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "any_of"];
+/// Those of one request, and then those of all alternatives together.
+const REQUEST_KEYS: [&str; 8] = ["cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "any_of", "wait"];
 
 /// Three attempts for faults that pass; no second attempt for what would fail again.
 fn default_retry() -> Retry {
@@ -49,7 +51,8 @@ fn no_request() -> Request {
 
 impl Checker<'_> {
     pub(super) fn envelope(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Envelope> {
-        let resources = self.read(draft, view, "resources", requests).unwrap_or(Some(vec![no_request()]));
+        let asks = self.read(draft, view, "resources", |b, r| requests(b, r, known));
+        let asks = asks.unwrap_or_else(|| Some((vec![no_request()], None)));
         let retry = self.read(draft, view, "retry", retry).unwrap_or_else(|| Some(default_retry()));
         let timeout =
             self.read(draft, view, "timeout", |b, r| r.duration(b, "`timeout`")).map_or(Some(None), |t| t.map(Some));
@@ -58,11 +61,13 @@ impl Checker<'_> {
         let description = self.description(draft, view);
         let secrets = self.secrets(draft, view);
         let env = self.env(draft, view);
+        let (resources, wait) = asks?;
         Some(Envelope {
             checks: checks?,
             retry: retry?,
             timeout: timeout?,
-            resources: resources?,
+            resources,
+            wait,
             cache: cache?,
             env: env?,
             secrets: secrets?,
@@ -217,10 +222,12 @@ fn salt(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
     }
 }
 
-fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
+/// The alternatives in order, and how long to wait for one of them. A stage kind (`known`) runs on one machine.
+fn requests(bound: &Bound, reader: &mut Reader<'_>, known: bool) -> Option<(Vec<Request>, Option<Duration>)> {
     let fields = reader.map_at(Place::Resources, bound, "`resources`", &REQUEST_KEYS)?;
-    let base = request(&fields, &no_request(), reader)?;
-    let Some(any_of) = fields.get("any_of") else { return Some(vec![base]) };
+    let wait = reader.optional(fields.get("wait"), |r, b| r.duration(b, "`wait`"))?;
+    let base = request(&fields, &no_request(), reader, known)?;
+    let Some(any_of) = fields.get("any_of") else { return Some((vec![base], wait)) };
     let alternatives = reader.list(any_of, "`any_of`")?;
     if alternatives.is_empty() {
         reader.report(
@@ -233,19 +240,19 @@ fn requests(bound: &Bound, reader: &mut Reader<'_>) -> Option<Vec<Request>> {
         .iter()
         .map(|b| {
             let fields = reader.map_at(Place::Resources, b, "an entry of `any_of`", &REQUEST_KEYS[..6])?;
-            request(&fields, &base, reader)
+            request(&fields, &base, reader, known)
         })
         .collect();
-    laid.into_iter().collect()
+    Some((laid.into_iter().collect::<Option<_>>()?, wait))
 }
 
 /// Amounts replace those of the base; tags come on top.
-fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Option<Request> {
+fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>, known: bool) -> Option<Request> {
     let cpus = reader.optional(fields.get("cpus"), |r, b| r.count(b, "`cpus`", 1));
     let memory = reader.optional(fields.get("memory"), |r, b| r.size(b, "`memory`"));
     let gpus = reader.optional(fields.get("gpus"), |r, b| r.count(b, "`gpus`", 0));
     let gpu_memory = reader.optional(fields.get("gpu_memory"), |r, b| r.size(b, "`gpu_memory`"));
-    let nodes = reader.optional(fields.get("nodes"), |r, b| machines(b, r));
+    let nodes = reader.optional(fields.get("nodes"), |r, b| machines(b, r, known));
     let tags = reader.optional(fields.get("tags"), |r, b| r.strings(b, "`tags`"));
     let mut all_tags = base.tags.clone();
     all_tags.extend(tags?.unwrap_or_default());
@@ -261,16 +268,19 @@ fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>) -> Opti
     })
 }
 
-/// An attempt is one process on one machine: granted two, it would use one and say nothing.
-fn machines(bound: &Bound, reader: &mut Reader<'_>) -> Option<u32> {
+/// A stage kind is one process: granted two machines, it would use one and say nothing.
+fn machines(bound: &Bound, reader: &mut Reader<'_>, known: bool) -> Option<u32> {
     let nodes = reader.count(bound, "`nodes`", 1)?;
-    if nodes > 1 {
+    if nodes > 1 && known {
         let d = Diagnostic::error(
             "out-of-range",
             bound.span,
-            format!("`nodes` is {nodes}, but a stage of this build runs on one machine"),
+            format!("`nodes` is {nodes}, but the stage kinds of this build run on one machine"),
         );
-        reader.report(d.help("leave `nodes` out; independent work can be several stages, by `matrix` or `for_each`"));
+        reader.report(d.help(
+            "only a command (`run`) runs on several machines; independent work can be several stages, by `matrix` or \
+             `for_each`",
+        ));
         return None;
     }
     Some(nodes)

@@ -14,7 +14,7 @@ use crate::workflow::Body;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use trainyard_core::attempt::AttemptOutput;
-use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement};
+use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement, StageKey};
 
 /// What a kind, or the file for `run`, fixes about a stage.
 struct Nature {
@@ -63,6 +63,7 @@ struct Work {
 struct Terms {
     fan_out: Option<FanOut>,
     when: When,
+    beside: Option<StageKey>,
     envelope: Envelope,
 }
 
@@ -128,17 +129,18 @@ impl<'e> Checker<'e> {
         let fan_out = d.late.as_ref().map(|late| self.fan_out(draft, &view, late));
         let when = self.when(draft);
         let needs_good = self.needs(draft);
+        let beside = self.beside(draft, &view);
         let envelope = self.envelope(draft, &view, kind.info().is_some());
         let fan_out = match fan_out {
             Some(found) => Some(found?),
             None => None,
         };
-        needs_good.then_some(Terms { fan_out, when: when?, envelope: envelope? })
+        needs_good.then_some(Terms { fan_out, when: when?, beside: beside?, envelope: envelope? })
     }
 
     fn assemble(&self, draft: usize, work: Work, terms: Terms) -> Node {
         let Work { nature, inputs, config: (config, sources) } = work;
-        let Terms { fan_out, when, envelope } = terms;
+        let Terms { fan_out, when, beside, envelope } = terms;
         Node {
             key: self.expanded.key(draft).clone(),
             kind: nature.kind,
@@ -157,6 +159,8 @@ impl<'e> Checker<'e> {
             retry: envelope.retry,
             timeout: envelope.timeout,
             resources: envelope.resources,
+            wait: envelope.wait,
+            beside,
             cache: envelope.cache,
             env: envelope.env,
             secrets: envelope.secrets,

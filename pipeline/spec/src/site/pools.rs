@@ -17,6 +17,8 @@ pub struct ExecutorOptions<'a> {
     pub name: &'a str,
     /// JSON Schema of what a pool gives it under `with`.
     pub schema: &'a Value,
+    /// Whether it runs one stage on several machines at once.
+    pub several_nodes: bool,
 }
 
 /// Equal machines that one executor can reach.
@@ -38,6 +40,8 @@ pub struct Pool {
     pub gpus: Vec<Gpu>,
     /// Machines.
     pub nodes: u32,
+    /// Whether one stage can have several of them.
+    pub several_nodes: bool,
     /// What `tags` of a request may ask for.
     pub tags: Vec<String>,
     /// Higher is tried first.
@@ -65,6 +69,7 @@ impl Pool {
             memory,
             gpus,
             nodes: 1,
+            several_nodes: false,
             tags: Vec::new(),
             priority: 0,
         }
@@ -79,6 +84,9 @@ impl Pool {
         reasons.extend(shortfalls(need, request.gpu_memory, total, total));
         if request.nodes.max(1) > self.nodes {
             reasons.push(format!("needs {} machines; it has {}", request.nodes, self.nodes));
+        } else if request.nodes > 1 && !self.several_nodes {
+            let (nodes, executor) = (request.nodes, &self.executor);
+            reasons.push(format!("needs {nodes} machines; its executor `{executor}` runs a stage on one"));
         }
         reasons
     }
@@ -135,6 +143,7 @@ fn read_pool(
         memory: fields.get("memory").and_then(|b| reader.size(b, "`memory`")).unwrap_or(base.memory),
         gpus: read_gpus(&fields, gpu_memory, reader).unwrap_or(base.gpus),
         nodes: fields.get("nodes").and_then(|b| reader.count(b, "`nodes`", 1)).unwrap_or(1),
+        several_nodes: known.is_some_and(|known| known.several_nodes),
         tags: fields.get("tags").and_then(|b| reader.strings(b, "`tags`")).unwrap_or_default(),
         priority: fields.get("priority").and_then(|b| reader.integer(b, "`priority`", -1_000, 1_000)).unwrap_or(0)
             as i32,

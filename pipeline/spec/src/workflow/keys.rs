@@ -20,11 +20,12 @@ pub const FILE_KEYS: [&str; 11] = [
     "evaluation_sets",
 ];
 /// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
-pub const STAGE_KEYS: [&str; 17] = [
+pub const STAGE_KEYS: [&str; 18] = [
     "uses",
     "run",
     "with",
     "needs",
+    "beside",
     "matrix",
     "for_each",
     "when",
@@ -44,7 +45,7 @@ pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secr
 /// What an embedding stage may say.
 pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
 /// Keys for commands only; a kind gets everything through its options and inputs.
-pub(super) const ONLY_RUN: [&str; 4] = ["env", "files", "outputs", "secrets"];
+pub(super) const ONLY_RUN: [&str; 5] = ["beside", "env", "files", "outputs", "secrets"];
 
 /// Reports a name that could not follow a dot in an expression.
 pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {

@@ -32,8 +32,8 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let surroundings = Surroundings {
         this_machine: &Pool::local(2, 8 << 30, Vec::new()),
         executors: &[
-            ExecutorOptions { name: "local", schema: &local },
-            ExecutorOptions { name: "slurm", schema: &slurm },
+            ExecutorOptions { name: "local", schema: &local, several_nodes: false },
+            ExecutorOptions { name: "slurm", schema: &slurm, several_nodes: true },
         ],
         check_store,
     };
@@ -148,7 +148,7 @@ fn a_pool_of_another_executor_has_one_cpu_until_it_says_more() {
     assert_eq!(diagnostics, [""; 0]);
     assert_eq!(
         site.unwrap().pools,
-        [Pool { name: "far".into(), executor: "slurm".into(), ..Pool::local(1, 0, Vec::new()) }]
+        [Pool { name: "far".into(), executor: "slurm".into(), several_nodes: true, ..Pool::local(1, 0, Vec::new()) }]
     );
 }
 
@@ -192,7 +192,7 @@ fn wrong_options_of_an_executor_are_reported_at_their_places() {
 #[test]
 fn a_required_option_is_missed_where_a_pool_gives_none() {
     let schema = json!({"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]});
-    let executors = [ExecutorOptions { name: "kubernetes", schema: &schema }];
+    let executors = [ExecutorOptions { name: "kubernetes", schema: &schema, several_nodes: true }];
     let this_machine = Pool::local(2, 8 << 30, Vec::new());
     let surroundings = Surroundings { this_machine: &this_machine, executors: &executors, check_store: |_| Ok(()) };
     let text = "pools:\n  - {name: far, executor: kubernetes}\n";

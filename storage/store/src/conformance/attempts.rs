@@ -9,6 +9,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, CancelRequest, Heartbeat, Phase};
 use trainyard_core::event::AttemptOutcome;
+use trainyard_core::peers::{NodeAddress, NodeEnd};
 use trainyard_core::{Digest, Error, ErrorKind, RunId, StageKey};
 
 fn run_id() -> RunId {
@@ -83,5 +84,20 @@ pub(super) async fn beat_and_are_asked_to_end(store: &Store) {
     for timed_out in [true, false] {
         assert_eq!(store.request_cancel(&spec, request(timed_out)).await, Ok(()));
         assert_eq!(store.cancel_request(&spec).await, Ok(Some(request(true))), "the first request counts");
+    }
+    let address = NodeAddress { format: 1, rank: 1, host: "here".into(), ip: "10.0.0.1".into(), port: 80 };
+    assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(None));
+    assert_eq!(store.put_address(&spec, &address).await, Ok(Created::Ours));
+    let twin = NodeAddress { port: 81, ..address.clone() };
+    assert!(
+        matches!(store.put_address(&spec, &twin).await, Ok(Created::Theirs(_))),
+        "a process is where it said first"
+    );
+    assert_eq!(store.address(&spec.run, &spec.stage, 1, 1).await, Ok(Some(address)));
+    let end = |error| NodeEnd { format: 1, rank: 1, error };
+    assert_eq!(store.node_end(&spec, 1).await, Ok(None));
+    for error in [None, Some(Error::lost("late"))] {
+        assert_eq!(store.put_node_end(&spec, &end(error)).await, Ok(()));
+        assert_eq!(store.node_end(&spec, 1).await, Ok(Some(end(None))), "the first word counts");
     }
 }

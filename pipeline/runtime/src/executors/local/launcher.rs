@@ -1,6 +1,6 @@
 //! The program that carries out attempts, and how it is started.
 
-use super::super::{Ended, GPUS, MARK, SUPERVISED, Task, visible};
+use super::super::{BY_INDEX, Ended, GPU_ORDER, GPUS, MARK, SUPERVISED, Task, visible};
 use crate::slots::{self, Held};
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,8 @@ impl Launcher {
             command.env(name, &threads);
         }
         command.envs(self.env.iter().cloned());
-        command.env(GPUS, visible(&task.spec.resources.gpus)).env(MARK, url);
+        // The indices are those of the driver's library; by itself CUDA puts the fastest first.
+        command.env(GPU_ORDER, BY_INDEX).env(GPUS, visible(&task.spec.resources.gpus)).env(MARK, url);
         command
     }
 }

@@ -193,7 +193,7 @@ async fn wait_for_slots(
     line: &Line,
     control: &mut watch::Receiver<Control>,
 ) -> Result<Option<Held>, Ended> {
-    let (Some(slots), Some(share)) = (slots, task.grant.shares.first()) else { return Ok(None) };
+    let Some(slots) = slots else { return Ok(None) };
     let spec = &task.spec;
     let holder = Holder { run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
     let waits = |holders: String| {
@@ -201,10 +201,10 @@ async fn wait_for_slots(
         line.is(State::Pending { why: Some(holders) });
         task.reports.message(AttemptMessage::Log { level: LogLevel::Warn, text });
     };
-    match slots.acquire(share, &holder, control, waits).await {
+    match slots.acquire(&task.grant, &holder, control, waits).await {
         Ok(held) => {
             line.is(State::Started);
-            Ok(Some(held))
+            Ok(held)
         }
         Err(error) if error.kind == ErrorKind::Cancelled => Err(Ended::with(AttemptOutcome::Cancelled, error)),
         Err(error) => Err(Ended::with(AttemptOutcome::Failed, error)),

@@ -44,7 +44,7 @@ async fn task(stage: &str, share: Share) -> Task {
     Task {
         folder: format!("runs/2026-11/{}/attempts/{stage}/1", spec.run.0),
         spec: Arc::new(spec),
-        grant: Grant { pool: "ray".into(), executor: "ray".into(), shares: vec![share] },
+        grant: Grant::new("ray", "ray", vec![share]),
         store: Store::open("memory://", StoreOptions::default()).await.unwrap(),
         timeout: None,
         reports: Arc::new(Deaf),

@@ -22,6 +22,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// One node with so many CPUs.
+    #[cfg(test)]
+    pub fn of_one(cpus: u32) -> Self {
+        Self { nodes: 1, cpus, memory: 0, gpus: 0, timeout: None }
+    }
     fn of(task: &Task) -> Self {
         let share = task.grant.shares.first();
         Self {

@@ -4,7 +4,8 @@
 //! shell. What may be secret travels in the environment of `sbatch`, never here: other users may read scripts.
 
 use super::options::SlurmOptions;
-use crate::executors::{Launcher, MARK, SUPERVISED};
+use super::request::Shape;
+use crate::executors::{Launcher, MARK, NODE, SUPERVISED};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -12,8 +13,15 @@ use std::os::unix::ffi::OsStrExt;
 /// another attempt has to take over.
 pub(super) const REQUEUED: u32 = 97;
 
-/// The script of a job whose attempts have these URLs: one, or one for each member of an array.
-pub(super) fn script(options: &SlurmOptions, launcher: &Launcher, cpus: u32, title: &str, urls: &[String]) -> Vec<u8> {
+/// The script of a job whose attempts have these URLs: one, or one for each member of an array. On several nodes the
+/// attempt starts once on each.
+pub(super) fn script(
+    options: &SlurmOptions,
+    launcher: &Launcher,
+    shape: Shape,
+    title: &str,
+    urls: &[String],
+) -> Vec<u8> {
     let mut text = Vec::new();
     let mut line = |parts: &[&[u8]]| {
         parts.iter().for_each(|part| text.extend_from_slice(part));
@@ -26,7 +34,7 @@ pub(super) fn script(options: &SlurmOptions, launcher: &Launcher, cpus: u32, tit
     line(&[b"  exit ", REQUEUED.to_string().as_bytes()]);
     line(&[b"fi"]);
     line(&[b"unset ", SUPERVISED.as_bytes()]);
-    let threads = cpus.to_string();
+    let threads = shape.cpus.to_string();
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         line(&[b"export ", name.as_bytes(), b"=", threads.as_bytes()]);
     }
@@ -50,12 +58,27 @@ pub(super) fn script(options: &SlurmOptions, launcher: &Launcher, cpus: u32, tit
     }
     line(&[b"export ", MARK.as_bytes(), b"=\"$trainyard_url\""]);
     let mut words: Vec<u8> = b"exec".to_vec();
+    if shape.nodes > 1 {
+        words.extend(on_every_node(shape));
+    }
     for word in std::iter::once(launcher.program.as_os_str()).chain(launcher.arguments.iter().map(AsRef::as_ref)) {
         words.push(b' ');
         words.extend(quoted(word));
     }
     line(&[&words, b" \"$trainyard_url\""]);
     text
+}
+
+/// Starts what follows once on each node, with its rank. A process that fails says why in the store and ends well, so
+/// that the first can tell it; one that was killed could not, and then all of them end.
+fn on_every_node(shape: Shape) -> Vec<u8> {
+    let Shape { nodes, cpus, .. } = shape;
+    format!(
+        " srun --nodes={nodes} --ntasks={nodes} --ntasks-per-node=1 --cpus-per-task={cpus} --kill-on-bad-exit=1 \
+         --wait=0 \
+         bash -c 'export {NODE}=\"$SLURM_PROCID ${MARK}\" {MARK}=\"${MARK} node $SLURM_PROCID\"; exec \"$@\"' bash"
+    )
+    .into_bytes()
 }
 
 /// A word of a shell.
@@ -88,7 +111,7 @@ mod tests {
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), show.into(), "it's".into()];
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_string()).collect();
-        let text = script(&options(setup), &launcher, 3, "a/b", &urls);
+        let text = script(&options(setup), &launcher, Shape::of_one(3), "a/b", &urls);
         let mut bash = Command::new("bash");
         bash.envs(env.iter().copied()).env(SUPERVISED, "x");
         let mut child = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -127,5 +150,28 @@ mod tests {
         let output = runs("", &["u"], &[("SLURM_RESTART_COUNT", "1")]);
         assert_eq!((output.status.code(), printed(&output).as_str()), (Some(97), ""));
         assert!(String::from_utf8_lossy(&output.stderr).contains("another attempt takes over"));
+    }
+
+    /// A `srun` that starts its command once for each task, as Slurm's does.
+    const SRUN: &str = "#!/bin/bash\nfor n in 0 1 2; do\n  words=(\"$@\")\n  while [[ \"${words[0]}\" == --* ]]; do \
+        words=(\"${words[@]:1}\"); done\n  SLURM_PROCID=$n \"${words[@]}\"; echo\ndone\n";
+
+    #[test]
+    fn on_several_nodes_each_process_knows_its_rank() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let srun = folder.path().join("srun");
+        std::fs::write(&srun, SRUN).unwrap();
+        std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut launcher = Launcher::new("sh");
+        launcher.arguments = vec!["-c".into(), "printf '%s|%s' \"$TRAINYARD_NODE\" \"$1\"".into(), "it's".into()];
+        let shape = Shape { nodes: 3, ..Shape::of_one(2) };
+        let text = script(&options(""), &launcher, shape, "a/b", &["u 'x'".to_string()]);
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut bash = Command::new("bash");
+        let mut child = bash.env("PATH", path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(printed(&output), "0 u 'x'|u 'x'\n1 u 'x'|u 'x'\n2 u 'x'|u 'x'\n");
     }
 }

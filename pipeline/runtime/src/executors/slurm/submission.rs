@@ -50,7 +50,7 @@ impl Slurm {
 
     async fn submit_one(&self, batch: &Batch<'_>) -> Result<u32> {
         let urls: Vec<String> = batch.tasks.iter().map(|task| task.url()).collect();
-        let text = script::script(&self.options, &self.launcher, batch.shape.cpus, &batch.name(), &urls);
+        let text = script::script(&self.options, &self.launcher, batch.shape, &batch.name(), &urls);
         let arguments = batch.arguments(&self.options, &self.log_folder);
         let job = self.client.submit(arguments, text, self.launcher.env.clone()).await?;
         tracing::debug!(job, attempts = urls.len(), "submitted");

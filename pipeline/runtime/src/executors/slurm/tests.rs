@@ -77,7 +77,7 @@ fn task(store: &Store, stage: &str) -> Task {
     let share = Share { machine: "gpus-1".into(), cpus: 4, memory: (3 << 30) + 1, gpus: vec![2, 5] };
     Task {
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
-        grant: Grant { pool: "gpus".into(), executor: Slurm::NAME.into(), shares: vec![share] },
+        grant: Grant::new("gpus", Slurm::NAME, vec![share]),
         store: store.clone(),
         folder: format!("runs/2026-11/r/attempts/{stage}/1"),
         timeout: Some(Duration::from_secs(3_601)),

@@ -1,0 +1,112 @@
+//! A process of an attempt on several machines that is not its first: it runs the command and says in the store how
+//! that ended. It stops when the attempt is over, which it sees in the store.
+
+use super::lease;
+use super::nodes::mark;
+use super::opening::{open, runtime, span};
+use super::peers::rank;
+use super::redaction::{self, Redacted};
+use super::reporter::Printed;
+use super::stop::{Stop, Stops};
+use super::work::Work;
+use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use trainyard_api::CancelToken;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::peers::NodeEnd;
+use trainyard_core::{Error, ErrorKind, Result, SystemClock};
+use trainyard_runtime::executors::kill_started;
+use trainyard_store::Store;
+
+/// Time between two looks for the end of the attempt.
+const LOOK: Duration = Duration::from_secs(2);
+/// Time between asking the command to stop and killing all that it started.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs the process. It ends well if it could say in the store how it ended.
+pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
+    let runtime = runtime()?;
+    let (store, spec) = runtime.block_on(open(url))?;
+    let (rank, token) = (rank(url), CancelToken::default());
+    let _span = span(&spec).entered();
+    let stops = Arc::new(Stops::new(token.clone()));
+    {
+        let _inside = runtime.enter();
+        look_for_the_end(&store, &spec, &stops);
+    }
+    let (enforcing, marked) = (stops.clone(), mark(url, rank));
+    std::thread::spawn(move || {
+        enforcing.wait(None);
+        std::thread::sleep(GRACE);
+        kill_started(&marked);
+        std::process::exit(1)
+    });
+    let scratch = Scratch::new()?;
+    let work = Work {
+        url,
+        catalogue,
+        store: &store,
+        spec: &spec,
+        scratch: scratch.path(),
+        family: None,
+        handle: runtime.handle().clone(),
+        cancel: token,
+        killed: None,
+        reporter: Arc::new(Redacted(Printed)),
+        enter: &|_| {},
+    };
+    let error = work.help(rank).map_err(redaction::error).err();
+    kill_started(&mark(url, rank));
+    if let Some(error) = &error {
+        tracing::error!("node {rank}: {error}");
+    }
+    let end = NodeEnd { format: 1, rank, error: error.map(|error| explained(error, &stops, &spec)) };
+    let put = runtime.block_on(store.put_node_end(&spec, &end));
+    // A request that hangs must not hold the process.
+    runtime.shutdown_background();
+    put
+}
+
+/// Why the process stopped, where the stage only knows that it did.
+fn explained(error: Error, stops: &Stops, spec: &AttemptSpec) -> Error {
+    match stops.why() {
+        Some(why) if error.kind == ErrorKind::Cancelled => why.explain(spec).1,
+        _ => error,
+    }
+}
+
+/// Stops with the attempt: when it has left its end, is to stop, or its run is over.
+fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
+    let impatient = store.with_outage(Duration::ZERO);
+    let (looks, leased) = ((impatient.clone(), spec.clone(), stops.clone()), (impatient, spec.clone(), stops.clone()));
+    tokio::spawn(async move {
+        let (store, spec, stops) = looks;
+        while !is_over(&store, &spec).await {
+            tokio::time::sleep(LOOK).await;
+        }
+        stops.stop(Stop::Cancelled);
+    });
+    tokio::spawn(async move {
+        let (store, spec, stops) = leased;
+        lease::watch(&store, &spec, &SystemClock::new(), &stops).await;
+    });
+    // A signal that cannot be listened to ends the process, as it does by default.
+    if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        let stops = stops.clone();
+        tokio::spawn(async move {
+            if terminate.recv().await.is_some() {
+                stops.stop(Stop::Signal("SIGTERM"));
+            }
+        });
+    }
+}
+
+/// Whether the attempt has ended, or is to. What cannot be looked for says nothing.
+async fn is_over(store: &Store, spec: &AttemptSpec) -> bool {
+    matches!(store.cancel_request(spec).await, Ok(Some(_)))
+        || matches!(store.result(&spec.run, &spec.stage, spec.attempt).await, Ok(Some(_)))
+        || matches!(store.failure(&spec.run, &spec.stage, spec.attempt).await, Ok(Some(_)))
+}

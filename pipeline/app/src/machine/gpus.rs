@@ -1,0 +1,150 @@
+//! The GPUs of this machine, as NVIDIA's management library lists them. The library comes with the driver and is loaded
+//! when it is asked, so the same program runs where there is none.
+
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+use std::ffi::OsStr;
+use trainyard_spec::site::Gpu;
+
+/// Names of the library: the driver's packages install the first, those for developers the second as well.
+const LIBRARIES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
+/// Where somebody who starts this program says which GPUs it may use.
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// One GPU as the library describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// By place on the bus, from 0; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA counts the same way.
+    pub index: u32,
+    /// The same on every machine and after every boot.
+    pub uuid: String,
+    /// Its model; empty if the library does not say.
+    pub name: String,
+    /// Bytes; 0 = unknown.
+    pub memory: u64,
+}
+
+/// The GPUs that this program may use. The error is a text for people: there is no library, or it does not work.
+pub fn readings() -> Result<Vec<Reading>, String> {
+    let visible = std::env::var(VISIBLE).ok();
+    Ok(may_use(read_first(&LIBRARIES.map(OsStr::new))?, visible.as_deref()))
+}
+
+/// The same as a pool has them; none without a library.
+pub fn gpus() -> Vec<Gpu> {
+    let of = |reading: &Reading| Gpu { index: reading.index, memory: reading.memory };
+    readings().unwrap_or_default().iter().map(of).collect()
+}
+
+/// Asks the first library that can be loaded.
+fn read_first(libraries: &[&OsStr]) -> Result<Vec<Reading>, String> {
+    for library in libraries {
+        match Nvml::builder().lib_path(library).init() {
+            Ok(nvml) => return read(&nvml).map_err(|e| format!("{}: {e}", library.display())),
+            Err(NvmlError::LibloadingError(_)) => {}
+            Err(error) => return Err(format!("{} does not work: {error}", library.display())),
+        }
+    }
+    Err("there is no driver library (libnvidia-ml.so.1)".into())
+}
+
+fn read(nvml: &Nvml) -> Result<Vec<Reading>, NvmlError> {
+    (0..nvml.device_count()?).map(|index| reading(index, &nvml.device_by_index(index)?)).collect()
+}
+
+/// Older drivers do not tell everything; only what names a GPU must be there.
+fn reading(index: u32, device: &Device<'_>) -> Result<Reading, NvmlError> {
+    Ok(Reading {
+        index,
+        uuid: device.uuid()?,
+        name: device.name().unwrap_or_default(),
+        memory: device.memory_info().map_or(0, |memory| memory.total),
+    })
+}
+
+/// Those that the variable lists, by index or by (the beginning of) their UUID. As for CUDA, the list ends at the first
+/// entry that names none.
+fn may_use(all: Vec<Reading>, visible: Option<&str>) -> Vec<Reading> {
+    let Some(visible) = visible else { return all };
+    let named = |entry: &str| match entry.parse::<u32>() {
+        Ok(index) => all.iter().find(|gpu| gpu.index == index),
+        Err(_) => all.iter().find(|gpu| entry.starts_with("GPU-") && gpu.uuid.starts_with(entry)),
+    };
+    let mut listed: Vec<Reading> = visible.split(',').map(str::trim).map_while(named).cloned().collect();
+    listed.sort_by_key(|gpu| gpu.index);
+    listed.dedup();
+    listed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// A library with the functions that are asked for, and two GPUs; it tells no memory of the second.
+    const LIBRARY: &str = r#"
+        #include <string.h>
+        struct memory { unsigned version; unsigned long long total, reserved, free, used; };
+        static int gpus[2];
+        int nvmlInit_v2(void) { return 0; }
+        int nvmlShutdown(void) { return 0; }
+        int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+        int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = &gpus[index]; return 0; }
+        static int is_second(void *device) { return device == &gpus[1]; }
+        int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
+            strncpy(text, is_second(device) ? "GPU-bbbb-2" : "GPU-aaaa-1", size); return 0;
+        }
+        int nvmlDeviceGetName(void *device, char *text, unsigned size) {
+            strncpy(text, "NVIDIA Test 80GB", size); return 0;
+        }
+        int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *info) {
+            if (is_second(device)) return 3;
+            info->total = 85899345920ull; return 0;
+        }
+    "#;
+    const BROKEN: &str = "int nvmlInit_v2(void) { return 9; } int nvmlShutdown(void) { return 0; }";
+
+    /// Compiles a library; `None` where there is no C compiler.
+    fn library(folder: &Path, source: &str) -> Option<PathBuf> {
+        let (text, library) = (folder.join("nvml.c"), folder.join("libnvidia-ml.so.1"));
+        std::fs::write(&text, source).unwrap();
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&text).status().ok()?;
+        assert!(compiled.success());
+        Some(library)
+    }
+    fn gpu(index: u32, uuid: &str, memory: u64) -> Reading {
+        Reading { index, uuid: uuid.into(), name: "NVIDIA Test 80GB".into(), memory }
+    }
+    fn both() -> Vec<Reading> {
+        vec![gpu(0, "GPU-aaaa-1", 80 << 30), gpu(1, "GPU-bbbb-2", 0)]
+    }
+
+    #[test]
+    fn a_library_is_asked_for_what_there_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(library) = library(folder.path(), LIBRARY) else { return eprintln!("skipped: no `cc`") };
+        assert_eq!(read_first(&[OsStr::new("libnowhere.so.9"), library.as_os_str()]), Ok(both()));
+    }
+
+    #[test]
+    fn a_machine_without_a_driver_has_no_gpu_and_says_so() {
+        let error = read_first(&[OsStr::new("libnowhere.so.9")]).unwrap_err();
+        assert!(error.contains("no driver library"), "{error}");
+        let folder = tempfile::tempdir().unwrap();
+        let Some(library) = library(folder.path(), BROKEN) else { return eprintln!("skipped: no `cc`") };
+        let error = read_first(&[library.as_os_str()]).unwrap_err();
+        assert!(error.contains("does not work") && error.contains("driver"), "{error}");
+    }
+
+    #[test]
+    fn only_those_that_the_environment_lists_may_be_used() {
+        let indices = |visible| may_use(both(), visible).iter().map(|gpu| gpu.index).collect::<Vec<_>>();
+        assert_eq!(indices(None), [0, 1]);
+        assert_eq!(indices(Some("1, 0")), [0, 1]);
+        assert_eq!(indices(Some("GPU-bbbb")), [1]);
+        assert_eq!(indices(Some("")), [0u32; 0]);
+        assert_eq!(indices(Some("1,7,0")), [1], "the list ends at what is not there");
+        assert_eq!(indices(Some("NoDevFiles")), [0u32; 0]);
+    }
+}

@@ -1,0 +1,257 @@
+//! Stages that run beside another: they start with it, all or none, end with it, and are tried again with it.
+
+use super::simulation::Simulation;
+use super::{Build, key, node, plan, setup};
+use crate::fold::StageStatus::{Blocked, Cancelled, Done, Hit, Skipped};
+use crate::forecast::{Answer, Decision, forecast};
+use crate::{Command, Engine, Finished, Input, Looked, NodeId, Resumed, Setup};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::Error;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
+use trainyard_core::peers::Peer;
+use trainyard_spec::plan::{Node, Request};
+use trainyard_spec::template::Template;
+
+const TRAIN: NodeId = NodeId(0);
+const SERVER: NodeId = NodeId(1);
+
+fn beside(name: &str, lead: &str) -> Node {
+    Node { beside: Some(key(lead)), outputs: BTreeMap::new(), ..node(name) }
+}
+fn cpus(node: Node, cpus: u32) -> Node {
+    Node { resources: vec![Request { cpus: Some(cpus), ..Request::default() }], ..node }
+}
+fn group() -> Vec<Node> {
+    vec![node("train"), beside("server", "train")]
+}
+fn begun(nodes: Vec<Node>) -> Simulation {
+    let mut sim = Simulation::new(&plan(nodes), setup());
+    sim.feed(Input::Begin);
+    look_up(&mut sim);
+    sim
+}
+fn look_up(sim: &mut Simulation) {
+    while let Some(at) = sim.pending.iter().position(|c| matches!(c, Command::Lookup { .. })) {
+        sim.carry_out(at);
+    }
+}
+/// The specs on their way to their executors.
+fn launches(sim: &Simulation) -> Vec<AttemptSpec> {
+    let one = |command: &Command| match command {
+        Command::Launch { spec, .. } => Some(spec.as_ref().clone()),
+        _ => None,
+    };
+    sim.pending.iter().filter_map(one).collect()
+}
+/// The attempt of a node ends like this.
+fn ends(sim: &mut Simulation, node: NodeId, attempt: u32, error: Error) {
+    let is_of =
+        |c: &Command| matches!(c, Command::Launch { node: n, .. } | Command::Stop { node: n, .. } if *n == node);
+    sim.pending.retain(|command| !is_of(command));
+    let finished = Finished::failed(AttemptOutcome::Failed, error);
+    sim.feed(Input::Ended { node, attempt, finished });
+}
+fn peer(stage: &str, attempt: u32) -> Peer {
+    Peer { stage: key(stage), attempt, nodes: 1 }
+}
+
+#[test]
+fn a_group_starts_at_once_and_ends_with_its_lead() {
+    let mut sim = begun(group());
+    let specs = launches(&sim);
+    assert_eq!(specs.len(), 2, "in one step");
+    assert!(specs.iter().all(|spec| spec.peers == [peer("train", 1), peer("server", 1)]), "{specs:?}");
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!((sim.status("train"), sim.status("server")), (Done, Done));
+    let served = Event::Served { stage: key("server"), beside: key("train") };
+    assert!(sim.journal.iter().any(|record| record.event == served));
+    let view = sim.view();
+    let attempts = &view.stage(&key("server")).unwrap().attempts;
+    assert_eq!(attempts[0].outcome, Some(AttemptOutcome::Cancelled), "it was stopped, and that is no failure");
+    assert_eq!(sim.store.len(), 1, "a stage beside another publishes nothing");
+}
+
+#[test]
+fn there_is_room_for_all_of_a_group_or_nothing_is_taken() {
+    let nodes = vec![cpus(node("train"), 1), cpus(beside("server", "train"), 1), cpus(node("other"), 1)];
+    let mut sim = Simulation::new(&plan(nodes), setup());
+    sim.feed(Input::Begin);
+    // The other stage takes one of two CPUs first.
+    let at = sim.pending.iter().position(|c| matches!(c, Command::Lookup { node: NodeId(2), .. })).unwrap();
+    sim.carry_out(at);
+    look_up(&mut sim);
+    assert_eq!(sim.launched, ["other"]);
+    let why = sim.engine.explain(&key("train")).unwrap();
+    assert_eq!(why, "its 2 stages start together, and there is not room for all of them");
+    assert_eq!(sim.engine.explain(&key("server")).unwrap(), "starts with train");
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["other", "train", "server"]);
+    let large = vec![cpus(node("train"), 2), cpus(beside("server", "train"), 1)];
+    let error = Engine::new(&plan(large), setup()).err().unwrap();
+    assert!(error.message.contains("start together, and the pools do not hold all of them"), "{error}");
+}
+
+#[test]
+fn one_that_fails_ends_the_group_which_is_tried_again_together() {
+    let mut sim = begun(group());
+    ends(&mut sim, SERVER, 1, Error::retryable("address in use"));
+    let stops = |c: &Command| matches!(c, Command::Stop { node: TRAIN, attempt: 1, kill: false });
+    assert!(sim.pending.iter().any(stops), "{:?}", sim.pending);
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["train", "server", "train", "server"]);
+    let view = sim.view();
+    let error = view.stage(&key("train")).unwrap().attempts[0].error.clone().unwrap();
+    assert!(error.message.contains("`server`, which runs beside it") && error.message.contains("address in use"));
+    assert_eq!(view.stage(&key("server")).unwrap().attempts[1].number, 2);
+}
+
+#[test]
+fn a_group_is_not_tried_again_before_all_of_it_has_ended() {
+    let mut sim = begun(group());
+    ends(&mut sim, TRAIN, 1, Error::retryable("out of luck"));
+    assert!(sim.pending.iter().any(|c| matches!(c, Command::Stop { node: SERVER, .. })), "{:?}", sim.pending);
+    sim.now = sim.engine.next_wake().unwrap();
+    sim.feed(Input::Tick);
+    assert_eq!(sim.launched.len(), 2, "the server has not ended");
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched.len(), 4);
+}
+
+#[test]
+fn a_lead_that_fails_for_good_blocks_those_beside_it() {
+    let mut sim = begun(group());
+    ends(&mut sim, TRAIN, 1, Error::data("loss is NaN"));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(sim.status("server"), Blocked);
+    let mut sim = begun(group());
+    sim.feed(Input::Cancel { why: "test".into() });
+    assert_eq!(sim.finish(), RunOutcome::Cancelled);
+    assert_eq!((sim.status("train"), sim.status("server")), (Cancelled, Cancelled));
+}
+
+#[test]
+fn one_that_ends_well_leaves_the_rest_alone() {
+    let mut sim = begun(group());
+    let at = sim.pending.iter().position(|c| matches!(c, Command::Launch { node: SERVER, .. })).unwrap();
+    sim.carry_out(at);
+    assert!(!sim.pending.iter().any(|c| matches!(c, Command::Stop { .. })));
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched.len(), 2);
+}
+
+#[test]
+fn a_hit_starts_nothing_and_another_server_is_a_miss() {
+    let mut first = Simulation::new(&plan(group()), setup());
+    first.finish();
+    let again = |nodes: Vec<Node>| {
+        let mut sim = Simulation::new(&plan(nodes), setup());
+        sim.store = first.store.clone();
+        assert_eq!(sim.finish(), RunOutcome::Succeeded);
+        sim
+    };
+    let hit = again(group());
+    assert_eq!((hit.status("train"), hit.status("server"), hit.launched.len()), (Hit, Skipped, 0));
+    let mut other = group();
+    other[1].config = Template::Literal(serde_json::json!({"name": "another server"}));
+    assert_eq!(again(other).launched.len(), 2, "what runs beside a stage decides what it computes");
+    assert_eq!(again(vec![node("train")]).launched.len(), 1);
+}
+
+#[test]
+fn what_one_waits_for_the_other_waits_for() {
+    let model = || node("model");
+    let nodes = vec![model(), node("train").needs(&["model"]), beside("server", "train").reads(&["model"])];
+    let mut sim = Simulation::new(&plan(nodes), setup());
+    assert_eq!(sim.finish(), RunOutcome::Succeeded);
+    assert_eq!(sim.launched, ["model", "train", "server"]);
+    let mut broken = vec![model(), node("train").needs(&["model"]), beside("server", "train").reads(&["model"])];
+    broken[2].config =
+        Template::Expression(trainyard_spec::expression::Expression::parse("stages.model.metrics.x").unwrap());
+    let mut sim = Simulation::new(&plan(broken), setup());
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!((sim.status("train"), sim.launched.len()), (Blocked, 1), "a group without its server does not start");
+}
+
+#[test]
+fn the_next_engine_follows_the_whole_group() {
+    let plan = plan(group());
+    let mut sim = begun(group());
+    sim.feed(Input::Submitted { node: SERVER, attempt: 1, handle: "7".into() });
+    let mut journal = sim.journal;
+    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    let mut view = crate::fold::RunView::default();
+    journal.iter().for_each(|record| view.apply(record));
+    let mut next = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    next.journal = journal;
+    next.feed(Input::Begin);
+    look_up(&mut next);
+    let recovers = |node| move |c: &Command| matches!(c, Command::Recover { node: n, .. } if *n == node);
+    assert!(next.pending.iter().any(recovers(TRAIN)) && next.pending.iter().any(recovers(SERVER)));
+    // Nothing is left of the lead: its server is stopped, and both begin again.
+    next.feed(Input::Recovered { node: TRAIN, attempt: 1, finished: None });
+    assert!(next.launched.is_empty(), "the server is still there");
+    next.pending.retain(|c| !recovers(TRAIN)(c));
+    assert_eq!(next.finish(), RunOutcome::Succeeded);
+    assert_eq!(next.launched, ["train", "server"]);
+}
+
+#[test]
+fn a_server_that_an_earlier_engine_left_alone_is_stopped_first() {
+    let plan = plan(group());
+    let mut sim = begun(group());
+    ends(&mut sim, TRAIN, 1, Error::retryable("out of luck"));
+    let mut journal = sim.journal;
+    journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
+    let mut view = crate::fold::RunView::default();
+    journal.iter().for_each(|record| view.apply(record));
+    let mut next = Simulation::new(&plan, Setup { resumed: Resumed::from_view(&view), ..setup() });
+    next.journal = journal;
+    next.feed(Input::Begin);
+    let at = next.pending.iter().position(|c| matches!(c, Command::Lookup { node: TRAIN, .. })).unwrap();
+    let found = next.pending.remove(at);
+    let input = next.effect(found).unwrap();
+    let commands = next.engine.step(next.now, input).commands;
+    let both = |c: &[Command]| matches!(c, [Command::Recover { node: SERVER, .. }, Command::Stop { node: SERVER, .. }]);
+    assert!(both(&commands), "{commands:?}");
+    next.feed(Input::Recovered { node: SERVER, attempt: 1, finished: None });
+    assert_eq!(next.launched, ["train", "server"]);
+}
+
+#[test]
+fn a_forecast_shows_the_whole_group() {
+    let plan = plan(group());
+    let forecasts =
+        forecast(&plan, setup(), |asked| Ok(asked.iter().map(|_| Answer::Looked(Ok(Looked::Miss))).collect()));
+    let decisions: Vec<Decision> = forecasts.unwrap().iter().map(|f| f.decision).collect();
+    assert_eq!(decisions, [Decision::Run, Decision::Run]);
+}
+
+#[test]
+fn a_stage_waits_for_its_machines_only_so_long() {
+    let short = Node { wait: Some(Duration::from_secs(30)), ..cpus(node("b"), 2) };
+    let mut sim = begun(vec![cpus(node("a"), 2), short]);
+    assert_eq!(sim.launched, ["a"]);
+    for _ in 0..3 {
+        sim.now = sim.engine.next_wake().unwrap();
+        sim.feed(Input::Tick);
+        // Its try is over, and after the backoff it waits again.
+        if let Some(at) = sim.engine.next_wake() {
+            sim.now = at;
+            sim.feed(Input::Tick);
+        }
+    }
+    assert!(sim.error("b").contains("no machines within 30.0s: pool `local` is busy"), "{}", sim.error("b"));
+    assert_eq!(sim.finish(), RunOutcome::Failed);
+    assert_eq!(sim.launched, ["a"], "it never began");
+}
+
+#[test]
+fn what_is_left_of_the_time_goes_with_the_attempt() {
+    let patient = Node { wait: Some(Duration::from_secs(30)), ..node("a") };
+    let sim = begun(vec![patient, node("b")]);
+    let specs = launches(&sim);
+    assert_eq!((specs[0].wait_millis, specs[1].wait_millis), (Some(30_000), None));
+    assert!(specs[0].peers.is_empty(), "it runs alone");
+}

@@ -1,0 +1,117 @@
+//! What somebody holds of this machine, or waits for, and the locked file that says so.
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+use std::time::Duration;
+use trainyard_core::Error;
+use trainyard_core::error::io_error;
+use trainyard_core::units::format_duration;
+use trainyard_engine::{Outside, Share};
+
+/// Who holds slots, for the people who wait for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Id of the run.
+    pub run: String,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// Key of the stage.
+    pub stage: String,
+}
+
+/// The content of a holding's file, or of one who waits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// CPUs.
+    pub cpus: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Indices of the GPUs.
+    pub gpus: Vec<u32>,
+    /// Unknown in files of earlier versions.
+    #[serde(default)]
+    pub holder: Holder,
+    /// Since when, in Unix milliseconds.
+    #[serde(default)]
+    pub since: i64,
+}
+
+impl Holding {
+    /// `run 20261122-… (quickstart, rl) for 4m`; `now` is in Unix milliseconds.
+    pub fn describe(&self, now: i64) -> String {
+        let Holder { run, workflow, stage } = &self.holder;
+        if run.is_empty() {
+            return "another run".into();
+        }
+        let age = Duration::from_millis(u64::try_from(now - self.since).unwrap_or(0));
+        format!("run {run} ({workflow}, {stage}) for {}", format_duration(age))
+    }
+}
+
+impl Holding {
+    /// What these shares are together.
+    pub(super) fn of(shares: &[Share], holder: &Holder, since: i64) -> Self {
+        let mut all = Self { holder: holder.clone(), since, ..Self::default() };
+        for share in shares {
+            all.cpus = all.cpus.saturating_add(share.cpus);
+            all.memory = all.memory.saturating_add(share.memory);
+            all.gpus.extend(&share.gpus);
+        }
+        all
+    }
+}
+
+/// Makes a holding's file, locked by the returned handle.
+pub(super) fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
+    let text = serde_json::to_vec(holding)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    file.write_all(&text)?;
+    Ok(file)
+}
+
+/// What a holder has; `None` if the holder is gone, and then the file is removed.
+pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
+    // Opened for writing too, since network file systems demand it for an exclusive lock.
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            // If the removal fails, the next look tries again.
+            let _ = std::fs::remove_file(path);
+            Ok(None)
+        }
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            // A file of another version: its number is taken, its amounts are unknown.
+            Ok(Some(serde_json::from_str(&text).unwrap_or_default()))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+pub(super) fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
+    let mut all = Outside::default();
+    for holding in list {
+        all.cpus = all.cpus.saturating_add(holding.cpus);
+        all.memory = all.memory.saturating_add(holding.memory);
+        all.gpus.extend(&holding.gpus);
+    }
+    all.gpus.sort_unstable();
+    all
+}
+
+pub(super) fn fault(path: &Path, error: &std::io::Error) -> Error {
+    let error = io_error(path, error);
+    let help = "the slots of this machine are kept there: the folder must be writable, on a file system that locks \
+                files; TRAINYARD_HOME names another place";
+    if error.help.is_some() { error } else { error.help(help) }
+}

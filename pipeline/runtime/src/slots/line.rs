@@ -1,0 +1,224 @@
+//! Whose turn it is among all that wait for this machine. Pure: what is held and who waits comes from the folder.
+//!
+//! The run that holds the least of the machine goes first, then who has waited longest. Whoever does not fit is passed
+//! over for a while, so that nothing idles; after [`PASSED_OVER`] what it asks for is kept for it, so that a large
+//! request is not starved by small ones, and after [`AGED`] it goes before everybody, so that a run that holds much is
+//! not starved by an endless row of new ones.
+
+use super::holding::Holding;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use trainyard_engine::Machine;
+
+/// How long others may pass a request that does not fit.
+const PASSED_OVER: Duration = Duration::from_secs(30);
+/// When a request goes before everybody.
+const AGED: Duration = Duration::from_secs(600);
+/// Shares are counted in millionths of the machine.
+const WHOLE: u64 = 1_000_000;
+
+/// What is left of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Left {
+    cpus: u32,
+    /// `u64::MAX` if nobody knows how much there is.
+    memory: u64,
+    gpus: BTreeSet<u32>,
+}
+
+impl Left {
+    fn of(machine: &Machine, held: &[Holding]) -> Self {
+        let memory = if machine.memory == 0 { u64::MAX } else { machine.memory };
+        let mut left = Self { cpus: machine.cpus, memory, gpus: machine.gpus.iter().map(|gpu| gpu.index).collect() };
+        held.iter().for_each(|holding| left.take(holding));
+        left
+    }
+    fn take(&mut self, ask: &Holding) {
+        self.cpus = self.cpus.saturating_sub(ask.cpus);
+        if self.memory != u64::MAX {
+            self.memory = self.memory.saturating_sub(ask.memory);
+        }
+        self.gpus.retain(|gpu| !ask.gpus.contains(gpu));
+    }
+    fn fits(&self, ask: &Holding) -> bool {
+        ask.cpus <= self.cpus && ask.memory <= self.memory && ask.gpus.iter().all(|gpu| self.gpus.contains(gpu))
+    }
+}
+
+/// Whether `ask`, which is not in the line, may be taken now: it fits into what the others leave that go before it.
+pub(super) fn may_take(machine: &Machine, held: &[Holding], line: &[Holding], ask: &Holding, now: i64) -> bool {
+    let shares = shares(machine, held);
+    let mut left = Left::of(machine, held);
+    let own = rank(ask, &shares, now);
+    let mut ahead: Vec<&Holding> = line.iter().filter(|other| rank(other, &shares, now) < own).collect();
+    ahead.sort_by_key(|other| rank(other, &shares, now));
+    for other in ahead {
+        if left.fits(other) || waited(other, now) >= PASSED_OVER {
+            left.take(other);
+        }
+    }
+    left.fits(ask)
+}
+
+/// Order in line: the aged by age, then by what the run holds, then by age.
+fn rank(ask: &Holding, shares: &BTreeMap<&str, u64>, now: i64) -> (Reverse<bool>, u64, i64) {
+    let aged = waited(ask, now) >= AGED;
+    let share = if aged { 0 } else { shares.get(ask.holder.run.as_str()).copied().unwrap_or(0) };
+    (Reverse(aged), share, ask.since)
+}
+
+fn waited(ask: &Holding, now: i64) -> Duration {
+    Duration::from_millis(u64::try_from(now.saturating_sub(ask.since)).unwrap_or(0))
+}
+
+/// What each run holds: the largest of its parts of CPUs, memory and GPUs.
+fn shares<'a>(machine: &Machine, held: &'a [Holding]) -> BTreeMap<&'a str, u64> {
+    let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+    for holding in held {
+        let sum = sums.entry(holding.holder.run.as_str()).or_default();
+        sum.0 += u64::from(holding.cpus);
+        sum.1 = sum.1.saturating_add(holding.memory);
+        sum.2 += holding.gpus.len() as u64;
+    }
+    let part = |held: u64, of: u64| {
+        let millionths = u128::from(held) * u128::from(WHOLE) / u128::from(of.max(1));
+        if of == 0 { 0 } else { u64::try_from(millionths).unwrap_or(u64::MAX) }
+    };
+    let (cpus, memory, gpus) = (u64::from(machine.cpus), machine.memory, machine.gpus.len() as u64);
+    let largest = |(c, m, g): (u64, u64, u64)| part(c, cpus).max(part(m, memory)).max(part(g, gpus));
+    sums.into_iter().map(|(run, sum)| (run, largest(sum))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::holding::Holder;
+    use super::*;
+    use proptest::prelude::*;
+    use trainyard_core::Chance;
+
+    fn machine(cpus: u32) -> Machine {
+        Machine { name: "this".into(), cpus, memory: 0, gpus: Vec::new() }
+    }
+    fn ask(run: &str, cpus: u32, since: i64) -> Holding {
+        let holder = Holder { run: run.into(), ..Holder::default() };
+        Holding { cpus, holder, since, ..Holding::default() }
+    }
+
+    #[test]
+    fn the_run_that_holds_less_goes_first() {
+        let held = [ask("rich", 2, 0), ask("poor", 1, 0)];
+        let (rich, poor) = (ask("rich", 1, 10), ask("poor", 1, 20));
+        let turn = |me: &Holding, other: &Holding| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
+        assert!(!turn(&rich, &poor) && turn(&poor, &rich), "though the other has waited longer");
+        assert!(may_take(&machine(4), &held, &[], &rich, 30), "nobody else waits");
+        assert!(!may_take(&machine(3), &held, &[], &poor, 30), "there is nothing left");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_passed_over_for_a_while_only() {
+        let held = [ask("a", 3, 0)];
+        let (large, small) = (ask("b", 4, 0), ask("c", 1, 5));
+        assert!(may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 29_999));
+        assert!(!may_take(&machine(4), &held, std::slice::from_ref(&large), &small, 30_000));
+    }
+
+    #[test]
+    fn gpus_are_asked_for_by_index() {
+        let machine =
+            Machine { gpus: (0..2).map(|index| trainyard_engine::Gpu { index, memory: 1 }).collect(), ..machine(4) };
+        let gpu = |index| Holding { gpus: vec![index], ..ask("a", 1, 0) };
+        assert!(may_take(&machine, &[gpu(0)], &[], &gpu(1), 0));
+        assert!(!may_take(&machine, &[gpu(0)], &[], &gpu(0), 0));
+    }
+
+    /// `runs` runs want slots of different sizes again and again; each step ends one attempt or gives one slot.
+    struct World {
+        machine: Machine,
+        held: Vec<Holding>,
+        line: Vec<Holding>,
+        now: i64,
+    }
+
+    impl World {
+        /// Everybody asks; the first whose turn it is takes. Returns who did.
+        fn give(&mut self, order: usize) -> Option<Holding> {
+            let count = self.line.len();
+            for at in (0..count).map(|at| (at + order) % count.max(1)) {
+                let me = self.line[at].clone();
+                let others: Vec<Holding> =
+                    self.line.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, other)| other.clone()).collect();
+                if may_take(&self.machine, &self.held, &others, &me, self.now) {
+                    self.line.remove(at);
+                    self.held.push(Holding { since: self.now, ..me.clone() });
+                    return Some(me);
+                }
+            }
+            None
+        }
+        fn holds(&self, run: &str) -> usize {
+            self.held.iter().filter(|h| h.holder.run == run).count()
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100))]
+
+        /// Equal runs with more equal attempts than there is room for: whoever is given a slot while another run waits
+        /// has no more than its share and one.
+        #[test]
+        fn nobody_gets_more_than_its_share_while_another_waits(
+            seed in any::<u64>(),
+            runs in 2usize..6,
+            cpus in 2u32..12,
+        ) {
+            let mut draws = Chance::new(seed).at("line", &[]);
+            let names: Vec<String> = (0..runs).map(|n| format!("run-{n}")).collect();
+            let mut world = World { machine: machine(cpus), held: Vec::new(), line: Vec::new(), now: 0 };
+            for _ in 0..300 {
+                world.now += 200;
+                for name in &names {
+                    // Each always has something that waits, except now and then.
+                    if draws.below(4) > 0 && !world.line.iter().any(|w| w.holder.run == *name) {
+                        world.line.push(ask(name, 1, world.now + draws.below(100) as i64));
+                    }
+                }
+                while let Some(given) = world.give(draws.below(7) as usize) {
+                    let run = given.holder.run.as_str();
+                    let least = world.line.iter().map(|w| world.holds(&w.holder.run)).min();
+                    if let Some(least) = least {
+                        prop_assert!(world.holds(run) <= least + 1, "{run} has {}, another {least}", world.holds(run));
+                    }
+                }
+                if !world.held.is_empty() {
+                    let at = draws.below(world.held.len() as u64) as usize;
+                    world.held.swap_remove(at);
+                }
+            }
+        }
+
+        /// A request for the whole machine among an endless row of small ones gets its turn.
+        #[test]
+        fn a_large_request_gets_its_turn(seed in any::<u64>(), cpus in 2u32..9) {
+            let mut draws = Chance::new(seed).at("line", &[]);
+            let line = vec![ask("large", cpus, 0)];
+            let mut world = World { machine: machine(cpus), held: Vec::new(), line, now: 1 };
+            for turn in 0..2_000u64 {
+                world.now += 1_000;
+                while world.line.len() < 4 {
+                    // New runs hold nothing yet.
+                    world.line.push(ask(&format!("small-{turn}-{}", world.line.len()), 1, world.now));
+                }
+                while let Some(given) = world.give(draws.below(5) as usize) {
+                    if given.holder.run == "large" {
+                        return Ok(());
+                    }
+                }
+                if draws.below(2) == 0 && !world.held.is_empty() {
+                    world.held.remove(0);
+                }
+            }
+            prop_assert!(false, "starved");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `beside`: stages that start and end with another one, as a server with its client.
+//!
+//! The stages of a group start at one moment, so each of them waits for whatever any of them waits for: their links are
+//! put together before the graph is looked at.
+
+use super::checker::{Checker, Link};
+use crate::diagnostic::Diagnostic;
+use crate::expand::{MemberBody, View};
+use crate::plan::{Edge, Node};
+use crate::read::{Binder, Reader};
+use crate::tree::Entry;
+use crate::workflow::Body;
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::StageKey;
+
+/// What a stage that publishes nothing and has no life of its own cannot have.
+const NOT_BESIDE: [(&str, &str); 4] = [
+    ("outputs", "it publishes nothing; let the stage that it runs beside declare them"),
+    ("checks", "it publishes nothing that could be checked"),
+    ("when", "it runs whenever the stage runs that it stands beside; put the condition there"),
+    ("for_each", "a list cannot be started at one moment; `matrix` on both stages makes groups of two"),
+];
+
+impl Checker<'_> {
+    /// The stage that this one runs beside. The inner `None`: none; the outer: something is wrong with it.
+    pub(super) fn beside(&mut self, draft: usize, view: &View<'_>) -> Option<Option<StageKey>> {
+        let expanded = self.expanded;
+        let raw = expanded.raw(draft);
+        let Some(entry) = raw.entry("beside") else { return Some(None) };
+        let mut good = true;
+        for (key, help) in NOT_BESIDE {
+            if let Some(found) = raw.entry(key) {
+                let message = format!("`{key}` cannot be set on a stage that runs beside another");
+                self.report(Diagnostic::error("misplaced-key", found.key_span, message).help(help));
+                good = false;
+            }
+        }
+        let bound = Binder { sources: &expanded.sources, names: view, text: false, diagnostics: &mut self.diagnostics }
+            .bind(&entry.value)?;
+        let id = Reader { diagnostics: &mut self.diagnostics }.string(&bound, "`beside`")?;
+        let lead = self.lead(draft, view, &id, entry)?;
+        good.then(|| Some(expanded.key(lead).clone()))
+    }
+
+    /// The one instance that is meant, which can be told where the others are.
+    fn lead(&mut self, draft: usize, view: &View<'_>, id: &str, entry: &Entry) -> Option<usize> {
+        let expanded = self.expanded;
+        let refuse = |this: &mut Self, message: String, help: &str| {
+            this.report(Diagnostic::error("beside", entry.value.span, message).help(help));
+            None
+        };
+        let group = match view.group(id) {
+            Ok(group) => group,
+            Err(trouble) => {
+                self.trouble(trouble, entry.value.span);
+                return None;
+            }
+        };
+        let [member] = view.members(group) else {
+            let message = format!("`{id}` has several instances, and a stage runs beside one");
+            return refuse(self, message, "give both stages the same `matrix`: then each runs beside its own");
+        };
+        let MemberBody::Draft(lead) = member.body else {
+            let message = format!("`{id}` is an embedded workflow, not a stage");
+            return refuse(self, message, "put `beside` into that file");
+        };
+        let raw = expanded.raw(lead);
+        if lead == draft {
+            return refuse(self, "a stage cannot run beside itself".into(), "name the stage that it serves");
+        }
+        if raw.body != Body::Run {
+            let message = format!("`{id}` is no command, and stages of a group are told of each other by variables");
+            return refuse(self, message, "both stages of a group must have `run`");
+        }
+        if expanded.drafts[lead].late.is_some() {
+            let message = format!("`{id}` is repeated over a list that is not known yet");
+            return refuse(self, message, "`matrix` on both stages makes groups of two");
+        }
+        if raw.get("beside").is_some() {
+            let message = format!("`{id}` runs beside another stage itself");
+            return refuse(self, message, "all stages of a group stand beside the same one");
+        }
+        Some(lead)
+    }
+
+    /// Links each stage of a group to what any of them waits for. None may wait for another: they would never start.
+    pub(super) fn groups(&mut self, nodes: &[Option<Node>]) {
+        let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (draft, node) in nodes.iter().enumerate() {
+            let lead = node.as_ref().and_then(|n| n.beside.as_ref()).and_then(|key| self.index.get(key.0.as_str()));
+            if let Some(lead) = lead {
+                groups.entry(*lead).or_insert_with(|| BTreeSet::from([*lead])).insert(draft);
+            }
+        }
+        for members in groups.values() {
+            let (inside, outside): (Vec<Link>, Vec<Link>) =
+                self.links.iter().filter(|l| members.contains(&l.to)).cloned().partition(|l| members.contains(&l.from));
+            for link in inside {
+                let name = |draft: usize| self.expanded.raw(draft).id.clone();
+                let message = format!("`{}` waits for `{}` here, and starts with it", name(link.to), name(link.from));
+                let help = "stages of a group reach each other by the addresses in their environment";
+                self.report(Diagnostic::error("beside", link.span, message).help(help));
+            }
+            for link in &outside {
+                let others = members.iter().filter(|member| **member != link.to);
+                let order = |to: &usize| Link { to: *to, edge: Edge::Order, ports: None, ..link.clone() };
+                self.links.extend(others.map(order).collect::<Vec<_>>());
+            }
+        }
+    }
+}
