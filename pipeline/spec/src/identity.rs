@@ -191,7 +191,7 @@ mod tests {
                 on: Vec::new(),
             },
             timeout: None,
-            resources: vec![crate::plan::Request::default()],
+            resources: vec![Request::default()],
             cache: Cache::Enabled,
             env: BTreeMap::new(),
             secrets: Vec::new(),
