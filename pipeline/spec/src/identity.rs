@@ -199,7 +199,7 @@ mod tests {
                 on: Vec::new(),
             },
             timeout: None,
-            resources: vec![crate::plan::Request::default()],
+            resources: vec![Request::default()],
             wait: None,
             beside: None,
             cache: Cache::Enabled,

@@ -165,7 +165,8 @@ mod tests {
         std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), "printf '%s|%s' \"$TRAINYARD_NODE\" \"$1\"".into(), "it's".into()];
-        let shape = Shape { nodes: 3, ..Shape::of_one(2) };
+        let mut shape = Shape::of_one(2);
+        shape.nodes = 3;
         let text = script(&options(""), &launcher, shape, "a/b", &["u 'x'".to_string()]);
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
         let mut bash = Command::new("bash");
