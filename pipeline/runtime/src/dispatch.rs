@@ -12,7 +12,7 @@ use crate::executors::Control;
 use crate::journal::{Ack, Entry};
 use crate::options::{Ending, Interrupt};
 use crate::{journal, launch, lookup, publish};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -45,7 +45,7 @@ pub(crate) struct Dispatch {
     journal: UnboundedSender<Entry>,
     acks: UnboundedReceiver<Ack>,
     carriers: Arc<Carriers>,
-    running: HashMap<NodeId, Running>,
+    running: BTreeMap<NodeId, Running>,
     attempts: JoinSet<()>,
     concurrent: Arc<Semaphore>,
     interrupt: Interrupt,
@@ -103,7 +103,7 @@ impl Dispatch {
             happenings,
             journal,
             acks,
-            running: HashMap::new(),
+            running: BTreeMap::new(),
             attempts: JoinSet::new(),
             concurrent: Arc::new(Semaphore::new(CONCURRENT)),
             interrupt,
@@ -337,9 +337,9 @@ impl Dispatch {
             let Ok(executor) = self.context.executors.get(&pool.name) else { continue };
             let (happened, name, machines) = (self.happened.clone(), pool.name.clone(), pool.machines.clone());
             self.looking_around = true;
-            tokio::task::spawn_blocking(move || {
+            tokio::spawn(async move {
                 for machine in machines {
-                    let held = match executor.outside() {
+                    let held = match executor.outside().await {
                         Some(Ok(held)) => held,
                         _ => trainyard_engine::Outside::default(),
                     };

@@ -31,8 +31,9 @@ pub(crate) async fn launch(
         return in_process(context, spec).await;
     }
     let prepared = tokio::select! {
-        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
+        biased;
         () = reaches(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
+        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
     };
     let (carrier, spec) = match prepared {
         Ok(prepared) => prepared,

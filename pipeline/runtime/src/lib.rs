@@ -15,6 +15,7 @@ mod follow;
 pub mod forecast;
 mod journal;
 mod launch;
+pub mod lease;
 mod logs;
 mod lookup;
 mod news;
@@ -33,5 +34,7 @@ pub use forecast::forecast;
 pub use options::{Ending, Interrupt, RunOptions, RunSummary};
 pub use run::run;
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,6 @@ mod detached;
 mod files;
 mod heartbeat;
 mod inputs;
-mod lease;
 mod opening;
 mod outputs;
 mod redaction;

@@ -25,6 +25,7 @@ impl Carried {
             }
             self.tell_waiting();
             tokio::select! {
+                biased;
                 changed = states.changed() => if changed.is_err() {
                     let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
                     return Finished::failed(AttemptOutcome::Failed, error);
