@@ -145,7 +145,7 @@ async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, m
     }
     let mut mishap = world
         .goes_wrong(&mut draw, world.setting.lost_machines)
-        .then(|| (Mishap::drawn(&mut draw), Duration::from_millis(draw.below(40_000))));
+        .then(|| (Mishap::drawn(&mut draw), Duration::from_millis(draw.below(12_000))));
     loop {
         let process = world.population.born(FIRST_HOST + draw.below(MACHINES) as u32);
         if cluster.runs_already(&key) {

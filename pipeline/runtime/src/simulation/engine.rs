@@ -114,6 +114,9 @@ impl Observer for Ear {
     fn note(&self, text: &str) {
         if self.process.is_alive() {
             self.world.trace.tell(self.process.name(), format_args!("notes: {text}"));
+            if text.contains("cannot go on") {
+                self.world.complain(format_args!("{} gives a run up: {text}", self.process.name()));
+            }
         }
     }
 }

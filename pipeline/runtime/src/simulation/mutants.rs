@@ -2,6 +2,7 @@
 
 use super::scenario::simulate;
 use super::setting::{Mutant, Setting};
+use std::time::Duration;
 
 /// Seeds within which a mutant must be noticed.
 const SEEDS: u64 = 40;
@@ -9,7 +10,9 @@ const SEEDS: u64 = 40;
 /// The first seed whose auditors say this of a mutant.
 fn noticed(mutant: Mutant, says: &str) -> Option<u64> {
     (0..SEEDS).find(|seed| {
-        let setting = Setting { mutant, cancels: true, operators: 2, ..Setting::of(*seed) };
+        // Short enough that runs are under way when it ends.
+        let chaos = Duration::from_secs(10 + 3 * seed);
+        let setting = Setting { mutant, chaos, cancels: true, operators: 2, ..Setting::of(*seed) };
         simulate(&setting).complaints.iter().any(|complaint| complaint.contains(says))
     })
 }

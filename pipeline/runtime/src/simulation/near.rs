@@ -80,7 +80,7 @@ async fn carry(
 ) -> Ended {
     let mut draw = world.draw("near");
     let dies = world.goes_wrong(&mut draw, world.setting.lost_machines / 2);
-    let after = if dies { Duration::from_millis(draw.below(30_000)) } else { Duration::MAX };
+    let after = if dies { Duration::from_millis(draw.below(10_000)) } else { Duration::MAX };
     let store = world.store_of(process, task.store.options().outage).await;
     let reports = task.reports.clone();
     let name = process.name();

@@ -9,6 +9,7 @@ use crate::{Ending, RunOptions};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trainyard_core::chance::Draws;
+use trainyard_core::event::RunOutcome;
 use trainyard_core::{ErrorKind, RunId};
 use trainyard_engine::fold::RunView;
 
@@ -34,6 +35,17 @@ impl Witness {
         {
             world.complain(format_args!("{} takes something for damaged: {error}", process.name()));
         }
+        world.trace.count(match &left {
+            Left::Ended(summary) => match summary.ending {
+                Ending::Finished(RunOutcome::Succeeded) => "engines whose run succeeded",
+                Ending::Finished(RunOutcome::Failed) => "engines whose run failed",
+                Ending::Finished(RunOutcome::Cancelled) => "engines whose run was cancelled",
+                Ending::Fenced { .. } => "engines fenced",
+            },
+            Left::Failed(error) if error.message.contains("is being written by") => "engines that left a run alone",
+            Left::Failed(_) => "engines that gave up",
+            Left::Died => "engines that died",
+        });
         if let Left::Ended(summary) = &left
             && matches!(summary.ending, Ending::Finished(_))
         {
@@ -138,12 +150,12 @@ pub async fn stop(world: &Arc<World>, run: &RunId, host: u32) {
     }
 }
 
-/// A living engine stops its run within some minutes of calm; one that has died or was fenced need not.
+/// A living engine hears of the request within seconds of calm; one that has died or was fenced need not.
 async fn see_that_it_stops(world: Arc<World>, run: RunId) {
     while !world.is_calm() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    tokio::time::sleep(Duration::from_secs(240)).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
     let Some(writer) = world.server.ledger.lock().unwrap().ignores_its_cancel(&run) else { return };
     let lives = world.population.living().iter().any(|process| writer.starts_with(&format!("{}:", process.name())));
     if lives {

@@ -3,7 +3,7 @@
 
 use super::audit::{Outcome, at_the_end, outcome_of};
 use super::engine::{Engine, Left};
-use super::people::{Witness, operate, stop_runs};
+use super::people::{Witness, operate, stop, stop_runs};
 use super::setting::Setting;
 use super::world::World;
 use crate::resume::read_run;
@@ -84,6 +84,11 @@ async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
     tokio::time::sleep(world.setting.chaos).await;
     let everybody_dies = world.draw("end").below(2) == 0;
     world.heal();
+    if world.setting.cancels
+        && let Some(run) = world.store_itself().await.list_runs().await.unwrap_or_default().last()
+    {
+        stop(world, run, 0).await;
+    }
     if everybody_dies {
         let engines: Vec<_> = witness.ears.lock().unwrap().iter().map(|ear| ear.process.clone()).collect();
         engines.iter().for_each(|process| process.end());
@@ -93,7 +98,9 @@ async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
             world.complain("an engine does not end although everything is healed");
         }
     }
-    stopping.abort();
+    if tokio::time::timeout(LONGEST, stopping).await.is_err() {
+        world.complain("whoever stops a run gets no answer although everything is healed");
+    }
 }
 
 /// Starts the command until the run comes to what is expected.

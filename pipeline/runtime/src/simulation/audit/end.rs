@@ -22,7 +22,9 @@ pub fn outcome_of(view: &RunView) -> Outcome {
             other => other.name(),
         };
         let outputs = stage.outputs.values().map(|output| output.digest.clone()).collect();
-        (stage.key().0.clone(), (status, stage.digest.clone(), outputs))
+        // A stage that failed as its twin did may have no digest of its own in the journal.
+        let digest = stage.digest.clone().filter(|_| status == "succeeded");
+        (stage.key().0.clone(), (status, digest, outputs))
     };
     view.stages.iter().map(one).collect()
 }
@@ -40,6 +42,9 @@ pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
         }
     }
     for (run, batches) in &journals {
+        world.trace.count("runs");
+        let epochs = batches.last().map_or(0, |batch| batch.header.epoch);
+        (1..epochs).for_each(|_| world.trace.count("takeovers"));
         match fold(batches.iter()) {
             Ok(view) => {
                 successes(world, &store, run, &view).await;
@@ -114,6 +119,7 @@ async fn manifests(world: &World, store: &Store) {
                 continue;
             }
         };
+        world.trace.count("publications");
         if manifest.reason == Some(GenerationReason::Lost) || (generation > 0 && manifest.reason.is_none()) {
             world.complain(format_args!("{} was published again, but nothing was lost", manifest.provenance.stage));
         }

@@ -15,7 +15,7 @@ pub struct Journal {
     before: Hasher,
     pub epoch: Epoch,
     pub writer: String,
-    cancelled: bool,
+    pub cancelled: bool,
     pub finished: bool,
     started: BTreeSet<(StageKey, AttemptNumber)>,
     last: BTreeMap<StageKey, AttemptNumber>,

@@ -78,10 +78,11 @@ impl Ledger {
         let known = self.submitted.contains(folder);
         if known { Vec::new() } else { vec![format!("{} runs {folder}, which nobody submitted", process.name())] }
     }
-    /// The writer of a run that goes on although it was asked to stop.
+    /// The writer of a run that was asked to stop and has not journaled that.
     pub fn ignores_its_cancel(&self, run: &RunId) -> Option<String> {
         let journal = self.journals.get(run)?;
-        (!journal.finished && self.asked.get(run) == Some(&journal.epoch)).then(|| journal.writer.clone())
+        (!journal.finished && !journal.cancelled && self.asked.get(run) == Some(&journal.epoch))
+            .then(|| journal.writer.clone())
     }
 
     fn batch(&mut self, run: &RunId, number: &str, bytes: &[u8]) -> Vec<String> {
@@ -138,6 +139,6 @@ impl Ledger {
 
 /// Nothing in this world is damaged, and what its stages do wrong is not a bug of theirs.
 fn unjust(error: &Error) -> bool {
-    let own = error.message.starts_with("ended with") || error.message.contains("accuracy");
+    let own = ["ended with", "accuracy", "instances failed"].iter().any(|said| error.message.contains(said));
     matches!(error.kind, ErrorKind::Data | ErrorKind::Bug) && !own
 }
