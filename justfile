@@ -43,6 +43,10 @@ stages count="100000":
     cargo build --release
     bash benches/many_stages.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{count}}
 
+# Simulate engines, attempts, store and cluster with faults, seed after seed (docs/design/0016).
+simulate seeds="10000" first="0":
+    TRAINYARD_SIMULATION_SEEDS={{seeds}} TRAINYARD_SIMULATION_FIRST={{first}} cargo test --release --package trainyard-runtime simulation::seeds::nothing -- --nocapture
+
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use trainyard_core::{Chance, Clock, Error, Output, Result};
 use trainyard_engine::{Gpu, Machine, MachinePool};
 use trainyard_runtime::executors::{ExecutorKind, Executors, Launcher, Launching};
+use trainyard_runtime::resume::ThisMachine;
 use trainyard_runtime::slots::Slots;
 use trainyard_runtime::{Observer, RowReader, RunContext};
 use trainyard_spec::site;
@@ -51,6 +52,7 @@ pub fn outside(
         rows: Arc::new(TableRows(session.store.clone())),
         secrets: session.site.secrets.clone(),
         orphan_timeout: session.site.orphan_timeout,
+        processes: Arc::new(ThisMachine),
         chance: chance(clock.as_ref()),
         clock,
         observer,

@@ -114,9 +114,10 @@ impl Engine {
         std::mem::take(&mut self.out)
     }
 
-    /// When the next [`Input::Tick`] is due, in Unix milliseconds; none if nothing waits for time.
+    /// When the next [`Input::Tick`] is due, in Unix milliseconds; none if nothing waits for time, or the run is over.
     pub fn next_wake(&self) -> Option<i64> {
-        self.wakes.peek().map(|Reverse((at, _))| *at)
+        // A stage that was cancelled while it waited leaves its wake behind.
+        self.wakes.peek().filter(|_| !self.finished).map(|Reverse((at, _))| *at)
     }
 
     /// Number of stages that wait for a pool.

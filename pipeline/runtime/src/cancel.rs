@@ -5,7 +5,7 @@
 //! still live.
 
 use crate::context::RunContext;
-use crate::resume::{SILENCE, is_alive, is_silent, open_run, writer_name};
+use crate::resume::{Processes, SILENCE, ThisMachine, is_silent, open_run, writer_name};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -38,11 +38,21 @@ pub async fn cancel_run(
     chance: &Chance,
     note: impl Fn(&str),
 ) -> Result<Cancelled> {
+    cancel_run_seen_from(store, run, (&ThisMachine, clock, chance), note).await
+}
+
+/// The same for a process of any machine.
+pub(crate) async fn cancel_run_seen_from(
+    store: &Store,
+    run: &RunId,
+    (processes, clock, chance): (&dyn Processes, &dyn Clock, &Chance),
+    note: impl Fn(&str),
+) -> Result<Cancelled> {
     let (view, reader) = open_run(store, run).await?;
     if view.finished.is_some() {
         return Ok(Cancelled::AlreadyFinished);
     }
-    let alive = is_alive(&view.writer);
+    let alive = processes.is_alive(&view.writer.name);
     if alive != Some(false) {
         // The request is for this writer alone: if the run is resumed, the next one starts without it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
@@ -59,7 +69,7 @@ pub async fn cancel_run(
             return Ok(Cancelled::Requested);
         }
     }
-    match end(reader, &writer_name(clock, chance), clock, "asked for by another process").await {
+    match end(reader, &writer_name(processes, clock, chance), clock, "asked for by another process").await {
         Ok(()) => Ok(Cancelled::Ended),
         // It lives after all, and finds the request; or somebody resumes the run.
         Err(AppendError::Fenced(_)) if alive.is_none() => Ok(Cancelled::Requested),

@@ -176,10 +176,11 @@ impl ChunkWriter {
         let mut failing = false;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(EVERY) => {}
+                biased;
+                () = self.closed.notified() => break,
                 // While the store fails, it is tried on schedule, not at every line.
                 () = self.full.notified(), if !failing => {}
-                () = self.closed.notified() => break,
+                () = tokio::time::sleep(EVERY) => {}
             }
             match self.put().await {
                 Ok(()) => failing = false,

@@ -9,7 +9,8 @@
 
 use crate::context::RunContext;
 use crate::lookup::look_up;
-use crate::resume::{ProcessId, SILENCE};
+use crate::process::Processes;
+use crate::resume::SILENCE;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,6 +50,7 @@ pub(crate) struct Claims {
     /// Waits for nobody.
     store: Store,
     clock: Arc<dyn Clock>,
+    processes: Arc<dyn Processes>,
     run: RunId,
     writer: String,
     held: Mutex<HashMap<NodeId, Held>>,
@@ -95,6 +97,7 @@ impl Claims {
         Self {
             store: context.store.with_outage(Duration::ZERO),
             clock: context.clock.clone(),
+            processes: context.processes.clone(),
             run: run.clone(),
             writer: writer.to_string(),
             held: Mutex::default(),
@@ -243,7 +246,7 @@ impl Claims {
         let Some(last) = end.checked_sub(1) else { return Ok(false) };
         let Some(batch) = self.store.journal_batch(&claim.run, last).await? else { return Ok(false) };
         let ends = |event| matches!(Record::from_value(event), Ok(Record { event: Event::RunFinished { .. }, .. }));
-        let is_dead = |name: &str| name.parse::<ProcessId>().ok().and_then(|process| process.is_alive()) == Some(false);
+        let is_dead = |name: &str| self.processes.is_alive(name) == Some(false);
         Ok(batch.events.iter().any(ends) || (!outlives && is_dead(&batch.header.writer)))
     }
 

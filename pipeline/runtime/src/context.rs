@@ -1,6 +1,7 @@
 //! Everything that a run uses, injected: store, pools, executors, stage kinds, time, chance, and an observer.
 
 use crate::executors::Executors;
+use crate::process::Processes;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct RunContext {
     pub secrets: BTreeMap<String, String>,
     /// How long an attempt outlives the last sign of a writer of its run, where it can.
     pub orphan_timeout: Duration,
+    /// Names this process, and tells whether that of another writer lives.
+    pub processes: Arc<dyn Processes>,
     /// Dates events and log records, and measures silence.
     pub clock: Arc<dyn Clock>,
     /// Used only for run ids and writer names.

@@ -18,7 +18,7 @@ use crate::places::{Place, Places};
 use crate::questions::Questions;
 use crate::steady::Steady;
 use crate::{journal, launch, lookup, publish};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -52,9 +52,9 @@ pub(crate) struct Dispatch {
     acks: UnboundedReceiver<Ack>,
     carriers: Arc<Carriers>,
     claims: Arc<Claims>,
-    running: HashMap<NodeId, Running>,
+    running: BTreeMap<NodeId, Running>,
     /// Stops of attempts whose start is still on its way to the journal.
-    early: HashMap<NodeId, Control>,
+    early: BTreeMap<NodeId, Control>,
     attempts: JoinSet<()>,
     questions: Questions,
     places: Places,
@@ -121,8 +121,8 @@ impl Dispatch {
             happenings,
             journal,
             acks,
-            running: HashMap::new(),
-            early: HashMap::new(),
+            running: BTreeMap::new(),
+            early: BTreeMap::new(),
             attempts: JoinSet::new(),
             interrupt,
             interrupts: 0,
@@ -377,9 +377,9 @@ impl Dispatch {
             let Ok(executor) = self.context.executors.get(&pool.name) else { continue };
             let (happened, name, machines) = (self.happened.clone(), pool.name.clone(), pool.machines.clone());
             self.looking_around = true;
-            tokio::task::spawn_blocking(move || {
+            tokio::spawn(async move {
                 for machine in machines {
-                    let held = match executor.outside() {
+                    let held = match executor.outside().await {
                         Some(Ok(held)) => held,
                         _ => trainyard_engine::Outside::default(),
                     };

@@ -27,8 +27,9 @@ pub(crate) async fn launch(
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Finished {
     let prepared = tokio::select! {
-        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
+        biased;
         () = reaches(&mut control, Control::Cancel) => Err(Error::cancelled("stopped before it was started")),
+        prepared = prepare(context, carriers, spec, &grant.pool) => prepared,
     };
     let (carrier, spec) = match prepared {
         Ok(prepared) => prepared,

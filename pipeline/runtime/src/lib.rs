@@ -17,6 +17,7 @@ mod follow;
 pub mod forecast;
 mod journal;
 mod launch;
+pub mod lease;
 mod logs;
 mod lookup;
 mod news;
@@ -39,5 +40,7 @@ pub use forecast::forecast;
 pub use options::{Ending, Interrupt, RunOptions, RunSummary};
 pub use run::run;
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,31 @@
 //! A name for a process that no other process has, and whether that process is still alive.
+//!
+//! Who owns a run depends on it, so it is injected ([`Processes`]): in a simulation, processes are tasks.
 
 use std::fmt;
 use std::str::FromStr;
 use trainyard_core::Digest;
+
+/// The processes of a machine, as one of them sees them.
+pub trait Processes: Send + Sync {
+    /// The name of this process, which no other process has.
+    fn own(&self) -> String;
+    /// Whether the process of this name lives; more may follow the name after a `:`. `None` if it cannot be seen from
+    /// this machine.
+    fn is_alive(&self, name: &str) -> Option<bool>;
+}
+
+/// The processes of the machine that this program runs on.
+pub struct ThisMachine;
+
+impl Processes for ThisMachine {
+    fn own(&self) -> String {
+        ProcessId::own().to_string()
+    }
+    fn is_alive(&self, name: &str) -> Option<bool> {
+        name.parse::<ProcessId>().ok()?.is_alive()
+    }
+}
 
 /// A process of some machine: host, process id and start time.
 #[derive(Debug, Clone, PartialEq, Eq)]

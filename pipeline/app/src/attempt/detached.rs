@@ -7,7 +7,6 @@
 //! and a kill leave nothing behind; those are noticed by the executor.
 
 use super::heartbeat::Beats;
-use super::lease;
 use super::opening::{open, runtime, span};
 use super::redaction;
 use super::stop::{Stop, Stops, outcome_of, stale};
@@ -25,6 +24,7 @@ use trainyard_core::attempt::{AttemptFailure, AttemptMessage, AttemptResult, Att
 use trainyard_core::{Clock, Error, ErrorKind, Result, SystemClock};
 use trainyard_runtime::chunks::ChunkWriter;
 use trainyard_runtime::executors::kill_started;
+use trainyard_runtime::lease;
 use trainyard_store::{Created, Store};
 
 /// Time between two looks for the request to stop.
@@ -149,7 +149,7 @@ impl Detached {
         });
         tokio::spawn(async move {
             let at = watching.as_ref();
-            lease::watch(&at.impatient, &at.spec, at.clock.as_ref(), &at.stops).await;
+            at.stops.stop(lease::watch(&at.impatient, &at.spec, at.clock.as_ref()).await.into());
         });
         std::thread::spawn(move || enforcing.enforce());
         (this, writing)

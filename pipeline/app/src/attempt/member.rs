@@ -1,7 +1,6 @@
 //! A process of an attempt on several machines that is not its first: it runs the command and says in the store how
 //! that ended. It stops when the attempt is over, which it sees in the store.
 
-use super::lease;
 use super::nodes::mark;
 use super::opening::{open, runtime, span};
 use super::peers::rank;
@@ -19,6 +18,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::peers::NodeEnd;
 use trainyard_core::{Error, ErrorKind, Result, SystemClock};
 use trainyard_runtime::executors::kill_started;
+use trainyard_runtime::lease;
 use trainyard_store::Store;
 
 /// Time between two looks for the end of the attempt.
@@ -91,7 +91,7 @@ fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
     });
     tokio::spawn(async move {
         let (store, spec, stops) = leased;
-        lease::watch(&store, &spec, &SystemClock::new(), &stops).await;
+        stops.stop(lease::watch(&store, &spec, &SystemClock::new()).await.into());
     });
     // A signal that cannot be listened to ends the process, as it does by default.
     if let Ok(mut terminate) = signal(SignalKind::terminate()) {

@@ -14,7 +14,6 @@ mod files;
 mod heartbeat;
 mod host;
 mod inputs;
-mod lease;
 mod leftovers;
 mod member;
 mod nodes;

@@ -7,6 +7,7 @@ use trainyard_core::attempt::{AttemptSpec, CancelRequest};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, ErrorKind};
+use trainyard_runtime::lease::Unwanted;
 
 /// Why an attempt stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,15 @@ pub enum Stop {
 impl From<CancelRequest> for Stop {
     fn from(request: CancelRequest) -> Self {
         if request.timed_out { Self::TimedOut } else { Self::Cancelled }
+    }
+}
+
+impl From<Unwanted> for Stop {
+    fn from(why: Unwanted) -> Self {
+        match why {
+            Unwanted::Orphaned(silence) => Self::Orphaned(silence),
+            Unwanted::RunOver => Self::RunOver,
+        }
     }
 }
 

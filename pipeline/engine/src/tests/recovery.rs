@@ -85,3 +85,16 @@ fn an_attempt_of_which_nothing_is_left_is_no_try() {
     sim.feed(Input::Recovered { node: A, attempt: 1, finished: None });
     assert_eq!(sim.finish(), RunOutcome::Succeeded);
 }
+
+#[test]
+fn a_run_that_is_over_waits_for_no_time() {
+    let lost = |_: &trainyard_core::attempt::AttemptSpec| Err((AttemptOutcome::Lost, Error::lost("gone")));
+    let mut sim = Simulation::new(&plan(vec![node("a")]), setup()).with(lost);
+    sim.feed(Input::Begin);
+    sim.carry_out(0);
+    sim.carry_out(0);
+    assert!(sim.engine.next_wake().is_some(), "it waits for its second attempt");
+    sim.feed(Input::Cancel { why: "test".into() });
+    assert!(sim.engine.is_finished());
+    assert_eq!(sim.engine.next_wake(), None, "whoever carries it out would tick for ever");
+}

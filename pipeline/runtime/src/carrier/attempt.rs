@@ -98,6 +98,7 @@ impl Carried {
         // If the driver is gone, the answer tells it.
         let _ = self.carrier.orders.send(Order::Submit { task: Box::new(self.task.clone()), answer, states });
         tokio::select! {
+            biased;
             answer = &mut answered => answer.map_err(|_| {
                 let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
                 Finished::failed(AttemptOutcome::Failed, error)

@@ -48,6 +48,7 @@ impl Carried {
     /// Waits; returns whether the attempt is to stop.
     pub(super) async fn rest(&mut self, time: Duration) -> bool {
         tokio::select! {
+            biased;
             () = tokio::time::sleep(time) => false,
             () = reaches(&mut self.control, Control::Cancel) => true,
         }

@@ -54,6 +54,7 @@ impl Driver {
         let mut changed: BoxFuture<'_, ()> = executor.changed();
         loop {
             tokio::select! {
+                biased;
                 order = self.orders.recv() => match order {
                     Some(order) => self.take(order).await,
                     None => break,

@@ -82,6 +82,7 @@ impl Followed {
             }
             self.begin_a_look();
             tokio::select! {
+                biased;
                 changed = states.changed() => if changed.is_err() {
                     let error = Error::bug("nobody drives this pool any more");
                     return Some(Ended::with(AttemptOutcome::Failed, error));

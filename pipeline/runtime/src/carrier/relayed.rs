@@ -28,6 +28,7 @@ impl Carried {
             self.tell_waiting();
             let left = until.filter(|_| self.waiting.is_waiting()).map(|(_, at)| at.saturating_sub(self.now()));
             tokio::select! {
+                biased;
                 changed = states.changed() => if changed.is_err() {
                     let error = Error::bug(format!("nobody drives pool `{}` any more", self.carrier.pool));
                     return Finished::failed(AttemptOutcome::Failed, error);

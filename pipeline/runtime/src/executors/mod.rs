@@ -227,9 +227,9 @@ pub trait Executor: Send + Sync {
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(POLL))
     }
-    /// What other runs hold of this executor's machines now; `None` if it does not know. May block for a moment.
-    fn outside(&self) -> Option<Result<Outside>> {
-        None
+    /// What other runs hold of this executor's machines now; `None` if it does not know.
+    fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
+        Box::pin(std::future::ready(None))
     }
 }
 

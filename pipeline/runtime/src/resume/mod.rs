@@ -8,7 +8,7 @@
 pub(crate) mod claims;
 mod silence;
 
-pub use crate::process::ProcessId;
+pub use crate::process::{ProcessId, Processes, ThisMachine};
 pub use silence::SILENCE;
 pub(crate) use silence::is_silent;
 
@@ -79,22 +79,21 @@ pub(crate) fn no_such_run(store: &Store, run: &RunId) -> Error {
 /// Judges a writer by its process if that is on this host, otherwise by its last record.
 pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
     let silent = clock.unix_millis().saturating_sub(writer.last_seen);
-    match is_alive(writer) {
+    match ThisMachine.is_alive(&writer.name) {
         Some(false) => WriterState::Dead,
         None if silent >= SILENCE.as_millis() as i64 => WriterState::Silent,
         Some(true) | None => WriterState::Alive,
     }
 }
 
-/// Whether a writer's process lives; `None` if that is on another host.
-pub(crate) fn is_alive(writer: &WriterView) -> Option<bool> {
-    writer.name.parse::<ProcessId>().ok()?.is_alive()
+/// A writer name for this process, unique even among the writers of one process.
+pub(crate) fn writer_name(processes: &dyn Processes, clock: &dyn Clock, chance: &Chance) -> String {
+    let nonce = chance.at("writer", &[clock.unix_millis() as u64, clock.monotonic().as_nanos() as u64]).next_u32();
+    format!("{}:{nonce:08x}", processes.own())
 }
 
-/// A writer name for this process, unique even among the writers of one process.
-pub(crate) fn writer_name(clock: &dyn Clock, chance: &Chance) -> String {
-    let nonce = chance.at("writer", &[clock.unix_millis() as u64, clock.monotonic().as_nanos() as u64]).next_u32();
-    format!("{}:{nonce:08x}", ProcessId::own())
+fn own_name(context: &RunContext) -> String {
+    writer_name(context.processes.as_ref(), context.clock.as_ref(), &context.chance)
 }
 
 /// Two commands with the same identity continue the same run.
@@ -125,7 +124,7 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
         }
         let clock = context.clock.as_ref();
         let chance = context.chance.child("run", &[clock.monotonic().as_nanos() as u64, turn]);
-        let claim = Claim { run: RunId::new(clock, &chance), writer: writer_name(clock, &context.chance) };
+        let claim = Claim { run: RunId::new(clock, &chance), writer: own_name(context) };
         // If somebody else was first, theirs is the last claim of the next turn.
         if claims::put(&context.store, &identity, next, &claim).await?
             && let Some(opened) = begin(context, &claim).await?
@@ -151,7 +150,7 @@ async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run
             Error::invalid(format!("run {run} has another plan: the file or its parameters changed, or it is over"))
         });
     }
-    let writer = writer_name(context.clock.as_ref(), &context.chance);
+    let writer = own_name(context);
     let begun = begin(context, &Claim { run: run.clone(), writer }).await?;
     begun.ok_or_else(|| Error::retryable(format!("another process began run {run} at the same moment")))
 }
@@ -190,8 +189,8 @@ pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -
     }
 }
 
-/// Takes a run over, if that is allowed; `claimed_by` is the process that began it, unless it was asked for by name.
-/// `None` if it is finished and was not asked for, or is a run of another plan that has the same id.
+/// Takes a run over, as [`reopen_once`] does. A writer that is not dead may write between the last read and the put that
+/// takes the run over; then everything is read again.
 async fn reopen(
     options: &RunOptions,
     plan: &Plan,
@@ -199,6 +198,34 @@ async fn reopen(
     run: &RunId,
     claimed_by: Option<&str>,
 ) -> Result<Option<Opened>> {
+    for _ in 0..TRIES {
+        match reopen_once(options, plan, context, run, claimed_by).await? {
+            Reopened::Opened(opened) => return Ok(Some(*opened)),
+            Reopened::Refused => return Ok(None),
+            Reopened::WroteOn => {}
+        }
+    }
+    Err(Error::retryable(format!("the writer of run {run} is faster than whoever takes it over"))
+        .help("run the same command again, or stop that writer first"))
+}
+
+/// What became of a takeover.
+enum Reopened {
+    Opened(Box<Opened>),
+    /// The run is finished and was not asked for, or is a run of another plan that has the same id.
+    Refused,
+    /// The writer before has written meanwhile.
+    WroteOn,
+}
+
+/// Takes a run over, if that is allowed; `claimed_by` is the process that began it, unless it was asked for by name.
+async fn reopen_once(
+    options: &RunOptions,
+    plan: &Plan,
+    context: &RunContext,
+    run: &RunId,
+    claimed_by: Option<&str>,
+) -> Result<Reopened> {
     let asked = claimed_by.is_none();
     let (mut view, reader) = read(&context.store, run).await.at(format!("run {run}"))?;
     match (&view.plan_digest, view.finished) {
@@ -207,12 +234,12 @@ async fn reopen(
             return Err(Error::invalid(format!("run {run} has another plan: the file or its parameters changed"))
                 .help("restore the file as it was, or start a new run with `trainyard run`"));
         }
-        (Some(digest), _) if *digest != plan.digest => return Ok(None),
+        (Some(digest), _) if *digest != plan.digest => return Ok(Reopened::Refused),
         (_, Some((_, RunOutcome::Succeeded))) if asked => {
             return Err(Error::invalid(format!("run {run} succeeded; there is nothing to resume"))
                 .help("`trainyard run` starts another run of its file; `--rerun STAGE` computes a stage again"));
         }
-        (_, Some(_)) if !asked => return Ok(None),
+        (_, Some(_)) if !asked => return Ok(Reopened::Refused),
         _ => {}
     }
     if let Some(writer) = claimed_by.filter(|_| view.writer.epoch == 0) {
@@ -221,10 +248,13 @@ async fn reopen(
     if view.finished.is_none() && !options.take_over {
         wait_for_the_right(context, run, &view.writer, &reader).await?;
     }
-    let name = writer_name(context.clock.as_ref(), &context.chance);
+    let name = own_name(context);
     let resumed = view.plan_digest.is_some();
-    let writer = open_journal(context, reader, &mut view, &name).await?;
-    Ok(Some(Opened { run: run.clone(), writer, view, resumed }))
+    match open_journal(context, reader, &mut view, &name).await {
+        Ok(writer) => Ok(Reopened::Opened(Box::new(Opened { run: run.clone(), writer, view, resumed }))),
+        Err(AppendError::Fenced(fenced)) if fenced.epoch == view.writer.epoch => Ok(Reopened::WroteOn),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Begins the run of our own claim. `None` if somebody else has written its first batch.
@@ -269,7 +299,7 @@ async fn wait_for_the_right(
     reader: &JournalReader,
 ) -> Result<()> {
     let (name, note) = (&writer.name, |text: String| context.observer.note(&text));
-    match is_alive(writer) {
+    match context.processes.is_alive(&writer.name) {
         Some(false) => note(format!("resuming run {run}: its writer {name} is gone")),
         Some(true) => return Err(lives(run, name)),
         None => {

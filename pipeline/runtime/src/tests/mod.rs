@@ -135,6 +135,7 @@ pub fn context(store: &Store, executors: Executors, watcher: &Arc<Watcher>) -> R
         rows: Arc::new(Empty),
         secrets: BTreeMap::new(),
         orphan_timeout: Duration::from_secs(600),
+        processes: Arc::new(crate::resume::ThisMachine),
         clock: Arc::new(SystemClock::new()),
         chance: Chance::new(u64::from(std::process::id())),
         observer: watcher.clone(),

@@ -113,6 +113,18 @@ async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dea
 }
 
 #[tokio::test]
+async fn whoever_opens_a_journal_while_its_writer_goes_on_is_told_so() {
+    let store = memory().await;
+    let (mut first, _) = JournalWriter::open(&store, &run(), "first", opened).await.unwrap();
+    let mut reader = JournalReader::new(&store, &run());
+    reader.read_to_end().await.unwrap();
+    first.append(&[json!("still here")]).await.unwrap();
+    let Err(AppendError::Fenced(fenced)) = reader.open_writer("second", opened).await else { panic!("it is sound") };
+    assert_eq!((fenced.owner.as_str(), fenced.epoch, fenced.seq), ("first", 1, 1));
+    assert_eq!(first.append(&[json!("and on")]).await, Ok(2), "nobody has fenced the first");
+}
+
+#[tokio::test]
 async fn batches_of_other_places_are_refused() {
     let sound = four_batches().await;
     let swapped = [sound[0].clone(), sound[2].clone(), sound[1].clone()];

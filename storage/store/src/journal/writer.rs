@@ -134,11 +134,11 @@ impl JournalWriter {
         }
     }
 
-    /// The error of a number that somebody else has used. A later writer fences this one; of an earlier one, whose
-    /// batches were all read before this writer began, one was missing.
+    /// The error of a number that somebody else has used. A later writer fences this one, and so does an earlier one
+    /// that wrote on while this one opened the journal. If the batch does not continue what was read, one is missing.
     fn fence(&mut self, path: &str, theirs: &[u8]) -> AppendError {
         let (owner, epoch) = match decode_header(path, theirs) {
-            Ok(header) if header.epoch < self.epoch => {
+            Ok(header) if header.epoch < self.epoch && header.sha256_before != self.at.before.clone().finish() => {
                 let what = format!(
                     "it is of writer {} (epoch {}) and stands behind batches that are missing",
                     header.writer, header.epoch

@@ -181,8 +181,11 @@ impl Executor for Local {
     fn changed(&self) -> BoxFuture<'_, ()> {
         self.table.changed().boxed()
     }
-    fn outside(&self) -> Option<Result<Outside>> {
-        self.slots.as_ref().map(Slots::others)
+    fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
+        let Some(slots) = self.slots.clone() else { return ready(None).boxed() };
+        // It reads lock files.
+        let looking = tokio::task::spawn_blocking(move || slots.others());
+        async move { looking.await.ok() }.boxed()
     }
 }
 

@@ -4,7 +4,6 @@
 //! took the run over goes on with the same numbers. As where a run is taken over, silence is what this process has seen
 //! itself by its own clock, and a look that fails or takes long says nothing: a store that is away silences everybody.
 
-use super::stop::{Stop, Stops};
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptSpec, ORPHAN_TIMEOUT};
 use trainyard_core::event::{Event, Record};
@@ -15,6 +14,15 @@ use trainyard_store::Store;
 const LOOK: Duration = Duration::from_secs(30);
 /// Time of a look after which the store must have been away.
 const SLOW: Duration = Duration::from_secs(5);
+
+/// Why an attempt is not wanted any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unwanted {
+    /// Nobody has written its run's journal for this long.
+    Orphaned(Duration),
+    /// Its run has ended.
+    RunOver,
+}
 
 /// What has been seen of the journal.
 #[derive(Debug, PartialEq)]
@@ -67,8 +75,8 @@ impl Lease {
     }
 }
 
-/// Watches until the attempt has to stop. The store should not be waited for.
-pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock, stops: &Stops) {
+/// Watches until the attempt has to stop, and says why. The store should not be waited for.
+pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Unwanted {
     let timeout = spec.orphan_timeout_millis.map_or(ORPHAN_TIMEOUT, Duration::from_millis);
     let mut lease = Lease::new(timeout, clock.monotonic());
     // The batch in front of this number was read; none before the first look that is answered.
@@ -78,13 +86,13 @@ pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock, stops: 
         let end = store.journal_end(&spec.run, lease.end).await;
         let seen = lease.see(&Look { asked, answered: clock.monotonic(), end });
         if let Seen::Silent(silence) = seen {
-            return stops.stop(Stop::Orphaned(silence));
+            return Unwanted::Orphaned(silence);
         }
-        // A run that is over writes nothing more. One that ended before this attempt began is
-        // known after the first look.
+        // A run that is over writes nothing more. One that ended before this attempt began is known after the first
+        // look.
         if (read == 0 || seen == Seen::Quiet) && read != lease.end {
             match ends_the_run(store, spec, lease.end - 1).await {
-                Ok(true) => return stops.stop(Stop::RunOver),
+                Ok(true) => return Unwanted::RunOver,
                 Ok(false) => read = lease.end,
                 Err(error) => tracing::info!(%error, "the end of the run's journal cannot be read"),
             }
@@ -103,8 +111,8 @@ async fn ends_the_run(store: &Store, spec: &AttemptSpec, number: u64) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attempt::tests::spec;
-    use trainyard_api::CancelToken;
+    use serde_json::json;
+    use trainyard_core::Digest;
     use trainyard_core::clock::ManualClock;
     use trainyard_core::event::RunOutcome;
     use trainyard_core::{Error, SystemClock};
@@ -150,11 +158,18 @@ mod tests {
         assert_eq!(seen(60, &[(0, 0, Some(9)), (30, 30, Some(2)), (60, 60, Some(9))])[1..], [Seen::Quiet, silent(60)]);
     }
 
-    async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<Stop> {
-        let stops = Stops::new(CancelToken::default());
+    fn spec() -> AttemptSpec {
+        let spec = json!({
+            "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,
+            "stage_digest": Digest::of(b"a"), "kind": "test", "kind_version": 1, "config": null, "inputs": {},
+            "outputs": {}, "resources": {"cpus": 1},
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<Unwanted> {
         // Whoever watches a living run never ends.
-        let _ = tokio::time::timeout(Duration::from_millis(300), watch(store, spec, clock, &stops)).await;
-        stops.why()
+        tokio::time::timeout(Duration::from_millis(300), watch(store, spec, clock)).await.ok()
     }
 
     #[tokio::test]
@@ -169,7 +184,7 @@ mod tests {
         assert_eq!(watched(&store, &spec, &still).await, None);
         let finished = Event::RunFinished { outcome: RunOutcome::Cancelled };
         writer.append(&[value(Event::CancelRequested { why: "x".into() }), value(finished)]).await.unwrap();
-        assert_eq!(watched(&store, &spec, &still).await, Some(Stop::RunOver));
+        assert_eq!(watched(&store, &spec, &still).await, Some(Unwanted::RunOver));
         // Somebody resumed it.
         writer.append(&[value(Event::Heartbeat {})]).await.unwrap();
         assert_eq!(watched(&store, &spec, &still).await, None);
@@ -180,6 +195,6 @@ mod tests {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let spec = AttemptSpec { orphan_timeout_millis: Some(20), ..spec() };
         let stop = watched(&store, &spec, &SystemClock::new()).await;
-        assert!(matches!(stop, Some(Stop::Orphaned(silence)) if silence >= Duration::from_millis(20)), "{stop:?}");
+        assert!(matches!(stop, Some(Unwanted::Orphaned(silence)) if silence >= Duration::from_millis(20)), "{stop:?}");
     }
 }

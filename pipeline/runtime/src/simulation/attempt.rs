@@ -1,0 +1,195 @@
+//! Attempts on simulated machines, under the protocol of those that need no parent: heartbeats, the request to stop,
+//! the lease, and one of result and failure at the end. What `pipeline/app` does with threads is one task here.
+
+use super::process::Process;
+use super::work;
+use super::world::World;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use trainyard_core::attempt::{
+    AttemptFailure, AttemptMessage, AttemptResult, AttemptSpec, HEARTBEAT, Heartbeat, Phase, STORE_OUTAGE,
+};
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Clock, Error, ErrorKind, Result};
+use trainyard_store::{Created, Store};
+
+/// Time between two looks for the request to stop.
+const ASKED: Duration = Duration::from_secs(5);
+/// The longest time that a stage takes to hear that it is to stop, in milliseconds.
+const GRACE: u64 = 10_000;
+
+/// What an attempt's machine sees of its end: nothing, or an exit code.
+pub type Exit = std::result::Result<(), Error>;
+
+/// Why an attempt stops before its stage ends.
+struct Stop {
+    outcome: AttemptOutcome,
+    error: Error,
+    /// Its run seemed to have no writer.
+    unwanted: bool,
+}
+
+impl Stop {
+    fn with(outcome: AttemptOutcome, error: Error) -> Self {
+        Self { outcome, error, unwanted: false }
+    }
+}
+
+/// Runs the attempt of this folder to its end. A signal asks it to stop.
+pub async fn run(world: Arc<World>, process: Arc<Process>, folder: String, signal: watch::Receiver<bool>) -> Exit {
+    let store = world.store_of(&process, STORE_OUTAGE).await;
+    let spec = store.spec_in(&folder).await?;
+    let store = store.with_outage(spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis));
+    if store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some()
+        || store.failure(&spec.run, &spec.stage, spec.attempt).await?.is_some()
+    {
+        return Err(Error::lost("the attempt has ended already"));
+    }
+    let attempt =
+        Attempt { impatient: store.with_outage(Duration::ZERO), world, process, store, spec, said: Mutex::default() };
+    attempt.to_its_end(signal).await
+}
+
+struct Attempt {
+    world: Arc<World>,
+    process: Arc<Process>,
+    store: Store,
+    impatient: Store,
+    spec: AttemptSpec,
+    /// What the next heartbeat says.
+    said: Mutex<(Option<AttemptMessage>, Option<u64>)>,
+}
+
+impl Attempt {
+    async fn to_its_end(&self, signal: watch::Receiver<bool>) -> Exit {
+        let maker = self.process.name();
+        let outcome = tokio::select! {
+            biased;
+            stop = self.until_stopped(signal) => {
+                // It beats on while its stage takes its time.
+                let grace = self.world.draw("grace").below(GRACE);
+                tokio::select! {
+                    biased;
+                    () = self.beat() => {}
+                    () = tokio::time::sleep(Duration::from_millis(grace)) => {}
+                }
+                Err(stop)
+            }
+            () = self.beat() => return Ok(()),
+            outcome = work::carry_out(&self.world, &self.store, &self.spec, &maker, |message| self.say(message)) => {
+                outcome.map_err(|error| Stop::with(outcome_of(&error), error))
+            }
+        };
+        match outcome {
+            Ok(result) => self.leave(result).await,
+            Err(stop) => self.fail(stop).await,
+        }
+    }
+
+    async fn leave(&self, result: AttemptResult) -> Exit {
+        match self.store.put_result(&result).await {
+            Ok(Created::Ours) => {
+                self.world.trace.tell(self.process.name(), format_args!("left the result of {}", self.spec.stage));
+                Ok(())
+            }
+            Ok(Created::Theirs(_)) => Err(Error::lost("somebody else ended this attempt")),
+            Err(error) => self.fail(Stop::with(AttemptOutcome::Failed, error)).await,
+        }
+    }
+    async fn fail(&self, Stop { outcome, error, unwanted }: Stop) -> Exit {
+        self.world.trace.tell(self.process.name(), format_args!("fails {}: {error}", self.spec.stage));
+        let spec = &self.spec;
+        let (run, stage, attempt) = (spec.run.clone(), spec.stage.clone(), spec.attempt);
+        let failure = AttemptFailure { format: 1, run, stage, attempt, outcome, error: error.clone(), unwanted };
+        // An attempt that cannot say why ends without a word.
+        let _ = self.store.put_failure(&failure).await;
+        Err(error)
+    }
+    fn say(&self, message: AttemptMessage) {
+        let mut said = self.said.lock().unwrap();
+        match message {
+            AttemptMessage::Checkpoint { step } => said.1 = Some(step),
+            other => said.0 = Some(other),
+        }
+    }
+
+    /// Beats for ever.
+    async fn beat(&self) {
+        let (spec, store) = (&self.spec, &self.impatient);
+        let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
+        let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
+        loop {
+            beat += 1;
+            let (progress, checkpoint) = self.said.lock().unwrap().clone();
+            let heartbeat = Heartbeat {
+                format: 1,
+                beat,
+                at: self.process.clock.unix_millis(),
+                host: format!("h{}", self.process.host),
+                phase: Phase::Running,
+                progress,
+                checkpoint,
+            };
+            // A heartbeat that cannot be stored is no error: the next one may be.
+            let _ = store.put_heartbeat(spec, &heartbeat).await;
+            tokio::time::sleep(HEARTBEAT).await;
+        }
+    }
+
+    async fn until_stopped(&self, signal: watch::Receiver<bool>) -> Stop {
+        let limit = self.spec.timeout_millis.map_or(Duration::MAX, Duration::from_millis);
+        tokio::select! {
+            biased;
+            () = signalled(signal) => Stop::with(AttemptOutcome::Lost, Error::lost("stopped by SIGTERM")),
+            timed_out = self.until_asked() => stop_of(timed_out),
+            why = crate::lease::watch(&self.impatient, &self.spec, self.process.clock.as_ref()) => {
+                let error = Error::lost(format!("nobody wants it: {why:?}"));
+                Stop { outcome: AttemptOutcome::Lost, error, unwanted: true }
+            }
+            () = tokio::time::sleep(limit) => stop_of(true),
+        }
+    }
+    /// Whether its time is up, or it was cancelled.
+    async fn until_asked(&self) -> bool {
+        loop {
+            if let Ok(Some(request)) = self.impatient.cancel_request(&self.spec).await {
+                return request.timed_out;
+            }
+            tokio::time::sleep(ASKED).await;
+        }
+    }
+}
+
+async fn signalled(mut signal: watch::Receiver<bool>) {
+    if signal.wait_for(|given| *given).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+fn stop_of(timed_out: bool) -> Stop {
+    if timed_out {
+        Stop::with(AttemptOutcome::TimedOut, Error::retryable("the attempt did not end within its timeout"))
+    } else {
+        Stop::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
+    }
+}
+
+fn outcome_of(error: &Error) -> AttemptOutcome {
+    if error.kind == ErrorKind::Lost { AttemptOutcome::Lost } else { AttemptOutcome::Failed }
+}
+
+/// The same on the pipes of an engine: it says everything there, and needs no heartbeat, lease or request.
+pub async fn run_on_pipes(
+    world: &World,
+    store: &Store,
+    spec: &AttemptSpec,
+    maker: &str,
+    says: impl Fn(AttemptMessage),
+) -> Result<AttemptResult> {
+    let result = work::carry_out(world, store, spec, maker, says).await?;
+    match store.put_result(&result).await? {
+        Created::Ours => Ok(result),
+        Created::Theirs(_) => Err(Error::lost("somebody else ended this attempt")),
+    }
+}

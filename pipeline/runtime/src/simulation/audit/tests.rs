@@ -1,0 +1,141 @@
+//! Histories with one thing wrong, which the online auditors must name.
+
+use super::Ledger;
+use crate::simulation::process::{Population, Process, Time};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::{Event, GrantSummary, Record, RunOutcome};
+use trainyard_core::{Digest, RunId, StageKey};
+use trainyard_store::{JournalWriter, Store, StoreOptions, layout};
+
+fn run() -> RunId {
+    RunId("20261121-000000-000000".into())
+}
+
+fn value(event: Event) -> Value {
+    Record { at: 0, event }.to_value().unwrap()
+}
+
+fn started(attempt: u32) -> Event {
+    Event::AttemptStarted {
+        stage: StageKey("a".into()),
+        attempt,
+        digest: Digest::of(b"a"),
+        pool: "far".into(),
+        grant: GrantSummary::default(),
+    }
+}
+
+fn cancelled() -> Event {
+    Event::CancelRequested { why: "test".into() }
+}
+
+fn finished() -> Event {
+    Event::RunFinished { outcome: RunOutcome::Succeeded }
+}
+
+fn hit() -> Event {
+    Event::CacheHit {
+        stage: StageKey("a".into()),
+        digest: Digest::of(b"a"),
+        generation: 0,
+        metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
+        outputs: BTreeMap::new(),
+    }
+}
+
+fn process() -> Arc<Process> {
+    Population::new(Time::begin()).born(0)
+}
+
+/// The batches of a journal, one event each, by one writer after the other.
+async fn batches(writers: &[(&str, Vec<Event>)]) -> Vec<(String, Vec<u8>)> {
+    let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
+    for (name, events) in writers {
+        let opened = |epoch| value(Event::WriterOpened { epoch, writer: (*name).to_string() });
+        let (mut writer, _) = JournalWriter::open(&store, &run(), name, opened).await.unwrap();
+        for event in events {
+            writer.append(&[value(event.clone())]).await.unwrap();
+        }
+    }
+    let mut found = Vec::new();
+    for name in store.list(&layout::run(&run())).await.unwrap() {
+        let bytes = store.get(&name).await.unwrap().unwrap();
+        found.push((name, bytes.to_vec()));
+    }
+    found
+}
+
+/// What the auditors say of such batches.
+fn complaints(batches: &[(String, Vec<u8>)]) -> String {
+    let (mut ledger, process) = (Ledger::default(), process());
+    let found: Vec<String> = batches.iter().flat_map(|(name, bytes)| ledger.put(&process, name, bytes)).collect();
+    found.join("\n")
+}
+
+async fn said_of(events: Vec<Event>) -> String {
+    complaints(&batches(&[("w", events)]).await)
+}
+
+#[tokio::test]
+async fn a_sound_journal_is_no_complaint() {
+    let first = vec![started(1), cancelled(), finished()];
+    let said = complaints(&batches(&[("v", first), ("w", vec![started(2), finished()])]).await);
+    assert_eq!(said, "", "a run may go on after it was cancelled");
+}
+
+#[tokio::test]
+async fn what_is_out_of_order_is_named() {
+    assert!(said_of(vec![cancelled(), started(1)]).await.contains("after the run was cancelled"));
+    assert!(said_of(vec![started(2), started(2)]).await.contains("was started again"));
+    assert!(said_of(vec![finished(), started(1)]).await.contains("after the end of the run"));
+    assert!(said_of(vec![hit()]).await.contains("is not published"));
+}
+
+#[tokio::test]
+async fn a_broken_chain_and_a_second_writer_of_an_epoch_are_named() {
+    let sound = batches(&[("w", vec![started(1), started(2), finished()])]).await;
+    let mut gap = sound.clone();
+    gap.remove(1);
+    assert!(complaints(&gap).contains("comes where 1 should"));
+    let mut changed = sound.clone();
+    changed[2].1 = String::from_utf8(sound[2].1.clone()).unwrap().replace("far", "fir").into_bytes();
+    assert!(complaints(&changed).contains("does not continue the chain"));
+    let mut second = sound.clone();
+    second[2].1 = String::from_utf8(sound[2].1.clone()).unwrap().replace(r#""writer":"w""#, r#""writer":"x""#).into();
+    assert!(complaints(&second).contains("x writes in epoch 1, while w has epoch 1"));
+    let mut over = sound.clone();
+    over.push((sound[1].0.clone(), sound[2].1.clone()));
+    assert!(complaints(&over).contains("wrote over runs/"));
+}
+
+#[tokio::test]
+async fn attempts_that_no_journal_knows_are_named() {
+    let spec = json!({
+        "format": 1, "workflow": "w", "run": run(), "stage": "a", "attempt": 1, "stage_digest": Digest::of(b"a"),
+        "kind": "test", "kind_version": 1, "config": null, "inputs": {}, "outputs": {}, "resources": {"cpus": 1},
+    });
+    let spec: AttemptSpec = serde_json::from_value(spec).unwrap();
+    let (mut ledger, process) = (Ledger::default(), process());
+    assert!(ledger.submits(&process, &spec)[0].contains("before its journal says so"));
+    for (name, bytes) in batches(&[("w", vec![started(1)])]).await {
+        assert_eq!(ledger.put(&process, &name, &bytes), Vec::<String>::new());
+    }
+    assert_eq!(ledger.submits(&process, &spec), Vec::<String>::new());
+    assert_eq!(ledger.starts(&process, &layout::attempt(&run(), &spec.stage, 1)), Vec::<String>::new());
+    assert!(ledger.starts(&process, &layout::attempt(&run(), &spec.stage, 2))[0].contains("nobody submitted"));
+}
+
+#[tokio::test]
+async fn other_bytes_and_removals_are_named() {
+    let (mut ledger, process) = (Ledger::default(), process());
+    let name = layout::object(&Digest::of(b"ours"));
+    assert_eq!(ledger.put(&process, &name, b"ours"), Vec::<String>::new());
+    assert!(ledger.put(&process, &name, b"theirs")[0].contains("holds other bytes"));
+    assert!(ledger.delete(&name)[0].contains("was removed"));
+    let manifest = layout::manifest(&Digest::of(b"a"), 0);
+    assert!(ledger.put(&process, &manifest, b"{}")[0].contains("is no manifest"));
+}

@@ -1,0 +1,281 @@
+//! The simulated cluster: machines that no engine owns. Its jobs wait, run, are lost, preempted, cut off or cancelled.
+
+use super::attempt::{self, Exit};
+use super::process::Process;
+use super::setting::Mutant;
+use super::world::World;
+use crate::executors::{Control, Ended, Handle, State, Task};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::watch;
+use trainyard_core::chance::Draws;
+use trainyard_core::event::AttemptOutcome;
+use trainyard_core::{Error, ErrorKind};
+
+/// Number of machines.
+const MACHINES: u64 = 6;
+/// The first of their hosts; those of people come before.
+const FIRST_HOST: u32 = 10;
+/// Time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// All jobs by their key.
+#[derive(Default)]
+pub struct Cluster(Mutex<BTreeMap<String, Vec<Job>>>);
+
+/// One submission.
+struct Job {
+    handle: Handle,
+    state: State,
+    control: watch::Sender<Control>,
+    /// The cluster does not remember it.
+    forgotten: bool,
+    process: Option<Arc<Process>>,
+}
+
+/// What happens to a job's machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mishap {
+    /// It is gone, and the cluster says so.
+    Lost,
+    /// It is gone, and the cluster does not notice.
+    Silent,
+    /// The cluster takes it for lost, and the attempt goes on.
+    CutOff,
+    /// It is wanted for something else: the attempt gets a signal.
+    Preempted,
+    /// The job is started again on another machine.
+    Requeued,
+    /// The cluster forgets the job, which goes on.
+    Forgotten,
+    /// The attempt's process ends without a word.
+    Killed,
+}
+
+impl Mishap {
+    fn drawn(draw: &mut Draws) -> Self {
+        use Mishap::{CutOff, Forgotten, Killed, Lost, Preempted, Requeued, Silent};
+        *draw.choose(&[Lost, Silent, CutOff, Preempted, Requeued, Requeued, Forgotten, Killed])
+    }
+    fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "machines lost",
+            Self::Silent => "machines lost in silence",
+            Self::CutOff => "machines cut off",
+            Self::Preempted => "attempts preempted",
+            Self::Requeued => "attempts started again",
+            Self::Forgotten => "attempts forgotten by the cluster",
+            Self::Killed => "attempts killed",
+        }
+    }
+}
+
+impl Cluster {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Job>>> {
+        self.0.lock().unwrap()
+    }
+    /// Takes a submission, unless there is one of this key.
+    pub fn submit(&self, world: &Arc<World>, task: &Task) -> Handle {
+        let key = task.key();
+        if let Some(job) = self.jobs().get(&key).and_then(|jobs| jobs.first())
+            && !world.is(Mutant::ExecutorDoubles)
+        {
+            return job.handle.clone();
+        }
+        let number = self.jobs().values().map(Vec::len).sum::<usize>() + 1;
+        let handle = Handle(format!("job-{number}"));
+        let (control, controls) = watch::channel(Control::Run);
+        let state = State::Pending { why: None };
+        let job = Job { handle: handle.clone(), state, control, forgotten: false, process: None };
+        self.jobs().entry(key.clone()).or_default().push(job);
+        world.trace.tell("cluster", format_args!("takes {} of {} as {}", task.spec.attempt, task.spec.stage, handle.0));
+        tokio::spawn(carry(world.clone(), key, handle.clone(), task.folder.clone(), controls));
+        handle
+    }
+    pub fn state(&self, handle: &Handle) -> State {
+        let jobs = self.jobs();
+        let found = jobs.values().flatten().find(|job| job.handle == *handle && !job.forgotten);
+        let lost = || State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost("the cluster does not know it")));
+        found.map_or_else(lost, |job| job.state.clone())
+    }
+    pub fn find(&self, key: &str, handle: Option<&Handle>) -> Option<Handle> {
+        let jobs = self.jobs();
+        let mut known = jobs.iter().flat_map(|(of, jobs)| jobs.iter().map(move |job| (of, job)));
+        let is_it = |(of, job): &(&String, &Job)| !job.forgotten && (Some(&job.handle) == handle || *of == key);
+        known.find(is_it).map(|(_, job)| job.handle.clone())
+    }
+    pub fn control(&self, handle: &Handle, control: Control) {
+        let jobs = self.jobs();
+        if let Some(job) = jobs.values().flatten().find(|job| job.handle == *handle && !job.forgotten) {
+            job.control.send_if_modified(|wanted| {
+                let rises = control > *wanted;
+                *wanted = control.max(*wanted);
+                rises
+            });
+        }
+    }
+    fn change(&self, handle: &Handle, change: impl FnOnce(&mut Job)) {
+        let mut jobs = self.jobs();
+        if let Some(job) = jobs.values_mut().flatten().find(|job| job.handle == *handle) {
+            change(job);
+        }
+    }
+    fn is(&self, world: &World, handle: &Handle, state: State) {
+        world.trace.tell("cluster", format_args!("{} is {state:?}", handle.0));
+        self.change(handle, |job| job.state = state);
+    }
+    /// Whether a process of this submission lives on another machine.
+    fn runs_already(&self, key: &str) -> bool {
+        let jobs = self.jobs();
+        let mut processes = jobs.get(key).into_iter().flatten().filter_map(|job| job.process.as_ref());
+        processes.any(|process| process.is_alive())
+    }
+}
+
+/// Carries a job to its end.
+async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, mut control: watch::Receiver<Control>) {
+    let cluster = &world.cluster;
+    let mut draw = world.draw("job");
+    let queue = if world.goes_wrong(&mut draw, 50) { draw.below(90_000) } else { draw.below(3_000) };
+    tokio::select! {
+        biased;
+        () = reaches(&mut control, Control::Cancel) => return cluster.is(&world, &handle, cancelled()),
+        () = tokio::time::sleep(Duration::from_millis(queue)) => {}
+    }
+    let mut mishap = world
+        .goes_wrong(&mut draw, world.setting.lost_machines)
+        .then(|| (Mishap::drawn(&mut draw), Duration::from_millis(draw.below(12_000))));
+    loop {
+        let process = world.population.born(FIRST_HOST + draw.below(MACHINES) as u32);
+        if cluster.runs_already(&key) {
+            world.complain(format_args!("{folder} runs twice at one time"));
+        }
+        cluster.change(&handle, |job| job.process = Some(process.clone()));
+        cluster.is(&world, &handle, State::Started);
+        let at = folder.clone();
+        let ledger = world.server.ledger.lock().unwrap().starts(&process, &at);
+        ledger.into_iter().for_each(|what| world.complain(what));
+        world.trace.count("attempts started");
+        let (signal, signals) = watch::channel(false);
+        let running = attempt::run(world.clone(), process.clone(), at, signals);
+        let happened = mishap.take();
+        let machine = Machine { world: world.clone(), process, signal, handle: handle.clone() };
+        match machine.run(running, happened, &mut control).await {
+            Some(state) => return cluster.is(&world, &handle, state),
+            None => cluster.is(&world, &handle, State::Pending { why: Some("it is started again".into()) }),
+        }
+        tokio::time::sleep(Duration::from_millis(draw.below(5_000))).await;
+    }
+}
+
+/// A machine with one process of a job.
+struct Machine {
+    world: Arc<World>,
+    process: Arc<Process>,
+    signal: watch::Sender<bool>,
+    handle: Handle,
+}
+
+impl Machine {
+    /// How the job ended; nothing if it is to be started again.
+    async fn run(
+        self,
+        running: impl Future<Output = Exit> + Send + 'static,
+        mishap: Option<(Mishap, Duration)>,
+        control: &mut watch::Receiver<Control>,
+    ) -> Option<State> {
+        let process = self.process.clone();
+        let mut running = tokio::spawn(async move {
+            let exit = running.await;
+            process.end();
+            exit
+        });
+        let (what, after) = mishap.map_or((None, Duration::MAX), |(what, after)| (Some(what), after));
+        tokio::select! {
+            biased;
+            exit = &mut running => return Some(ended(exit)),
+            () = reaches(control, Control::Cancel) => {
+                self.signal.send_replace(true);
+                tokio::select! {
+                    biased;
+                    _ = &mut running => {}
+                    () = reaches(control, Control::Kill) => {}
+                    () = tokio::time::sleep(GRACE) => {}
+                }
+                self.kill(&running);
+                return Some(cancelled());
+            }
+            () = tokio::time::sleep(after) => {}
+        }
+        self.suffer(what?, running, control).await
+    }
+
+    async fn suffer(
+        self,
+        mishap: Mishap,
+        mut running: tokio::task::JoinHandle<Exit>,
+        control: &mut watch::Receiver<Control>,
+    ) -> Option<State> {
+        self.world.trace.count(mishap.name());
+        self.world.trace.tell("cluster", format_args!("{}: {mishap:?}", self.handle.0));
+        match mishap {
+            Mishap::Lost => {
+                self.kill(&running);
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                Some(lost("its machine is lost"))
+            }
+            Mishap::Silent => {
+                self.kill(&running);
+                reaches(control, Control::Kill).await;
+                Some(cancelled())
+            }
+            Mishap::CutOff => Some(lost("its machine does not answer")),
+            Mishap::Forgotten => {
+                self.world.cluster.change(&self.handle, |job| job.forgotten = true);
+                Some(lost("forgotten"))
+            }
+            Mishap::Preempted => {
+                self.signal.send_replace(true);
+                let _ = tokio::time::timeout(GRACE, &mut running).await;
+                self.kill(&running);
+                Some(lost("preempted"))
+            }
+            Mishap::Requeued => {
+                self.kill(&running);
+                None
+            }
+            Mishap::Killed => {
+                self.kill(&running);
+                Some(State::Ended(Ended::with(AttemptOutcome::Failed, Error::bug("ended with signal 9"))))
+            }
+        }
+    }
+
+    fn kill(&self, running: &tokio::task::JoinHandle<Exit>) {
+        self.process.end();
+        running.abort();
+    }
+}
+
+fn ended(exit: Result<Exit, tokio::task::JoinError>) -> State {
+    State::Ended(match exit {
+        Ok(Ok(())) => Ended::well(),
+        Ok(Err(error)) if error.kind == ErrorKind::Lost => Ended::with(AttemptOutcome::Lost, error),
+        Ok(Err(_)) | Err(_) => Ended::with(AttemptOutcome::Failed, Error::bug("ended with exit code 1")),
+    })
+}
+
+fn lost(why: &str) -> State {
+    State::Ended(Ended::with(AttemptOutcome::Lost, Error::lost(why)))
+}
+
+fn cancelled() -> State {
+    State::Ended(Ended::with(AttemptOutcome::Cancelled, Error::cancelled("cancelled by its user")))
+}
+
+async fn reaches(control: &mut watch::Receiver<Control>, least: Control) {
+    if control.wait_for(|wanted| *wanted >= least).await.is_err() {
+        std::future::pending().await
+    }
+}

@@ -1,0 +1,34 @@
+//! Auditors that never complain prove nothing: here the machinery is broken on purpose, and they must notice.
+
+use super::scenario::simulate;
+use super::setting::{Mutant, Setting};
+use std::time::Duration;
+
+/// Seeds within which a mutant must be noticed.
+const SEEDS: u64 = 40;
+
+/// The first seed whose auditors say this of a mutant.
+fn noticed(mutant: Mutant, says: &str) -> Option<u64> {
+    (0..SEEDS).find(|seed| {
+        // Short enough that runs are under way when it ends.
+        let chaos = Duration::from_secs(10 + 3 * seed);
+        let setting = Setting { mutant, chaos, cancels: true, operators: 2, ..Setting::of(*seed) };
+        simulate(&setting).complaints.iter().any(|complaint| complaint.contains(says))
+    })
+}
+
+#[test]
+fn every_mutant_is_noticed() {
+    for (mutant, says) in [
+        (Mutant::StoreOverwrites, "wrote over runs/"),
+        (Mutant::StoreForgets, "which is not so"),
+        (Mutant::StoreLies, "which is not so"),
+        (Mutant::ExecutorDoubles, "runs twice at one time"),
+        (Mutant::EngineIsDeaf, "which was asked to stop"),
+        (Mutant::StagesAreFickle, "does not end as it should"),
+    ] {
+        let seed = noticed(mutant, says);
+        println!("{mutant:?}: noticed at seed {seed:?}");
+        assert!(seed.is_some(), "nobody says `{says}` of {mutant:?} within {SEEDS} seeds");
+    }
+}

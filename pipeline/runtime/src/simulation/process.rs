@@ -1,0 +1,162 @@
+//! Processes of the simulated machines, and their clocks.
+//!
+//! A process is a group of tasks that reach the world through the store and the executors alone. One that was killed
+//! gets no answer any more and sends no request: its tasks wait for ever, as if they were gone. What it has sent is on
+//! its way, and may still arrive.
+
+use crate::resume::Processes;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use trainyard_core::Clock;
+
+/// 2026-11-21T00:00:00Z, when every simulation begins.
+const BEGIN: i64 = 1_795_219_200_000;
+
+/// True time, which goes with the paused time of the runtime.
+#[derive(Clone, Copy)]
+pub struct Time(tokio::time::Instant);
+
+impl Time {
+    #[expect(clippy::disallowed_methods, reason = "paused time is injected time")]
+    pub fn begin() -> Self {
+        Self(tokio::time::Instant::now())
+    }
+    /// Time since the simulation began.
+    pub fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+    /// The same in Unix milliseconds.
+    pub fn unix_millis(&self) -> i64 {
+        BEGIN + self.now().as_millis() as i64
+    }
+}
+
+/// The clock of one process: its monotonic time is true, its wall-clock time may be wrong.
+pub struct SimulatedClock {
+    time: Time,
+    wrong: AtomicI64,
+}
+
+impl SimulatedClock {
+    /// Sets it wrong by so many milliseconds.
+    pub fn set_wrong(&self, by: i64) {
+        self.wrong.store(by, Ordering::SeqCst);
+    }
+}
+
+impl Clock for SimulatedClock {
+    fn unix_millis(&self) -> i64 {
+        self.time.unix_millis() + self.wrong.load(Ordering::SeqCst)
+    }
+    fn monotonic(&self) -> Duration {
+        self.time.now()
+    }
+}
+
+/// Where in its life a process dies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Doom {
+    /// At which of its writes to a journal, from 0.
+    pub write: u64,
+    /// Once the store has taken it, or before it is sent.
+    pub after: bool,
+}
+
+/// One process.
+pub struct Process {
+    pub id: u32,
+    pub host: u32,
+    pub clock: Arc<SimulatedClock>,
+    ended: watch::Sender<bool>,
+    doom: Mutex<Option<Doom>>,
+}
+
+impl Process {
+    /// A name that no other process has.
+    pub fn name(&self) -> String {
+        format!("h{}:{}:1", self.host, self.id)
+    }
+    pub fn is_alive(&self) -> bool {
+        !*self.ended.borrow()
+    }
+    /// It does nothing more from now on.
+    pub fn end(&self) {
+        self.ended.send_replace(true);
+    }
+    pub async fn until_it_ends(&self) {
+        // The sender is ours.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+    /// Goes on only in a living process.
+    pub async fn goes_on(&self) {
+        if !self.is_alive() {
+            std::future::pending().await
+        }
+    }
+    pub fn dies_at(&self, doom: Doom) {
+        *self.doom.lock().unwrap() = Some(doom);
+    }
+    /// A write to a journal begins; whether the process dies now, or once the store has taken it.
+    pub fn writes_journal(&self) -> Option<Doom> {
+        let mut doom = self.doom.lock().unwrap();
+        match doom.as_mut() {
+            Some(Doom { write: 0, .. }) => doom.take(),
+            Some(later) => {
+                later.write -= 1;
+                None
+            }
+            None => None,
+        }
+    }
+}
+
+/// All processes that ever lived.
+pub struct Population {
+    time: Time,
+    all: Mutex<Vec<Arc<Process>>>,
+}
+
+impl Population {
+    pub fn new(time: Time) -> Self {
+        Self { time, all: Mutex::default() }
+    }
+    /// A new process on this host.
+    pub fn born(&self, host: u32) -> Arc<Process> {
+        let mut all = self.all.lock().unwrap();
+        let process = Arc::new(Process {
+            id: all.len() as u32 + 1,
+            host,
+            clock: Arc::new(SimulatedClock { time: self.time, wrong: AtomicI64::new(0) }),
+            ended: watch::Sender::new(false),
+            doom: Mutex::default(),
+        });
+        all.push(process.clone());
+        process
+    }
+    pub fn living(&self) -> Vec<Arc<Process>> {
+        self.all.lock().unwrap().iter().filter(|process| process.is_alive()).cloned().collect()
+    }
+    fn find(&self, id: u32) -> Option<Arc<Process>> {
+        self.all.lock().unwrap().get(id.checked_sub(1)? as usize).cloned()
+    }
+}
+
+/// The processes as one of them sees them: those of its own host.
+pub struct Sight {
+    pub population: Arc<Population>,
+    pub process: Arc<Process>,
+}
+
+impl Processes for Sight {
+    fn own(&self) -> String {
+        self.process.name()
+    }
+    fn is_alive(&self, name: &str) -> Option<bool> {
+        let mut fields = name.split(':');
+        let host = fields.next()?.strip_prefix('h')?.parse::<u32>().ok()?;
+        let process = self.population.find(fields.next()?.parse().ok()?)?;
+        (host == self.process.host).then(|| process.is_alive())
+    }
+}

@@ -1,0 +1,134 @@
+//! Random workflows: graphs with retries, late fan-outs, conditions, checks, stages of equal digests and stages that
+//! fail. How a stage goes stands in its config, so it is the same in every order.
+
+use crate::tests::{key, node, plan};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::attempt::AttemptOutput;
+use trainyard_core::chance::Draws;
+use trainyard_core::units::Backoff;
+use trainyard_core::{ArtifactKind, Chance, Digest, ErrorKind};
+use trainyard_engine::{Machine, MachinePool};
+use trainyard_spec::expression::Expression;
+use trainyard_spec::plan::{Cache, Check, FanOut, Node, OutputOf, Plan, Request, Retry, Severity, When};
+use trainyard_spec::template::Template;
+
+/// The pool whose attempts outlive their engine, and the one whose attempts end with it.
+pub const FAR: &str = "far";
+pub const NEAR: &str = "near";
+
+/// The plan of a seed.
+pub fn random(seed: u64) -> Plan {
+    let mut draw = Chance::new(seed).at("workflow", &[]);
+    let count = 2 + draw.below(8) as usize;
+    let mut nodes: Vec<Node> = Vec::new();
+    for at in 0..count {
+        let next = stage(at, &nodes, &mut draw);
+        nodes.push(next);
+    }
+    if draw.below(2) == 0 {
+        nodes.extend(fan_out(&mut draw));
+    }
+    let mut plan = plan(nodes);
+    plan.digest = Digest::of(&seed.to_le_bytes());
+    plan
+}
+
+/// The machines of a seed.
+pub fn pools(seed: u64) -> Vec<MachinePool> {
+    let mut draw = Chance::new(seed).at("pools", &[]);
+    let pool = |name: &str, cpus| MachinePool {
+        name: name.into(),
+        executor: name.into(),
+        priority: 0,
+        tags: vec![name.into()],
+        several_nodes: false,
+        machines: vec![Machine { name: "m".into(), cpus, memory: 0, gpus: Vec::new() }],
+    };
+    vec![pool(FAR, 2 + draw.below(6) as u32), pool(NEAR, 2 + draw.below(3) as u32)]
+}
+
+fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
+    let mut next = node(&format!("s{at}"), &[]);
+    let upstream: Vec<usize> = (0..at).filter(|_| draw.below(3) == 0).collect();
+    for from in upstream {
+        let name = before[from].key.0.clone();
+        next = if draw.below(3) > 0 { reads(next, &name) } else { needs(next, &name) };
+    }
+    let fails = if draw.below(5) == 0 { 1 + draw.below(2) } else { 0 };
+    next.config = Template::Literal(json!({
+        "name": next.key.0, "steps": 1 + draw.below(5), "seconds": 1 + draw.below(12), "fails": fails,
+    }));
+    next.resources = vec![request(draw)];
+    next.retry = retry();
+    match draw.below(12) {
+        0 => next.cache = Cache::Disabled,
+        1 => next.checks = vec![check(0.3)],
+        2 if at > 0 => {
+            next = needs(next, "s0");
+            next.when = When::Late(Expression::parse("stages.s0.metrics.accuracy > 0.5").unwrap());
+        }
+        // A twin: the digest of the first stage, if the inputs agree.
+        3 if at > 0 => next.config = before[0].config.clone(),
+        4 => next.config = Template::Literal(json!({ "name": next.key.0, "steps": 1, "seconds": 3, "fails": 99 })),
+        5 => next.timeout = Some(Duration::from_secs(300)),
+        _ => {}
+    }
+    next
+}
+
+/// A table, a stage for each of its rows, and one that takes what they made.
+fn fan_out(draw: &mut Draws) -> Vec<Node> {
+    let mut list = node("list", &[]);
+    let rows = 1 + draw.below(4);
+    list.config = Template::Literal(json!({ "name": "list", "steps": 1, "seconds": 2, "fails": 0, "rows": rows }));
+    list.outputs = BTreeMap::from([("out".into(), AttemptOutput { kind: ArtifactKind::Table, optional: false })]);
+    let mut each = needs(node("each", &[]), "list");
+    each.fan_out = Some(FanOut { rows_of: OutputOf { stage: key("list"), output: "out".into() }, cap: 100 });
+    each.config = Template::Map(BTreeMap::from([
+        ("name".to_string(), Template::Literal(json!("each"))),
+        ("steps".to_string(), Template::Literal(json!(1 + draw.below(3)))),
+        ("seconds".to_string(), Template::Literal(json!(1 + draw.below(9)))),
+        ("fails".to_string(), Template::Expression(Expression::parse("item.fails").unwrap())),
+        ("row".to_string(), Template::Expression(Expression::parse("item.row").unwrap())),
+    ]));
+    let mut all = reads(node("all", &[]), "each");
+    all.config = Template::Literal(json!({ "name": "all", "steps": 1, "seconds": 4, "fails": 0 }));
+    let mut nodes = vec![list, each, all];
+    for node in &mut nodes {
+        node.resources = vec![request(draw)];
+        node.retry = retry();
+    }
+    nodes
+}
+
+fn reads(mut node: Node, from: &str) -> Node {
+    let of = OutputOf { stage: key(from), output: "out".into() };
+    node.inputs[0].from.push(of);
+    needs(node, from)
+}
+
+fn needs(mut node: Node, stage: &str) -> Node {
+    node.after.push(key(stage));
+    node.after.sort();
+    node.after.dedup();
+    node
+}
+
+fn request(draw: &mut Draws) -> Request {
+    let pool = if draw.below(3) > 0 { FAR } else { NEAR };
+    Request { cpus: Some(1 + draw.below(2) as u32), tags: vec![pool.into()], ..Request::default() }
+}
+
+fn retry() -> Retry {
+    Retry {
+        attempts: 4,
+        backoff: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(20) },
+        on: vec![ErrorKind::Retryable, ErrorKind::Lost],
+    }
+}
+
+fn check(min: f64) -> Check {
+    Check { metric: "accuracy".into(), of: None, min: Some(min), max: None, severity: Severity::Error, role: None }
+}

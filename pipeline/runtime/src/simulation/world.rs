@@ -1,0 +1,118 @@
+//! Everything that is not one process: the store's servers, the cluster, time, and chance.
+
+use super::cluster::Cluster;
+use super::process::{Population, Process, Time};
+use super::server::Server;
+use super::setting::{Mutant, Setting};
+use super::trace::Trace;
+use super::wire::Wire;
+use super::workflow;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trainyard_core::Chance;
+use trainyard_core::chance::Draws;
+use trainyard_engine::MachinePool;
+use trainyard_spec::plan::Plan;
+use trainyard_store::{Store, StoreOptions};
+
+/// URL of the simulated store.
+const URL: &str = "memory://simulation";
+
+/// The simulated world.
+pub struct World {
+    pub setting: Setting,
+    pub time: Time,
+    pub trace: Trace,
+    pub population: Arc<Population>,
+    pub server: Server,
+    pub cluster: Cluster,
+    pub plan: Plan,
+    pub pools: Vec<MachinePool>,
+    chance: Chance,
+    draws: AtomicU64,
+    /// No faults any more.
+    calm: AtomicBool,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl World {
+    pub fn new(setting: Setting) -> Arc<Self> {
+        let time = Time::begin();
+        Arc::new(Self {
+            time,
+            trace: Trace::new(time),
+            population: Arc::new(Population::new(time)),
+            server: Server::default(),
+            cluster: Cluster::default(),
+            plan: workflow::random(setting.seed),
+            pools: workflow::pools(setting.seed),
+            chance: Chance::new(setting.seed),
+            draws: AtomicU64::new(0),
+            calm: AtomicBool::new(setting.chaos.is_zero()),
+            complaints: Mutex::default(),
+            setting,
+        })
+    }
+    /// The next draws; their order is that in which things happen.
+    pub fn draw(&self, purpose: &str) -> Draws {
+        self.chance.at(purpose, &[self.draws.fetch_add(1, Ordering::SeqCst)])
+    }
+    /// A source of chance for one process.
+    pub fn chance_of(&self, process: &Process) -> Chance {
+        self.chance.child("process", &[u64::from(process.id)])
+    }
+    pub fn is(&self, mutant: Mutant) -> bool {
+        self.setting.mutant == mutant
+    }
+    /// Whether something goes wrong that does so `of_1000` times of 1,000 while there are faults.
+    pub fn goes_wrong(&self, draw: &mut Draws, of_1000: u64) -> bool {
+        !self.is_calm() && draw.below(1_000) < of_1000
+    }
+    pub fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::SeqCst)
+    }
+    /// Ends all faults.
+    pub fn heal(&self) {
+        self.calm.store(true, Ordering::SeqCst);
+        for process in self.population.living() {
+            process.clock.set_wrong(0);
+        }
+        self.trace.tell("world", "is healed");
+    }
+    /// An auditor found something wrong.
+    pub fn complain(&self, what: impl fmt::Display) {
+        self.trace.tell("auditor", format_args!("COMPLAINS: {what}"));
+        let mut complaints = self.complaints.lock().unwrap();
+        if complaints.len() < 20 {
+            complaints.push(format!("at {:?}: {what}", self.time.now()));
+        }
+    }
+    pub fn complaints(&self) -> Vec<String> {
+        self.complaints.lock().unwrap().clone()
+    }
+    /// The store as this process reaches it.
+    pub async fn store_of(self: &Arc<Self>, process: &Arc<Process>, outage: Duration) -> Store {
+        let wire = Wire::new(self, process);
+        self.open(Arc::new(wire), process, outage).await
+    }
+    /// The store as it is, for auditors.
+    pub async fn store_itself(self: &Arc<Self>) -> Store {
+        let auditor = self.population.born(u32::MAX);
+        let store = self.open(self.server.objects(), &auditor, Duration::ZERO).await;
+        auditor.end();
+        store
+    }
+    async fn open(&self, objects: Arc<dyn object_store::ObjectStore>, process: &Process, outage: Duration) -> Store {
+        let options = StoreOptions {
+            probe: false,
+            outage,
+            clock: process.clock.clone(),
+            chance: self.chance_of(process),
+            ..StoreOptions::default()
+        };
+        // Without a probe nothing is asked, so nothing can fail.
+        Store::over(objects, URL, options).await.unwrap()
+    }
+}
