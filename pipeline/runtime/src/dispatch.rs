@@ -13,7 +13,7 @@ use crate::computing::Claims;
 use crate::context::RunContext;
 use crate::executors::Control;
 use crate::journal::{Ack, Entry};
-use crate::options::{Ending, Interrupt};
+use crate::options::{Ending, Interrupt, RunOptions};
 use crate::steady::Steady;
 use crate::{journal, launch, lookup, publish};
 use std::collections::HashMap;
@@ -95,12 +95,12 @@ impl Dispatch {
         engine: Engine,
         view: RunView,
         writer: JournalWriter,
-        interrupt: Interrupt,
+        options: &RunOptions,
     ) -> Self {
         let (happened, happenings) = unbounded_channel();
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
-        let claims = Arc::new(Claims::new(&context, writer.run(), writer.writer()));
+        let claims = Arc::new(Claims::new(&context, writer.run(), writer.writer(), options.new));
         tokio::spawn(journal::write(writer, context.clone(), entries, acked));
         Self {
             carriers: Arc::new(Carriers::new(&context)),
@@ -116,7 +116,7 @@ impl Dispatch {
             running: HashMap::new(),
             attempts: JoinSet::new(),
             concurrent: Arc::new(Semaphore::new(CONCURRENT)),
-            interrupt,
+            interrupt: options.interrupt.clone(),
             interrupts: 0,
             unacknowledged: 0,
             last_call: None,
