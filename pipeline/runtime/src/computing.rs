@@ -53,6 +53,7 @@ pub(crate) struct Claims {
     processes: Arc<dyn Processes>,
     run: RunId,
     writer: String,
+    alone: bool,
     held: Mutex<HashMap<NodeId, Held>>,
     seen: Mutex<HashMap<Place, Seen>>,
 }
@@ -93,8 +94,10 @@ impl Claim {
 }
 
 impl Claims {
-    pub fn new(context: &RunContext, run: &RunId, writer: &str) -> Self {
+    /// `alone`: it waits for nobody, as whoever asks for a new run beside a living one wants.
+    pub fn new(context: &RunContext, run: &RunId, writer: &str, alone: bool) -> Self {
         Self {
+            alone,
             store: context.store.with_outage(Duration::ZERO),
             clock: context.clock.clone(),
             processes: context.processes.clone(),
@@ -216,7 +219,7 @@ impl Claims {
     /// Whether a claim of another run keeps this one from computing.
     async fn holds(&self, place: &Place, claim: Option<&Claim>) -> Result<bool> {
         // An earlier attempt of this run is over: attempts of one stage follow each other.
-        let Some(claim) = claim.filter(|claim| claim.run != self.run) else { return Ok(false) };
+        let Some(claim) = claim.filter(|claim| !self.alone && claim.run != self.run) else { return Ok(false) };
         if self.store.get(&place.over()).await?.is_some() {
             return Ok(false);
         }

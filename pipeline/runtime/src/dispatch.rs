@@ -13,7 +13,7 @@ use crate::computing::Claims;
 use crate::context::RunContext;
 use crate::executors::Control;
 use crate::journal::{Ack, Entry};
-use crate::options::{Ending, Interrupt};
+use crate::options::{Ending, Interrupt, RunOptions};
 use crate::places::{Place, Places};
 use crate::questions::Questions;
 use crate::steady::Steady;
@@ -100,12 +100,12 @@ impl Dispatch {
         engine: Engine,
         view: RunView,
         writer: JournalWriter,
-        interrupt: Interrupt,
+        options: &RunOptions,
     ) -> Self {
         let (happened, happenings) = unbounded_channel();
         let (journal, entries) = unbounded_channel();
         let (acked, acks) = unbounded_channel();
-        let claims = Arc::new(Claims::new(&context, writer.run(), writer.writer()));
+        let claims = Arc::new(Claims::new(&context, writer.run(), writer.writer(), options.new));
         tokio::spawn(journal::write(writer, context.clone(), entries, acked));
         let in_process = context.in_process.clone();
         Self {
@@ -124,7 +124,7 @@ impl Dispatch {
             running: BTreeMap::new(),
             early: BTreeMap::new(),
             attempts: JoinSet::new(),
-            interrupt,
+            interrupt: options.interrupt.clone(),
             interrupts: 0,
             unacknowledged: 0,
             last_call: None,

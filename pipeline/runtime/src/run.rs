@@ -44,7 +44,7 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let epoch = writer.epoch();
     tracing::info!(parent: &span, resumed, epoch, "run opened");
     let store = context.store.clone();
-    let dispatch = Dispatch::new(context.clone(), engine, view, writer, options.interrupt.clone());
+    let dispatch = Dispatch::new(context.clone(), engine, view, writer, &options);
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
     let ended = dispatch.run(first).instrument(span).await;

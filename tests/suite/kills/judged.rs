@@ -47,8 +47,9 @@ impl Published {
         if self.manifests != expected.manifests {
             found.push(format!("manifests {:?} and not {:?}", self.manifests, expected.manifests));
         }
-        if self.runs != expected.runs {
-            found.push(format!("runs {:?} and not {:?}", self.runs, expected.runs));
+        // A command that is killed right after the end of its run is followed by a run of hits.
+        if self.runs.iter().any(|status| status != "succeeded") {
+            found.push(format!("runs that ended as {:?}", self.runs));
         }
         found
     }

@@ -56,7 +56,6 @@ impl<'a> Place<'a> {
     }
 }
 
-#[derive(Clone, Copy)]
 enum Victim {
     Engine,
     Attempt,
@@ -77,33 +76,43 @@ pub struct Scene<'a> {
     /// When the command is given again, and the server started, if they are down.
     engine_at: Duration,
     server_at: Duration,
-    kills_left: u32,
-    next_kill: Duration,
+    /// Who is killed next, as soon as there is one after the time.
+    victims: Vec<Victim>,
+    kill_at: Duration,
     starts: u32,
 }
 
 impl<'a> Scene<'a> {
     pub fn new(place: &'a Place<'a>, seed: u64, server: Option<&'a mut Server>, tally: &'a mut Tally) -> Self {
-        let mut draws = Chance::new(seed).at("kills", &[]);
         let clock = SystemClock::new();
         let now = clock.monotonic();
-        let kills_left = draws.between(2, 6) as u32;
         let mut scene = Self {
             marked: Marked::new(&place.home()),
             place,
-            server,
-            tally,
-            draws,
+            draws: Chance::new(seed).at("kills", &[]),
             clock,
             engine: None,
             engine_at: now,
             server_at: now,
-            kills_left,
-            next_kill: now,
+            victims: Vec::new(),
+            kill_at: now,
             starts: 0,
+            server,
+            tally,
         };
-        scene.next_kill = now + scene.pause(2_500);
+        scene.victims = (0..scene.draws.between(2, 6)).map(|_| scene.draw_victim()).collect();
+        scene.kill_at = now + scene.pause(2_500);
         scene
+    }
+
+    fn draw_victim(&mut self) -> Victim {
+        let server = if self.server.is_some() { 3.0 } else { 0.0 };
+        match self.draws.weighted(&[4.0, 4.0, 1.0, server]) {
+            Some(1) => Victim::Attempt,
+            Some(2) => Victim::Machine,
+            Some(3) => Victim::Server,
+            _ => Victim::Engine,
+        }
     }
 
     /// Until a command ended well and the server answers.
@@ -120,7 +129,7 @@ impl<'a> Scene<'a> {
             if let Some(server) = self.server.as_mut().filter(|_| now >= self.server_at) {
                 server.start();
             }
-            if self.kills_left > 0 && now >= self.next_kill {
+            if now >= self.kill_at {
                 self.strike(now);
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -131,10 +140,9 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Up to so many milliseconds; short ones are as likely as long ones.
+    /// Up to so many milliseconds; short ones are likelier than long ones.
     fn pause(&mut self, most: u64) -> Duration {
-        let order = self.draws.uniform();
-        Duration::from_millis((most as f64).powf(order) as u64)
+        Duration::from_millis((most as f64 * self.draws.uniform().powi(2)) as u64)
     }
 
     fn start_engine(&mut self) {
@@ -159,48 +167,55 @@ impl<'a> Scene<'a> {
         false
     }
 
+    /// Kills the next victim, if it is there.
     fn strike(&mut self, now: Duration) {
-        let weights = [4.0, 4.0, 1.0, if self.server.is_some() { 3.0 } else { 0.0 }];
-        let victims = [Victim::Engine, Victim::Attempt, Victim::Machine, Victim::Server];
-        let victim = victims[self.draws.weighted(&weights).unwrap_or(0)];
-        match victim {
-            Victim::Engine => self.kill_engine(now),
-            Victim::Attempt => self.kill_attempt(),
-            Victim::Machine => self.kill_machine(now),
-            Victim::Server => self.kill_server(now),
+        let killed = match self.victims.last() {
+            Some(Victim::Engine) => self.kill_engine(now),
+            Some(Victim::Attempt) => self.kill_attempt(),
+            Some(Victim::Machine) => self.kill_machine(now),
+            Some(Victim::Server) => self.kill_server(now),
+            None => return,
+        };
+        if killed {
+            self.victims.pop();
+            self.kill_at = now + self.pause(2_500);
         }
-        self.kills_left -= 1;
-        self.next_kill = now + self.pause(2_500);
     }
 
-    fn kill_engine(&mut self, now: Duration) {
-        let Some(mut engine) = self.engine.take() else { return };
+    fn kill_engine(&mut self, now: Duration) -> bool {
+        let Some(mut engine) = self.engine.take() else { return false };
         engine.kill().unwrap();
         engine.wait().unwrap();
         self.tally.engines += 1;
         self.engine_at = now + self.pause(1_500);
+        true
     }
 
-    fn kill_attempt(&mut self) {
+    fn kill_attempt(&mut self) -> bool {
         let attempts = self.marked.attempts();
         if attempts.is_empty() {
-            return;
+            return false;
         }
         kill(&[*self.draws.choose(&attempts)]);
         self.tally.attempts += 1;
+        true
     }
 
-    fn kill_machine(&mut self, now: Duration) {
+    fn kill_machine(&mut self, now: Duration) -> bool {
+        if self.engine.is_none() {
+            return false;
+        }
         self.tally.attempts += self.marked.attempts().len() as u32;
         kill(&self.marked.all());
-        self.kill_engine(now);
+        self.kill_engine(now)
     }
 
-    fn kill_server(&mut self, now: Duration) {
-        let Some(server) = self.server.as_mut().filter(|server| server.lives()) else { return };
+    fn kill_server(&mut self, now: Duration) -> bool {
+        let Some(server) = self.server.as_mut().filter(|server| server.lives()) else { return false };
         server.kill();
         self.tally.servers += 1;
         self.server_at = now + self.pause(2_000);
+        true
     }
 
     fn said(&self) -> String {
