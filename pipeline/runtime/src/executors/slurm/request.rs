@@ -22,10 +22,10 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// One node with so many CPUs.
+    /// So many nodes with so many CPUs each.
     #[cfg(test)]
-    pub fn of_one(cpus: u32) -> Self {
-        Self { nodes: 1, cpus, memory: 0, gpus: 0, timeout: None }
+    pub fn plain(nodes: usize, cpus: u32) -> Self {
+        Self { nodes, cpus, memory: 0, gpus: 0, timeout: None }
     }
     fn of(task: &Task) -> Self {
         let share = task.grant.shares.first();

@@ -111,7 +111,7 @@ mod tests {
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), show.into(), "it's".into()];
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_string()).collect();
-        let text = script(&options(setup), &launcher, Shape::of_one(3), "a/b", &urls);
+        let text = script(&options(setup), &launcher, Shape::plain(1, 3), "a/b", &urls);
         let mut bash = Command::new("bash");
         bash.envs(env.iter().copied()).env(SUPERVISED, "x");
         let mut child = bash.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -165,8 +165,7 @@ mod tests {
         std::fs::set_permissions(&srun, std::fs::Permissions::from_mode(0o755)).unwrap();
         let mut launcher = Launcher::new("sh");
         launcher.arguments = vec!["-c".into(), "printf '%s|%s' \"$TRAINYARD_NODE\" \"$1\"".into(), "it's".into()];
-        let mut shape = Shape::of_one(2);
-        shape.nodes = 3;
+        let shape = Shape::plain(3, 2);
         let text = script(&options(""), &launcher, shape, "a/b", &["u 'x'".to_string()]);
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
         let mut bash = Command::new("bash");
