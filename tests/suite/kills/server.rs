@@ -5,9 +5,12 @@ use crate::kit::wait_for;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const BUCKET: &str = "kills";
+/// How often the server may fail to come up.
+const TRIES: usize = 4;
 
 pub struct Server {
     program: PathBuf,
@@ -18,16 +21,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that answers.
+    /// A server that answers. A port that was free may be taken when the server comes for it, so it has some tries.
     pub fn new(program: &Path) -> Self {
+        (0..TRIES).find_map(|_| Self::try_new(program)).expect("an S3 server must come up")
+    }
+    fn try_new(program: &Path) -> Option<Self> {
         let folder = TempDir::with_prefix("trainyard-weed-").unwrap();
         // Chosen all at once: the defaults may be taken, and left to itself it puts gRPC 10,000 above a port.
         let free: [TcpListener; 8] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let ports = free.map(|listener| listener.local_addr().unwrap().port());
         let mut server = Self { program: program.to_path_buf(), folder, ports, child: None };
         server.start();
-        server.wait();
-        server
+        for _ in 0..60 {
+            if server.answers() {
+                return Some(server);
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        None
     }
     pub fn lives(&self) -> bool {
         self.child.is_some()
@@ -61,11 +72,12 @@ impl Server {
     }
     /// Waits until it takes and gives objects.
     pub fn wait(&self) {
-        wait_for("the S3 server", 60, || {
-            // Refused if it is there already.
-            self.asked(&["-X", "PUT"], "");
-            self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
-        });
+        wait_for("the S3 server", 60, || self.answers());
+    }
+    fn answers(&self) -> bool {
+        // Refused if it is there already.
+        self.asked(&["-X", "PUT"], "");
+        self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
     }
     /// What every process needs to reach it.
     pub fn environment(&self) -> [(&'static str, String); 5] {

@@ -37,9 +37,10 @@ impl Family {
         if is_empty(command) && !self.has_adopted() {
             return 0;
         }
-        // Where processes cannot be found by their mark, their group must do.
-        let _ = kill_process_group(command, Signal::KILL);
         let found = kill_marked(mark);
+        // Where processes cannot be found by their mark, their group must do. It comes second, since a process that is
+        // dead already has no mark to be counted by.
+        let _ = kill_process_group(command, Signal::KILL);
         self.has_adopted();
         found
     }
