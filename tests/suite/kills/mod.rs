@@ -1,7 +1,7 @@
 //! Real kills: engine, attempts and S3 server end by SIGKILL at random moments, the same command is given again until
 //! the run ends, and nothing differs from a run that nobody disturbed.
 //!
-//! `TRAINYARD_KILLS` is the number of rounds (10), `TRAINYARD_KILLS_SEED` the seed of the first one (1). The rounds on a
+//! `TRAINYARD_KILLS` is the number of rounds (10 in a folder, 3 in a bucket), `TRAINYARD_KILLS_SEED` the seed of the first one (1). The rounds on a
 //! bucket need `TRAINYARD_TEST_WEED`, the path of SeaweedFS's program, because they start and kill a server of their
 //! own. `benches/kills.sh` fetches that and runs both for long. A seed gives the same victims and pauses again; what
 //! they meet depends on the machine.
@@ -46,7 +46,8 @@ fn rounds(what: &str, mut server: Option<Server>) {
     let clock = SystemClock::new();
     let begin = clock.monotonic();
     let expected = undisturbed();
-    let (count, first) = (number("TRAINYARD_KILLS", 10), number("TRAINYARD_KILLS_SEED", 1));
+    let usual = if server.is_some() { 3 } else { 10 };
+    let (count, first) = (number("TRAINYARD_KILLS", usual), number("TRAINYARD_KILLS_SEED", 1));
     let mut tally = Tally::default();
     for seed in first..first + count {
         round(seed, server.as_mut(), &expected, &mut tally);

@@ -61,6 +61,8 @@ impl Server {
         let more = ["volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"];
         let ports = names.iter().chain(&more).zip(self.ports).map(|(name, port)| format!("-{name}={port}"));
         let mut command = Command::new(&self.program);
+        // With keys of its own it would refuse requests without a signature.
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
         command.arg(format!("-logdir={}", self.folder.path().display())).arg("server");
         command
             .arg(format!("-dir={}", data.display()))

@@ -6,6 +6,7 @@
 //! reason to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics
 //! and a kill leave nothing behind; those are noticed by the executor.
 
+use super::guard::Guard;
 use super::heartbeat::Beats;
 use super::opening::{open, runtime, span};
 use super::redaction;
@@ -42,6 +43,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime().inspect_err(say)?;
     let (store, spec) = runtime.block_on(open_new(url)).inspect_err(say)?;
     let _span = span(&spec).entered();
+    let guard = Guard::of(url);
     let token = CancelToken::default();
     let (attempt, writing) = {
         let _inside = runtime.enter();
@@ -69,6 +71,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let _ = runtime.block_on(writing);
     // A request that hangs must not hold the process.
     runtime.shutdown_background();
+    drop(guard);
     outcome
 }
 

@@ -11,6 +11,7 @@ mod child;
 mod command;
 mod detached;
 mod files;
+mod guard;
 mod heartbeat;
 mod host;
 mod inputs;
@@ -46,7 +47,9 @@ use trainyard_runtime::executors;
 /// Runs the attempt named by the URL. The error, if any, was already reported: on stdout to an executor that holds the
 /// pipes, else in the attempt's folder and on stderr.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
-    if executors::is_host(url) {
+    if guard::is_guard(url) {
+        guard::main()
+    } else if executors::is_host(url) {
         host::main(url, catalogue)
     } else if peers::rank(url) > 0 {
         member::main(url, catalogue)

@@ -1,0 +1,67 @@
+//! A process beside an attempt that nobody holds: `trainyard attempt guard`. It ends what the attempt started, should the
+//! attempt be killed.
+//!
+//! An attempt ends its commands itself, but SIGKILL leaves it no time, and whoever sends it may reach the attempt alone:
+//! Ray does when it loses a node. The guard holds the end of a pipe from the attempt, which closes when that is gone. It
+//! carries neither the attempt's mark nor its URL among its arguments, so it is not taken for a part of the attempt.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use trainyard_core::{Error, Result};
+use trainyard_runtime::executors::{MARK, NODE, SUPERVISED, kill_marked};
+
+/// What stands in the place of an attempt's URL.
+const GUARD: &str = "guard";
+
+/// Whether this process is a guard.
+pub fn is_guard(url: &str) -> bool {
+    url == GUARD
+}
+
+/// Ends all that carries the mark told in the first line, once there are no more lines.
+pub fn main() -> Result<()> {
+    let broken = |e: std::io::Error| Error::bug(format!("the guard cannot read its mark: {e}"));
+    let mut input = std::io::stdin().lock();
+    let mut mark = String::new();
+    input.read_line(&mut mark).map_err(broken)?;
+    let mut rest = Vec::new();
+    // However it ends, the attempt is gone.
+    let _ = input.read_to_end(&mut rest);
+    let mark = mark.trim_end();
+    if !mark.is_empty() {
+        kill_marked(mark);
+    }
+    Ok(())
+}
+
+/// The guard of this process. Dropping it ends the watch.
+pub struct Guard {
+    child: Child,
+}
+
+impl Guard {
+    /// Starts the guard of what carries a mark. Without one the attempt goes on: it is needed only if the attempt is
+    /// killed.
+    pub fn of(mark: &str) -> Option<Self> {
+        Self::start(mark).inspect_err(|error| tracing::info!(%error, "the attempt has no guard")).ok()
+    }
+
+    fn start(mark: &str) -> std::io::Result<Self> {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["attempt", GUARD]).process_group(0).env_remove(MARK).env_remove(NODE).env_remove(SUPERVISED);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        if let Some(pipe) = &mut child.stdin {
+            writeln!(pipe, "{mark}")?;
+        }
+        Ok(Self { child })
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends at once, or was ended with the rest.
+        let _ = self.child.wait();
+    }
+}
