@@ -101,7 +101,8 @@ fn of_commands_that_start_together_one_computes() {
 #[test]
 fn of_files_that_share_a_stage_one_computes_it() {
     let s = Sandbox::new();
-    let text = "version: 1\nname: NAME\nstages:\n  a:\n    run: echo a >> @log; sleep 2; echo 1 > ${{ outputs.o }}/x\n    \
+    let text = "version: 1\nname: NAME\nstages:\n  a:\n    \
+                run: echo a >> @log; sleep 2; echo 1 > ${{ outputs.o }}/x\n    \
                 outputs: {o: files}\n";
     for name in ["one", "other"] {
         s.write_placed(&format!("{name}.yaml"), &text.replace("NAME", name));

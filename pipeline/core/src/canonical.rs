@@ -1,8 +1,8 @@
 //! The RFC 8785 form of JSON: sorted keys, ECMAScript numbers, no white space.
 //!
 //! A plan of 100,000 stages is hashed in this form, so values take a short way: where keys are ASCII, the order of a
-//! `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. All else (fractions, large
-//! numbers, other keys) goes to the crate that knows every rule.
+//! `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. All else (fractions,
+//! large numbers, other keys) goes to the crate that knows every rule.
 
 use crate::error::{Error, Result};
 use serde::Serialize;

@@ -58,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// The attempt of a stage beside another ended. Unless it ended well, or with its lead, the attempt of the lead ends
-    /// too.
+    /// The attempt of a stage beside another ended. Unless it ended well, or with its lead, the attempt of the lead
+    /// ends too.
     pub(crate) fn companion_ended(
         &mut self,
         node: NodeId,

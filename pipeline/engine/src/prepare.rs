@@ -47,7 +47,7 @@ impl Engine {
 
     /// Computes the digest and asks the store for it, or fails the stage.
     ///
-    /// A stage beside another is ready then; the other goes on once all of its group are, since its digest holds theirs.
+    /// A stage beside another is ready then; the other goes on once all of its group are: its digest holds theirs.
     pub(crate) fn prepare(&mut self, node: NodeId) {
         if !self.is_gathered(node) {
             self.state_mut(node).phase = Phase::Gathering;

@@ -7,6 +7,7 @@
 //! stopped.
 
 mod abandon;
+mod ask;
 
 use crate::carrier::Carriers;
 use crate::computing::Claims;
@@ -17,7 +18,7 @@ use crate::options::{Ending, Interrupt, RunOptions};
 use crate::places::{Place, Places};
 use crate::questions::Questions;
 use crate::steady::Steady;
-use crate::{journal, launch, lookup, publish};
+use crate::{journal, launch};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -280,32 +281,11 @@ impl Dispatch {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Lookup { node, digest } => {
-                let context = self.context.clone();
-                self.questions
-                    .ask(async move { Input::Looked { node, answer: lookup::look_up(&context.store, &digest).await } });
-            }
-            Command::Watch { node, digest, generation } => {
-                let (context, claims) = (self.context.clone(), self.claims.clone());
-                self.questions.ask(async move {
-                    Input::Looked { node, answer: claims.look_up(&context.store, &digest, generation).await }
-                });
-            }
-            Command::ReadRows { node, output, limit } => {
-                let context = self.context.clone();
-                self.questions.ask(async move { Input::Rows { node, rows: context.rows.rows(&output, limit).await } });
-            }
-            Command::Inspect { node, inputs } => {
-                let context = self.context.clone();
-                self.questions
-                    .ask(async move { Input::Inspected { node, lost: lookup::lost(&context.store, &inputs).await } });
-            }
-            Command::Publish { node, attempt, manifest, .. } => {
-                let context = self.context.clone();
-                self.questions.ask(async move {
-                    Input::Published { node, attempt, answer: publish::publish(&context.store, &manifest).await }
-                });
-            }
+            Command::Lookup { .. }
+            | Command::Watch { .. }
+            | Command::ReadRows { .. }
+            | Command::Inspect { .. }
+            | Command::Publish { .. } => self.ask(command),
             Command::Launch { node, spec, grant, claim } => {
                 let (span, engine) = (attempt_span(&spec, &grant.pool), (self.happened.clone(), node));
                 let (pool, carriers, claims) = (grant.pool.clone(), self.carriers.clone(), self.claims.clone());

@@ -2,8 +2,9 @@
 //!
 //! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
 //! slower. On a quick one a run of 100,000 small stages would write 30,000 batches, each of them a file: while many
-//! stages are under way, a batch waits some milliseconds for more. An idle writer puts a heartbeat every 10 s. A failed put is repeated under the same number as long as the
-//! store may be away; attempts go on meanwhile, and what they lead to waits for its batch.
+//! stages are under way, a batch waits some milliseconds for more. An idle writer puts a heartbeat every
+//! 10 s. A failed put is repeated under the same number as long as the store may be away; attempts go on meanwhile, and
+//! what they lead to waits for its batch.
 
 use crate::context::RunContext;
 use crate::patience::{Asked, WAITS};

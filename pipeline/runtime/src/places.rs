@@ -1,8 +1,8 @@
 //! Runs the attempts of trivial kinds on threads of this process, which may block.
 //!
-//! They share one line, because waking a thread for each would cost more than most of them take. Whoever takes the first
-//! calls a second thread if there are more, which calls a third: so slow attempts soon have a thread each, while of quick
-//! ones nothing is left when the second arrives.
+//! They share one line, because waking a thread for each would cost more than most of them take. Whoever takes the
+//! first calls a second thread if there are more, which calls a third: so slow attempts soon have a thread each, while
+//! of quick ones nothing is left when the second arrives.
 
 use crate::context::InProcess;
 use crate::launch::outcome_of;

@@ -1,5 +1,5 @@
-//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, and at its end `result.json` or `failure.json`. Its
-//! log and metrics are in [`crate::streams`].
+//! The files of an attempt: `spec.json`, `cancel`, `heartbeat.json`, and at its end `result.json` or `failure.json`.
+//! Its log and metrics are in [`crate::streams`].
 //!
 //! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
 //! `heartbeat.json` is ever written over; it decides nothing.

@@ -316,8 +316,8 @@ async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     let named = manifest(store, "garbage", 0, b"named").await;
     store.publish(&named).await.expect("publishes");
     let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");
-    // Some stores tell the time of one object in whole seconds and in a listing in milliseconds, so that for the rest of
-    // its second an object is younger than nothing.
+    // Some stores tell the time of one object in whole seconds and in a listing in milliseconds, so that for the rest
+    // of its second an object is younger than nothing.
     tokio::time::sleep(SECOND).await;
     let young = store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.expect("plans");
     assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");

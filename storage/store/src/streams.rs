@@ -1,8 +1,8 @@
 //! What an attempt says while it runs, log and metrics: numbered chunks, and pages that hold many of them.
 //!
 //! A chunk every two seconds is 300,000 objects a week. So whoever writes them puts those from one multiple of [`PAGE`]
-//! to the next into one object behind them, and removes them; at its end also those that are left. Numbers stay those of
-//! chunks: a reader asks for a chunk, and if that is gone for the page that would hold it.
+//! to the next into one object behind them, and removes them; at its end also those that are left. Numbers stay those
+//! of chunks: a reader asks for a chunk, and if that is gone for the page that would hold it.
 
 use crate::connection::Created;
 use crate::layout;
@@ -143,8 +143,8 @@ impl Store {
     ) -> Result<Created> {
         self.create(&Place::new(run, stage, attempt, stream).chunk(number), bytes).await
     }
-    /// Puts stored chunks, which follow each other from `first` on, a multiple of [`PAGE`], into one object, and removes
-    /// them. One that cannot be removed does no harm.
+    /// Puts stored chunks, which follow each other from `first` on, a multiple of [`PAGE`], into one object, and
+    /// removes them. One that cannot be removed does no harm.
     pub async fn put_page(
         &self,
         run: &RunId,

@@ -1,10 +1,10 @@
 //! Real kills: engine, attempts and S3 server end by SIGKILL at random moments, the same command is given again until
 //! the run ends, and nothing differs from a run that nobody disturbed.
 //!
-//! `TRAINYARD_KILLS` is the number of rounds (10 in a folder, 3 in a bucket), `TRAINYARD_KILLS_SEED` the seed of the first one (1). The rounds on a
-//! bucket need `TRAINYARD_TEST_WEED`, the path of SeaweedFS's program, because they start and kill a server of their
-//! own. `benches/kills.sh` fetches that and runs both for long. A seed gives the same victims and pauses again; what
-//! they meet depends on the machine.
+//! `TRAINYARD_KILLS` is the number of rounds (10 in a folder, 3 in a bucket), `TRAINYARD_KILLS_SEED` the seed of the
+//! first one (1). The rounds on a bucket need `TRAINYARD_TEST_WEED`, the path of SeaweedFS's program, because they
+//! start and kill a server of their own. `benches/kills.sh` fetches that and runs both for long. A seed gives the same
+//! victims and pauses again; what they meet depends on the machine.
 
 mod judged;
 mod processes;

@@ -1,9 +1,9 @@
-//! A process beside an attempt that nobody holds: `trainyard attempt guard`. It ends what the attempt started, should the
-//! attempt be killed.
+//! A process beside an attempt that nobody holds: `trainyard attempt guard`. It ends what the attempt started, should
+//! the attempt be killed.
 //!
-//! An attempt ends its commands itself, but SIGKILL leaves it no time, and whoever sends it may reach the attempt alone:
-//! Ray does when it loses a node. The guard holds the end of a pipe from the attempt, which closes when that is gone. It
-//! carries neither the attempt's mark nor its URL among its arguments, so it is not taken for a part of the attempt.
+//! An attempt ends its commands itself, but SIGKILL leaves it no time, and may reach the attempt alone: Ray does so
+//! when it loses a node. The guard holds the end of a pipe from the attempt, which closes when that is gone. It carries
+//! neither the attempt's mark nor its URL among its arguments, so it is not taken for a part of the attempt.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,9 @@
 //! One process that carries the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
 //!
-//! The engine that started it sends orders; each attempt has a thread. When the orders end, the engine has died or needs
-//! it no longer: within 2 s all that attempts started ends, what left its process group or lost its parent included,
-//! even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans that come
-//! to it are told from commands.
+//! The engine that started it sends orders; each attempt has a thread. When the orders end, the engine has died or does
+//! not need it any more: within 2 s all that attempts started ends, what left its process group or lost its parent
+//! included, even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans
+//! that come to it are told from commands.
 
 use super::leftovers::Family;
 use super::opening::{open_store, outage, runtime, span};

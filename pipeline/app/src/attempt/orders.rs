@@ -1,7 +1,7 @@
 //! The orders of a host: JSON Lines from a socket, some of which bring the lock of an attempt's slots.
 //!
-//! The locks stay open to the commands that the host starts. Should the engine and the host both be killed, they last as
-//! long as anything that was started under them; in all other cases whoever took the slots gives them back.
+//! The locks stay open to the commands that the host starts. Should the engine and the host both be killed, they last
+//! as long as anything that was started under them; in all other cases whoever took the slots gives them back.
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::VecDeque;

@@ -56,8 +56,8 @@ pub fn visible(gpus: &[u32]) -> String {
 }
 
 /// Environment variable by which an executor that runs an attempt on several machines tells each of its processes which
-/// it is: `<rank> <the attempt's URL>`, ranks from 0. The URL is there because commands inherit it. A process without it
-/// is the only one.
+/// it is: `<rank> <the attempt's URL>`, ranks from 0. The URL is there because commands inherit it. A process without
+/// it is the only one.
 pub const NODE: &str = "TRAINYARD_NODE";
 
 /// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.

@@ -189,8 +189,8 @@ pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -
     }
 }
 
-/// Takes a run over, as [`reopen_once`] does. A writer that is not dead may write between the last read and the put that
-/// takes the run over; then everything is read again.
+/// Takes a run over, as [`reopen_once`] does. A writer that is not dead may write between the last read and the put
+/// that takes the run over; then everything is read again.
 async fn reopen(
     options: &RunOptions,
     plan: &Plan,

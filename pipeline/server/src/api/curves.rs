@@ -1,34 +1,17 @@
 //! The learning curves of a stage.
 
 use super::app::App;
-use super::error::{ApiError, ApiResult};
-use super::runs::open;
+use super::error::ApiResult;
+use super::pieces::{PieceQuery, read};
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use trainyard_core::{AttemptNumber, StageKey};
+use trainyard_core::AttemptNumber;
 use trainyard_runtime::curves;
 use trainyard_store::Chunk;
-
-/// Bytes of stored points in one answer, beyond which no further chunk is read.
-const MOST_BYTES: usize = 1 << 20;
-
-/// Which points.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CurvesQuery {
-    /// Key of the stage.
-    pub stage: String,
-    /// Number of the attempt (the last one). One that went on from a resume point repeats the steps behind it.
-    #[serde(default)]
-    pub attempt: Option<AttemptNumber>,
-    /// Where to begin (0): `next` of the answer before.
-    #[serde(default)]
-    pub from: Option<u32>,
-}
 
 /// A piece of the learning curves of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,30 +40,11 @@ pub struct CurvePoint {
 pub async fn show(
     State(app): State<Arc<App>>,
     Path(run): Path<String>,
-    query: Result<Query<CurvesQuery>, QueryRejection>,
+    query: Result<Query<PieceQuery>, QueryRejection>,
 ) -> ApiResult<Curves> {
     let Query(query) = query?;
-    let (run, view) = open(&app, &run).await?;
-    let key = StageKey(query.stage.clone());
-    let stage = view.stage(&key).ok_or_else(|| {
-        ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
-    })?;
-    let last = stage.attempts.last().map(|attempt| attempt.number);
-    let from = query.from.unwrap_or(0);
-    let Some(attempt) = query.attempt.or(last) else {
-        return Ok(Json(Curves { attempt: 0, points: Vec::new(), next: from, more: false }));
-    };
-    let (mut lines, mut next, mut more) = (Vec::new(), from, false);
-    let mut chunks = app.store.chunks(&run, &key, attempt, Chunk::Metrics, from);
-    while let Some(chunk) = chunks.next().await? {
-        if lines.len() >= MOST_BYTES {
-            more = true;
-            break;
-        }
-        lines.extend_from_slice(&chunk);
-        next += 1;
-    }
+    let piece = read(&app, &run, query, Chunk::Metrics).await?;
     let point = |(name, step, value)| CurvePoint { name, step, value };
-    let points = curves::points(&lines).into_iter().map(point).collect();
-    Ok(Json(Curves { attempt, points, next, more }))
+    let points = curves::points(&piece.bytes).into_iter().map(point).collect();
+    Ok(Json(Curves { attempt: piece.attempt, points, next: piece.next, more: piece.more }))
 }

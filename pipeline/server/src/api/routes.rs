@@ -1,8 +1,9 @@
 //! Every route: where it is, what it takes, what it answers, and who does the work.
 
 use super::app::App;
+use super::pieces::PieceQuery;
 use super::route::Route;
-use super::{artifacts, curves, lineage, openapi, runs, schedules, status};
+use super::{artifacts, curves, lineage, logs, openapi, runs, schedules, status};
 use crate::book::{BackfillRow, OpenTick, Range, SchedulePage};
 use axum::Json;
 use axum::http::Method;
@@ -59,8 +60,8 @@ pub fn all() -> Vec<Route> {
         read::<Value>("/openapi.json", "openapi", "This document", get(document)),
         query::<runs::ListQuery, runs::Runs>("/runs", "runs", "Runs, newest first", get(runs::list)),
         query::<runs::ShowQuery, runs::RunPage>("/runs/{run}", "run", "A run and its stages", get(runs::show)),
-        query::<runs::LogQuery, runs::Log>("/runs/{run}/logs", "logs", "What a stage logged", get(runs::logs)),
-        query::<curves::CurvesQuery, curves::Curves>(
+        query::<PieceQuery, logs::Log>("/runs/{run}/logs", "logs", "What a stage logged", get(logs::show)),
+        query::<PieceQuery, curves::Curves>(
             "/runs/{run}/curves",
             "curves",
             "Learning curves of a stage",

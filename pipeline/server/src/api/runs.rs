@@ -1,4 +1,4 @@
-//! Runs: list, look at one, read its logs, cancel it.
+//! Runs: list, look at one, cancel it.
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_core::attempt::LogRecord;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::units::format_time;
 use trainyard_core::{AttemptNumber, Error, ErrorKind, RunId, StageKey};
@@ -20,14 +19,11 @@ use trainyard_engine::fold::{RunView, StageStatus, StageView, Totals};
 use trainyard_runtime::cancel::cancel_run;
 use trainyard_runtime::resume::{self, WriterState, writer_state};
 use trainyard_runtime::summary::{self, Known};
-use trainyard_store::Chunk;
 
 /// Runs in one answer.
 const MOST_RUNS: usize = 200;
 /// Stages in one answer.
 const MOST_STAGES: usize = 2_000;
-/// Bytes of log in one answer, beyond which no further chunk is read.
-const MOST_BYTES: usize = 1 << 20;
 /// Runs that are read at the same time.
 const AT_ONCE: usize = 8;
 
@@ -145,44 +141,6 @@ pub struct OutputRow {
     pub rows: Option<u64>,
 }
 
-/// Which log.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct LogQuery {
-    /// Key of the stage.
-    pub stage: String,
-    /// Number of the attempt (the last one).
-    #[serde(default)]
-    pub attempt: Option<AttemptNumber>,
-    /// Where to begin (0): `next` of the answer before.
-    #[serde(default)]
-    pub from: Option<u32>,
-}
-
-/// A piece of a log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Log {
-    /// The attempt; 0 if the stage has none with a log.
-    pub attempt: AttemptNumber,
-    /// In the order of writing.
-    pub records: Vec<LogLine>,
-    /// What `from` takes to read on. A running attempt may write more.
-    pub next: u32,
-    /// Whether there is more already.
-    pub more: bool,
-}
-
-/// A record of a log.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LogLine {
-    /// RFC 3339, UTC.
-    pub at: Option<String>,
-    /// `info`, `warn`, `error`, …
-    pub level: String,
-    /// What was written.
-    pub text: String,
-}
-
 /// What became of a request to cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cancelled {
@@ -228,42 +186,6 @@ pub async fn show(
         page,
         next: (reached < view.stages.len()).then_some(reached),
     }))
-}
-
-pub async fn logs(
-    State(app): State<Arc<App>>,
-    Path(run): Path<String>,
-    query: Result<Query<LogQuery>, QueryRejection>,
-) -> ApiResult<Log> {
-    let Query(query) = query?;
-    let (run, view) = open(&app, &run).await?;
-    let key = StageKey(query.stage.clone());
-    let stage = view.stage(&key).ok_or_else(|| {
-        ApiError::not_found(format!("run {run} has no stage `{key}`"), "the run's page lists its stages")
-    })?;
-    let last = stage.attempts.last().map(|attempt| attempt.number);
-    let from = query.from.unwrap_or(0);
-    let Some(attempt) = query.attempt.or(last) else {
-        return Ok(Json(Log { attempt: 0, records: Vec::new(), next: from, more: false }));
-    };
-    let (mut text, mut next, mut more) = (Vec::new(), from, false);
-    let mut chunks = app.store.chunks(&run, &key, attempt, Chunk::Log, from);
-    while let Some(chunk) = chunks.next().await? {
-        if text.len() >= MOST_BYTES {
-            more = true;
-            break;
-        }
-        text.extend_from_slice(&chunk);
-        next += 1;
-    }
-    let text = String::from_utf8_lossy(&text);
-    let line = |record: LogRecord| LogLine {
-        at: record.at.map(format_time),
-        level: record.level.name().to_string(),
-        text: record.text,
-    };
-    let records = text.lines().map(|text| line(LogRecord::parse(text))).collect();
-    Ok(Json(Log { attempt, records, next, more }))
 }
 
 /// Asks a run to stop. To watch a writer of another host takes half a minute, for which nobody waits here.

@@ -2,8 +2,8 @@
 //!
 //! Each leads a process group of its own and inherits its slots, so that they outlast an engine that is killed. When it
 //! ends, however it ends, its whole process tree is killed before its slots are given back. What happens to it when the
-//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]). Where it ends
-//! too, the commands of `run:` stages share one process that carries them ([`hosted`]).
+//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]). Where it
+//! ends too, the commands of `run:` stages share one process that carries them ([`hosted`]).
 
 mod ending;
 mod host;

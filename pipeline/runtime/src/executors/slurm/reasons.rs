@@ -45,7 +45,7 @@ fn never(word: &str) -> Option<&'static str> {
         "InvalidQOS" | "QOSNotAllowed" => "its QOS is not allowed here",
         "PartitionNodeLimit" => "it asks for more nodes than one job of its partition may have",
         "PartitionTimeLimit" => {
-            "it asks for more time than one job of its partition may have: by the pool's `time_limit` or its own `timeout`"
+            "it asks for more time than one job of its partition may have; lower `time_limit` of the pool or `timeout`"
         }
         "DeadLine" => "its deadline cannot be met any more",
         _ if of_one_job => "it asks for more than one job of its account or QOS may have",
