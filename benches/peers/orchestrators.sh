@@ -93,25 +93,26 @@ measure() {
   awk -v from="$began" -v to="$EPOCHREALTIME" 'BEGIN { printf "%.3f\n", to - from }' >>"$work/$1.$2"
 }
 
-# A folder with nothing in it but the workflow.
+# fresh PEER SHAPE COUNT FOLDER: a folder with nothing in it but the workflow. What earlier measurements left stays until the end:
+# after many removals some file systems are slow for a while.
 fresh() {
-  rm -rf "$work/state"
-  mkdir -p "$work/state"
-  if [ "$1" = trainyard ]; then flow "$2" "$3" >"$work/state/flow.yaml"; fi
+  mkdir -p "$4"
+  if [ "$1" = trainyard ]; then flow "$2" "$3" >"$4/flow.yaml"; fi
 }
 
+# round NUMBER PEER
 round() {
-  local state="$work/state"
+  local state="$work/$1.$2"
   export TRAINYARD_HOME="$work/home"
-  fresh "$1" many 1
-  measure "$1" cold many 1 "$state"
-  fresh "$1" many "$commands"
-  measure "$1" many many "$commands" "$state"
-  case $1 in
-    trainyard | prefect | luigi | snakemake) measure "$1" again many "$commands" "$state" ;;
+  fresh "$2" many 1 "$state.cold"
+  measure "$2" cold many 1 "$state.cold"
+  fresh "$2" many "$commands" "$state.many"
+  measure "$2" many many "$commands" "$state.many"
+  case $2 in
+    trainyard | prefect | luigi | snakemake) measure "$2" again many "$commands" "$state.many" ;;
   esac
-  fresh "$1" chain "$links"
-  measure "$1" chain chain "$links" "$state"
+  fresh "$2" chain "$links" "$state.chain"
+  measure "$2" chain chain "$links" "$state.chain"
 }
 
 # median PEER ROW: of the rounds that did not fail, and how many did.
@@ -134,7 +135,7 @@ for peer in $peers; do
 done
 
 for ((n = 1; n <= rounds; n++)); do
-  for peer in "${present[@]}"; do round "$peer"; done
+  for peer in "${present[@]}"; do round "$n" "$peer"; done
 done
 
 echo "seconds, medians of $rounds rounds in turn"

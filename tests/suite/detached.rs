@@ -113,6 +113,18 @@ fn runs(s: &Sandbox) -> bool {
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
+/// Nobody but the guard beside it is left to do that.
+#[test]
+fn one_that_is_killed_takes_along_what_it_started() {
+    let attempt = Attempt::new(LEAVES, &nothing());
+    let mut child = attempt.start();
+    began(&attempt, "pid");
+    assert!(runs(&attempt.s));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("the end of what it started", 10, || !runs(&attempt.s));
+}
+
 #[test]
 fn it_says_how_it_goes_and_leaves_its_result() {
     let script = "echo hello; echo careful >&2; echo '{\"name\": \"m\", \"value\": 2}' > $TRAINYARD_METRICS; \

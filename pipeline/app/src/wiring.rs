@@ -59,11 +59,13 @@ pub fn outside(
     })
 }
 
-/// This machine's slots, which all runs of this user share; `None` if no pool is here.
+/// This machine's slots, which all runs of this user share, or of all users who name the same folder; `None` if no
+/// pool is here.
 pub fn slots(session: &Session, catalogue: &Catalogue) -> Option<Slots> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
     let here = of_this_machine(&pools, catalogue.executors());
-    this_machine(&here, machine::cpus(), machine::memory()).map(|m| Slots::new(session::home().join("slots"), m))
+    let folder = session.site.slots.clone().unwrap_or_else(|| session::home().join("slots"));
+    this_machine(&here, machine::cpus(), machine::memory()).map(|machine| Slots::new(folder, machine))
 }
 
 /// The executor of each pool, with the pool's own options and program. Errors: invalid (the options).

@@ -1,4 +1,4 @@
-//! This machine's slots, shared by all runs of one user through a folder of locked files.
+//! This machine's slots, shared by all runs of one user, or of several, through a folder of locked files.
 //!
 //! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
 //! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
@@ -8,7 +8,7 @@
 //! count. Looking and taking are serialized by the file `lock`.
 //!
 //! Who waits holds a file too, `<host>.wait.<number>`, with what it asks for. [`line`] says whose turn it is: that of
-//! the run that holds the least. The attempts of a group take their slots all at once.
+//! the user, and then of the run, that holds the least. The attempts of a group take their slots all at once.
 
 mod group;
 mod holding;
@@ -19,10 +19,10 @@ pub use holding::{Holder, Holding};
 use crate::executors::Control;
 use command_fds::CommandFdExt;
 use group::Group;
-use holding::{fault, hold, look, sum};
+use holding::{fault, hold, look, open, sum};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -250,8 +250,7 @@ impl Slots {
     /// Waits for the folder's lock, which is held until the file is closed.
     fn turn(&self) -> Result<File> {
         let path = self.0.folder.join(LOCK);
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(|e| fault(&path, &e))?;
+        let file = open(&path, true).map_err(|e| fault(&path, &e))?;
         flock(&file, FlockOperation::LockExclusive).map_err(|e| fault(&path, &e.into()))?;
         Ok(file)
     }

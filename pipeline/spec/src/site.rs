@@ -15,7 +15,7 @@ use crate::read::{Binder, Bound, NoNames, Reader};
 use crate::yaml;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trainyard_core::Result;
 use trainyard_core::attempt::{ORPHAN_TIMEOUT, STORE_OUTAGE};
@@ -37,6 +37,8 @@ pub struct Site {
     pub durability: Durability,
     /// Who is told about runs and schedules.
     pub notifications: Vec<Notification>,
+    /// Folder in which the users of a machine share its slots; none: each user has a folder of their own.
+    pub slots: Option<PathBuf>,
 }
 
 /// What published artifacts survive.
@@ -60,12 +62,13 @@ impl Site {
             secrets: BTreeMap::new(),
             durability: Durability::Process,
             notifications: Vec::new(),
+            slots: None,
         }
     }
 }
 
-const KEYS: [&str; 8] =
-    ["version", "store", "store_outage", "orphan_timeout", "pools", "secrets", "durability", "notifications"];
+const KEYS: [&str; 9] =
+    ["version", "store", "store_outage", "orphan_timeout", "pools", "secrets", "durability", "notifications", "slots"];
 
 /// What a site file is read against.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +143,9 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
     }
     if let Some(list) = fields.get("notifications").and_then(|b| reader.list(b, "`notifications`")) {
         site.notifications = list.iter().filter_map(|b| notification::read(b, reader)).collect();
+    }
+    if let Some(slots) = fields.get("slots").and_then(|b| reader.string(b, "`slots`")) {
+        site.slots = Some(crate::files::absolute(folder, &slots));
     }
     Some(site)
 }

@@ -107,6 +107,20 @@ pub fn a_timeout_ends_the_attempt(pool: &Pool) {
     assert_eq!(outcomes(&s, "slow"), ["timed_out"]);
 }
 
+/// The shell below the command holds a text of 400 MB; it is not tried again.
+pub fn more_memory_than_was_asked_for_ends_the_attempt(pool: &Pool) {
+    let s = pool.sandbox();
+    s.write_placed(
+        "hog.yaml",
+        "version: 1\nname: hog\nstages:\n  hog:\n    \
+         run: 'echo works >> @log; (x=$(head -c 400000000 /dev/zero | tr \"\\\\0\" x); sleep 1000); sleep 1000'\n    \
+         resources: {memory: 200MiB}\n    retry: {attempts: 3, backoff: 1s..1s}\n",
+    );
+    s.run(&["run", "hog.yaml"]).code(1).says("ran out of memory");
+    wait_for("the end of the tree", pool.seconds(20), || marked(&s).is_empty());
+    assert_eq!((outcomes(&s, "hog"), logged(&s, "works")), (vec!["failed".into()], 1));
+}
+
 pub fn an_attempt_keeps_its_deadline_without_an_engine(pool: &Pool) {
     let s = pool.sandbox();
     let mut child = waiting(&s, pool, "    timeout: 4s\n    retry: {attempts: 1}\n");

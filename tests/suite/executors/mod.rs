@@ -40,6 +40,7 @@ conformance! {
         cases::a_log_can_be_read_while_it_is_written
         cases::cancelling_kills_the_whole_tree
         cases::a_timeout_ends_the_attempt
+        cases::more_memory_than_was_asked_for_ends_the_attempt
         cases::an_attempt_keeps_its_deadline_without_an_engine
         cases::the_next_engine_takes_attempts_over
         cases::no_attempt_is_launched_twice

@@ -5,6 +5,7 @@
 //! last lines and is then killed. The last line on stderr becomes a part of the error.
 
 use super::leftovers::Family;
+use super::memory::{self, Limit};
 use super::pipes::{Pipes, Stream};
 use super::redaction;
 use rustix::process::{Pid, Signal, kill_process};
@@ -54,10 +55,14 @@ impl Command<'_> {
             let text = line.trim_end().to_string();
             context.reporter.report(AttemptMessage::Log { level: LogLevel::Info, text });
         };
-        let ended = end(&mut self.child, pid, &mut pipes, &mut see, context);
+        let mut limit = Limit::of(spec, self.child.id());
+        let ended = end(&mut self.child, pid, &mut pipes, &mut see, (context, &mut limit));
         self.settle(pid, pipes, &mut see, context);
-        let ended = ended.map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))?;
+        let (ended, used) = ended.map_err(|e| Error::lost(format!("stage `{}`: {e}", spec.stage)))?;
         context.stop_if_cancelled()?;
+        if let Some(used) = used {
+            return Err(memory::exceeded(spec, used));
+        }
         if ended.status.success() { Ok(ended.rusage.maxrss) } else { Err(failure(ended.status, &last, spec)) }
     }
 
@@ -78,19 +83,25 @@ impl Command<'_> {
     }
 }
 
-/// Waits for the process itself; asks it to stop, then makes it, once the attempt is cancelled.
+/// Waits for the process itself; asks it to stop, then makes it, once the attempt is cancelled. One that uses too much
+/// memory is killed at once; then the bytes are returned too.
 fn end(
     child: &mut Child,
     pid: Pid,
     pipes: &mut Pipes,
     see: &mut impl FnMut(Stream, &str),
-    context: &StageContext,
-) -> std::io::Result<ResUse> {
+    (context, limit): (&StageContext, &mut Option<Limit>),
+) -> std::io::Result<(ResUse, Option<u64>)> {
     let clock = SystemClock::new();
-    let mut asked = None;
+    let (mut asked, mut used) = (None, None);
     loop {
         if let Some(ended) = child.try_wait4()? {
-            return Ok(ended);
+            return Ok((ended, used));
+        }
+        if let Some(bytes) = limit.as_mut().and_then(Limit::exceeded) {
+            used = Some(bytes);
+            // It may have ended in between.
+            let _ = kill_process(pid, Signal::KILL);
         }
         if context.cancel.is_cancelled() {
             let since = *asked.get_or_insert_with(|| {

@@ -17,6 +17,7 @@ mod host;
 mod inputs;
 mod leftovers;
 mod member;
+mod memory;
 mod nodes;
 mod opening;
 mod orders;

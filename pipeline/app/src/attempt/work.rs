@@ -8,7 +8,7 @@ use super::peers::{self, Meeting};
 use super::sources::guard_sources;
 use super::stop::stale;
 use super::uploads::Places;
-use super::{command, outputs, uploads};
+use super::{command, memory, outputs, uploads};
 use crate::catalogue::Catalogue;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,8 +130,12 @@ impl Work<'_> {
             return command::run(spec, context, mark, self.family);
         }
         let stage = self.catalogue.stage(&spec.kind)?;
-        catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context)))
-            .unwrap_or_else(|panic| Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic)))))
+        let cancel = context.cancel.clone();
+        memory::limited(spec, &cancel, || {
+            catch_unwind(AssertUnwindSafe(|| stage.run(&spec.config, context))).unwrap_or_else(|panic| {
+                Err(Error::bug(format!("stage `{}` panicked: {}", spec.kind, panic_text(&panic))))
+            })
+        })
     }
 
     fn wait_for<T>(&self, request: impl Future<Output = Result<T>>) -> Result<T> {

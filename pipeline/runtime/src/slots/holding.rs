@@ -15,6 +15,9 @@ use trainyard_engine::{Outside, Share};
 /// Who holds slots, for the people who wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
+    /// Number of the user. Unknown, and 0, in files of earlier versions.
+    #[serde(default)]
+    pub user: u32,
     /// Id of the run.
     pub run: String,
     /// Name of its workflow.
@@ -43,7 +46,7 @@ pub struct Holding {
 impl Holding {
     /// `run 20261122-… (quickstart, rl) for 4m`; `now` is in Unix milliseconds.
     pub fn describe(&self, now: i64) -> String {
-        let Holder { run, workflow, stage } = &self.holder;
+        let Holder { run, workflow, stage, .. } = &self.holder;
         if run.is_empty() {
             return "another run".into();
         }
@@ -76,8 +79,7 @@ pub(super) fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
 
 /// What a holder has; `None` if the holder is gone, and then the file is removed.
 pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
-    // Opened for writing too, since network file systems demand it for an exclusive lock.
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+    let mut file = match open(path, false) {
         Ok(file) => file,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
@@ -98,6 +100,15 @@ pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
     }
 }
 
+/// Opens a file to lock it: for writing too, since network file systems demand that for an exclusive lock, unless it is
+/// another user's.
+pub(super) fn open(path: &Path, create: bool) -> std::io::Result<File> {
+    match OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path) {
+        Err(e) if e.kind() == ErrorKind::PermissionDenied => File::open(path),
+        opened => opened,
+    }
+}
+
 pub(super) fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
     let mut all = Outside::default();
     for holding in list {
@@ -112,6 +123,6 @@ pub(super) fn sum<'a>(list: impl Iterator<Item = &'a Holding>) -> Outside {
 pub(super) fn fault(path: &Path, error: &std::io::Error) -> Error {
     let error = io_error(path, error);
     let help = "the slots of this machine are kept there: the folder must be writable, on a file system that locks \
-                files; TRAINYARD_HOME names another place";
+                files; TRAINYARD_HOME, or `slots` in the site file, names another place";
     if error.help.is_some() { error } else { error.help(help) }
 }

@@ -1,9 +1,9 @@
 //! Whose turn it is among all that wait for this machine. Pure: what is held and who waits comes from the folder.
 //!
-//! The run that holds the least of the machine goes first, then who has waited longest. Whoever does not fit is passed
-//! over for a while, so that nothing idles; after [`PASSED_OVER`] what it asks for is kept for it, so that a large
-//! request is not starved by small ones, and after [`AGED`] it goes before everybody, so that a run that holds much is
-//! not starved by an endless row of new ones.
+//! The user who holds the least of the machine goes first, then the run that does, then who has waited longest. Whoever
+//! does not fit is passed over for a while, so that nothing idles; after [`PASSED_OVER`] what it asks for is kept for
+//! it, so that a large request is not starved by small ones, and after [`AGED`] it goes before everybody, so that a run
+//! that holds much is not starved by an endless row of new ones.
 
 use super::holding::Holding;
 use std::cmp::Reverse;
@@ -48,11 +48,11 @@ impl Left {
 
 /// Whether `ask`, which is not in the line, may be taken now: it fits into what the others leave that go before it.
 pub(super) fn may_take(machine: &Machine, held: &[Holding], line: &[Holding], ask: &Holding, now: i64) -> bool {
-    let shares = shares(machine, held);
+    let shares = Shares::of(machine, held);
     let mut left = Left::of(machine, held);
-    let own = rank(ask, &shares, now);
-    let mut ahead: Vec<&Holding> = line.iter().filter(|other| rank(other, &shares, now) < own).collect();
-    ahead.sort_by_key(|other| rank(other, &shares, now));
+    let own = shares.rank(ask, now);
+    let mut ahead: Vec<&Holding> = line.iter().filter(|other| shares.rank(other, now) < own).collect();
+    ahead.sort_by_key(|other| shares.rank(other, now));
     for other in ahead {
         if left.fits(other) || waited(other, now) >= PASSED_OVER {
             left.take(other);
@@ -61,22 +61,39 @@ pub(super) fn may_take(machine: &Machine, held: &[Holding], line: &[Holding], as
     left.fits(ask)
 }
 
-/// Order in line: the aged by age, then by what the run holds, then by age.
-fn rank(ask: &Holding, shares: &BTreeMap<&str, u64>, now: i64) -> (Reverse<bool>, u64, i64) {
-    let aged = waited(ask, now) >= AGED;
-    let share = if aged { 0 } else { shares.get(ask.holder.run.as_str()).copied().unwrap_or(0) };
-    (Reverse(aged), share, ask.since)
+/// What users and runs hold, in millionths of the machine.
+struct Shares<'a> {
+    users: BTreeMap<u32, u64>,
+    runs: BTreeMap<&'a str, u64>,
+}
+
+impl<'a> Shares<'a> {
+    fn of(machine: &Machine, held: &'a [Holding]) -> Self {
+        Self {
+            users: shares(machine, held, |holding| holding.holder.user),
+            runs: shares(machine, held, |holding| holding.holder.run.as_str()),
+        }
+    }
+    /// Order in line: the aged by age, then by what the user holds, then by what the run holds, then by age.
+    fn rank(&self, ask: &Holding, now: i64) -> (Reverse<bool>, u64, u64, i64) {
+        if waited(ask, now) >= AGED {
+            return (Reverse(true), 0, 0, ask.since);
+        }
+        let user = self.users.get(&ask.holder.user).copied().unwrap_or(0);
+        let run = self.runs.get(ask.holder.run.as_str()).copied().unwrap_or(0);
+        (Reverse(false), user, run, ask.since)
+    }
 }
 
 fn waited(ask: &Holding, now: i64) -> Duration {
     Duration::from_millis(u64::try_from(now.saturating_sub(ask.since)).unwrap_or(0))
 }
 
-/// What each run holds: the largest of its parts of CPUs, memory and GPUs.
-fn shares<'a>(machine: &Machine, held: &'a [Holding]) -> BTreeMap<&'a str, u64> {
-    let mut sums: BTreeMap<&str, (u64, u64, u64)> = BTreeMap::new();
+/// What each user or run holds: the largest of its parts of CPUs, memory and GPUs.
+fn shares<'a, K: Ord>(machine: &Machine, held: &'a [Holding], whose: impl Fn(&'a Holding) -> K) -> BTreeMap<K, u64> {
+    let mut sums: BTreeMap<K, (u64, u64, u64)> = BTreeMap::new();
     for holding in held {
-        let sum = sums.entry(holding.holder.run.as_str()).or_default();
+        let sum = sums.entry(whose(holding)).or_default();
         sum.0 += u64::from(holding.cpus);
         sum.1 = sum.1.saturating_add(holding.memory);
         sum.2 += holding.gpus.len() as u64;
@@ -87,7 +104,7 @@ fn shares<'a>(machine: &Machine, held: &'a [Holding]) -> BTreeMap<&'a str, u64> 
     };
     let (cpus, memory, gpus) = (u64::from(machine.cpus), machine.memory, machine.gpus.len() as u64);
     let largest = |(c, m, g): (u64, u64, u64)| part(c, cpus).max(part(m, memory)).max(part(g, gpus));
-    sums.into_iter().map(|(run, sum)| (run, largest(sum))).collect()
+    sums.into_iter().map(|(whose, sum)| (whose, largest(sum))).collect()
 }
 
 #[cfg(test)]
@@ -113,6 +130,19 @@ mod tests {
         assert!(!turn(&rich, &poor) && turn(&poor, &rich), "though the other has waited longer");
         assert!(may_take(&machine(4), &held, &[], &rich, 30), "nobody else waits");
         assert!(!may_take(&machine(3), &held, &[], &poor, 30), "there is nothing left");
+    }
+
+    #[test]
+    fn a_user_with_many_runs_gets_no_more_for_that() {
+        let of = |user: u32, run: &str, since| {
+            let holder = Holder { user, run: run.into(), ..Holder::default() };
+            Holding { holder, ..ask(run, 1, since) }
+        };
+        let held = [of(1, "a", 0), of(1, "b", 0), of(2, "c", 0)];
+        let (new, poor) = (of(1, "d", 10), of(2, "c", 20));
+        let turn = |me: &Holding, other: &Holding| may_take(&machine(4), &held, std::slice::from_ref(other), me, 30);
+        assert!(!turn(&new, &poor) && turn(&poor, &new), "a new run of the user who holds more comes second");
+        assert!(may_take(&machine(4), &held, &[], &new, 30), "nobody else waits");
     }
 
     #[test]

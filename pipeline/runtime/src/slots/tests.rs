@@ -157,7 +157,7 @@ async fn a_share_larger_than_the_machine_is_refused_at_once() {
 async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
-    let first = Holder { run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
+    let first = Holder { user: 1, run: "20261122-1".into(), workflow: "quickstart".into(), stage: "rl".into() };
     let _held = slots.try_take(&share(2, &[]), &first).unwrap().unwrap();
     let (sender, mut control) = watch::channel(Control::Run);
     let (told, mut heard) = watch::channel(String::new());

@@ -45,7 +45,8 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
 #[test]
 fn a_site_is_read() {
     let (site, diagnostics) = parse(
-        "store: data/store\nstore_outage: 90s\nsecrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  \
+        "store: data/store\nstore_outage: 90s\nslots: /srv/slots\n\
+         secrets: {HF_TOKEN: env:HF_TOKEN}\ndurability: fsync\npools:\n  \
          - {name: here}\n  - {name: big, executor: slurm, cpus: 64, memory: 512GiB, gpus: [0, {index: 3, memory: \
          40GiB}], gpu_memory: 80GiB, nodes: 4, tags: [h100], priority: 5}\n\
          notifications: [{webhook: \"https://example.org/hook\"}]\n",
@@ -58,6 +59,7 @@ fn a_site_is_read() {
     assert_eq!(site.pools[0].gpus, [Gpu { index: 0, memory: 80 << 30 }, Gpu { index: 3, memory: 40 << 30 }]);
     assert_eq!((site.pools[1].cpus, site.pools[1].memory), (2, 8 << 30), "the amounts of this machine");
     assert_eq!(site.notifications[0].on, ["failed"]);
+    assert_eq!(site.slots.as_deref(), Some(Path::new("/srv/slots")));
 }
 
 #[test]

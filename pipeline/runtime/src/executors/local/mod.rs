@@ -198,7 +198,8 @@ async fn wait_for_slots(
 ) -> Result<Option<Held>, Ended> {
     let Some(slots) = slots else { return Ok(None) };
     let spec = &task.spec;
-    let holder = Holder { run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
+    let user = rustix::process::getuid().as_raw();
+    let holder = Holder { user, run: spec.run.0.clone(), workflow: spec.workflow.clone(), stage: spec.stage.0.clone() };
     let waits = |holders: String| {
         let text = format!("waits for slots of this machine, {holders}");
         line.is(State::Pending { why: Some(holders) });

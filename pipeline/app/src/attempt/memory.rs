@@ -1,0 +1,171 @@
+//! The memory that an attempt asked for is what it gets: one that uses more is ended, with an error that says so.
+//!
+//! Batch systems do that where they can count, and a machine without limits would let the kernel choose a victim. So
+//! every attempt counts for itself, once a second: the memory of a process and of all below it. Resident memory is
+//! cheap to read but counts a page of two processes twice; so before anything is ended, shared pages are divided.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+use trainyard_api::CancelToken;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::units::format_size;
+use trainyard_core::{Clock, Error, ErrorKind, Result, SystemClock};
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a process and those below it may use, looked at now and then.
+pub struct Limit {
+    bytes: u64,
+    process: u32,
+    clock: SystemClock,
+    next: Duration,
+}
+
+impl Limit {
+    /// The limit of an attempt for this process and those below it; none if it did not ask for an amount.
+    pub fn of(spec: &AttemptSpec, process: u32) -> Option<Self> {
+        let bytes = spec.resources.memory;
+        (bytes > 0).then(|| Self { bytes, process, clock: SystemClock::new(), next: Duration::ZERO })
+    }
+    /// Bytes in use, if they are too many. Looks at most once a second.
+    pub fn exceeded(&mut self) -> Option<u64> {
+        let now = self.clock.monotonic();
+        if now < self.next {
+            return None;
+        }
+        self.next = now + LOOK;
+        let processes = tree(self.process);
+        let at_most: u64 = processes.iter().filter_map(|process| resident(*process)).sum();
+        if at_most <= self.bytes {
+            return None;
+        }
+        let used = processes.iter().filter_map(|process| proportional(*process).or_else(|| resident(*process))).sum();
+        (used > self.bytes).then_some(used)
+    }
+}
+
+/// The error of a stage that used this many bytes.
+pub fn exceeded(spec: &AttemptSpec, used: u64) -> Error {
+    let (used, limit) = (format_size(used), format_size(spec.resources.memory));
+    Error::invalid(format!("stage `{}` ran out of memory: it used {used} of the {limit} that it asked for", spec.stage))
+        .help("ask for more under `resources: {memory: …}`, or let the stage use less")
+}
+
+/// Runs a stage in this process; it is asked to stop if this process and those below it use too much.
+pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() -> Result<()>) -> Result<()> {
+    let Some(mut limit) = Limit::of(spec, std::process::id()) else { return stage() };
+    let found = AtomicU64::new(0);
+    let (done, ended) = channel::<()>();
+    let outcome = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let ended = ended;
+            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Some(used) = limit.exceeded() {
+                    found.store(used, Ordering::SeqCst);
+                    cancel.cancel();
+                    return;
+                }
+            }
+        });
+        let outcome = stage();
+        drop(done);
+        outcome
+    });
+    match (outcome, found.load(Ordering::SeqCst)) {
+        (Err(error), used) if used > 0 && error.kind == ErrorKind::Cancelled => Err(exceeded(spec, used)),
+        (outcome, _) => outcome,
+    }
+}
+
+/// A process and all below it. Those that lost their parents belong to somebody else.
+fn tree(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while let Some(process) = found.get(at) {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+        let children: Vec<u32> = children.flat_map(|list| numbers(&list)).collect();
+        found.extend(children);
+        at += 1;
+    }
+    found
+}
+
+fn numbers(list: &str) -> Vec<u32> {
+    list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Resident bytes, shared pages counted whole; none if the process is gone.
+fn resident(process: u32) -> Option<u64> {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Resident bytes, shared pages divided by those who share them; none where the kernel does not tell.
+fn proportional(process: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell below a shell that holds a text of 60 MB, and says when it does.
+    fn hog() -> Child {
+        let script = "sh -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" x); echo ready; sleep 100'; true";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        child
+    }
+
+    fn end(mut hog: Child) {
+        for process in tree(hog.id()) {
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(process as i32).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+        hog.wait().unwrap();
+    }
+
+    #[test]
+    fn what_a_process_started_counts_too() {
+        let hog = hog();
+        let limit = |bytes| Limit { bytes, process: hog.id(), clock: SystemClock::new(), next: Duration::ZERO };
+        let used = limit(50 << 20).exceeded();
+        let mut wide = limit(500 << 20);
+        let (within, alone) = (wide.exceeded(), proportional(hog.id()).unwrap());
+        end(hog);
+        assert!(used.is_some_and(|used| (50 << 20..300 << 20).contains(&used)), "{used:?}");
+        assert_eq!(within, None);
+        assert!(alone < 20 << 20, "the process itself is small: {alone}");
+    }
+
+    #[test]
+    fn it_looks_once_a_second() {
+        let mut limit =
+            Limit { bytes: 1, process: std::process::id(), clock: SystemClock::new(), next: Duration::ZERO };
+        assert!(limit.exceeded().is_some(), "this process uses more than a byte");
+        assert_eq!(limit.exceeded(), None, "and was looked at just now");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_uses_nothing() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let id = child.id();
+        child.wait().unwrap();
+        assert_eq!((resident(id), proportional(id), tree(id)), (None, None, vec![id]));
+    }
+}
