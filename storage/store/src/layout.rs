@@ -97,14 +97,15 @@ pub fn claim(identity: &Digest, number: u64) -> String {
     format!("{}/{number:010}", claims(identity))
 }
 
-/// The folder of those who compute a generation of a stage, or did.
+/// What the names of those begin with who compute a generation of a stage, or did. There is no folder for each stage:
+/// making folders is most of what a claim would cost on a disk.
 pub fn computing_of(stage: &Digest, generation: u32) -> String {
-    format!("{COMPUTING}/{}/{stage}/{generation}", stage.shard())
+    format!("{COMPUTING}/{stage}.{generation}")
 }
 
 /// One of them; numbers are padded so that names sort.
 pub fn computing(stage: &Digest, generation: u32, number: u32) -> String {
-    format!("{}/{number:06}", computing_of(stage, generation))
+    format!("{}.{number:06}", computing_of(stage, generation))
 }
 
 /// Says that this computation is over without a result, or not under way any more.

@@ -9,7 +9,7 @@
 //! objects/<aa>/<sha256>                                   payload files
 //! artifacts/<aa>/<stage-digest>/<generation>.json         manifests
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
-//! computing/<aa>/<stage-digest>/<generation>/<n>          who computes a stage now
+//! computing/<stage-digest>.<generation>.<n>               who computes a stage now
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
 //! pins/<aa>/<stage-digest>/<generation>/<n>               what people said must be kept
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events

@@ -8,6 +8,7 @@
 use super::leftovers::Family;
 use super::opening::{open_store, outage, runtime, span};
 use super::orders::Orders;
+use super::parts::Parts;
 use super::redaction;
 use super::supervision::name_timeout;
 use super::work::{Work, panic_text};
@@ -17,7 +18,6 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
@@ -26,7 +26,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use trainyard_api::{CancelToken, Reporter};
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
-use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{Order, Said, kill_marked};
 use trainyard_store::Store;
@@ -41,7 +40,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let host = Host {
         catalogue,
         handle: runtime.handle().clone(),
-        scratch: scratch.path(),
+        parts: Parts::of(scratch.path()),
         family: Family::adopt(),
         stores: Mutex::default(),
         running: Mutex::default(),
@@ -69,7 +68,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
 struct Host<'a> {
     catalogue: &'a Catalogue,
     handle: Handle,
-    scratch: &'a Path,
+    parts: Parts<'a>,
     family: Family,
     /// By whether every put is flushed.
     stores: Mutex<HashMap<bool, Store>>,
@@ -148,14 +147,14 @@ impl Host<'_> {
     }
 
     fn attempt(&self, id: u64, running: &Running, spec: &AttemptSpec) -> Result<AttemptResult> {
-        let scratch = Part::of(self.scratch, id)?;
+        let scratch = self.parts.take(id)?;
         let store = self.store(&running.url, spec)?;
         let work = Work {
             url: &running.url,
             catalogue: self.catalogue,
             store: &store,
             spec,
-            scratch: &scratch.0,
+            scratch: scratch.path(),
             family: Some(&self.family),
             handle: self.handle.clone(),
             cancel: running.cancel.clone(),
@@ -196,24 +195,6 @@ impl Host<'_> {
     }
     fn running(&self) -> MutexGuard<'_, HashMap<u64, Arc<Running>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The part of the host's scratch folder that belongs to one attempt; dropping it removes it.
-struct Part(PathBuf);
-
-impl Part {
-    fn of(scratch: &Path, id: u64) -> Result<Self> {
-        let folder = scratch.join(id.to_string());
-        std::fs::create_dir(&folder).map_err(|e| io_error(&folder, &e))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // What cannot be removed now goes with the host's folder.
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -22,6 +22,7 @@ mod nodes;
 mod opening;
 mod orders;
 mod outputs;
+mod parts;
 mod peers;
 mod pipes;
 mod redaction;

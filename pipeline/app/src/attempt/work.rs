@@ -23,6 +23,9 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{Created, Store};
 
+/// The working directory of a stage, in the attempt's folder.
+pub const WORK: &str = "work";
+
 /// What an attempt works with.
 pub struct Work<'a> {
     /// The attempt's URL, which marks all that it starts.
@@ -165,7 +168,7 @@ pub fn context(
         std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
         output_folders.insert(port.clone(), folder);
     }
-    let work = scratch.join("work");
+    let work = scratch.join(WORK);
     if !scratch.as_os_str().is_empty() {
         std::fs::create_dir_all(&work).map_err(|e| io_error(&work, &e))?;
     }

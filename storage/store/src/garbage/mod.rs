@@ -74,7 +74,7 @@ impl Store {
         // Whoever asks who computes a generation that is published finds it published.
         let made: BTreeSet<String> =
             survey.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
-        let is_over = |entry: &&Entry| entry.path.rsplit_once('/').is_some_and(|(of, _)| made.contains(of));
+        let is_over = |entry: &&Entry| entry.path.rsplit_once('.').is_some_and(|(of, _)| made.contains(of));
         plan.probes.extend(survey.computations.iter().filter(is_over).filter(is_old).map(|entry| entry.path.clone()));
         if let Some(root) = self.local_root() {
             let age = i64::try_from(policy.older_than.as_millis()).unwrap_or(i64::MAX);

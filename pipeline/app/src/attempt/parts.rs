@@ -1,0 +1,118 @@
+//! The folders of the attempts of a host, in its scratch folder.
+//!
+//! A folder that an attempt left empty serves another: most commands write nothing there, and making and removing
+//! folders costs more than a small command.
+
+use super::work::WORK;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trainyard_core::Result;
+use trainyard_core::error::io_error;
+
+/// The folders of one host.
+pub struct Parts<'a> {
+    scratch: &'a Path,
+    empty: Mutex<Vec<PathBuf>>,
+}
+
+impl<'a> Parts<'a> {
+    /// Those in a scratch folder that is empty.
+    pub fn of(scratch: &'a Path) -> Self {
+        Self { scratch, empty: Mutex::default() }
+    }
+    /// A folder with nothing in it but, perhaps, an empty working directory; `id` was given to no other attempt.
+    pub fn take(&self, id: u64) -> Result<Part<'_>> {
+        if let Some(folder) = self.empty().pop() {
+            return Ok(Part { folder, parts: self });
+        }
+        let folder = self.scratch.join(id.to_string());
+        std::fs::create_dir(&folder).map_err(|e| io_error(&folder, &e))?;
+        Ok(Part { folder, parts: self })
+    }
+    fn empty(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The folder of one attempt; dropping it removes what is in it.
+pub struct Part<'a> {
+    folder: PathBuf,
+    parts: &'a Parts<'a>,
+}
+
+impl Part<'_> {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if is_as_new(&self.folder).unwrap_or(false) {
+            self.parts.empty().push(std::mem::take(&mut self.folder));
+        } else {
+            // What cannot be removed now goes with the host's folder.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Whether there is nothing in a folder, or only an empty working directory that can be written.
+fn is_as_new(folder: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let found = entry.metadata()?;
+        let is_work = entry.file_name() == WORK && found.is_dir() && !found.permissions().readonly();
+        if !is_work || entry.path().read_dir()?.next().is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir, set_permissions, write};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    /// What an attempt does in its folder, and whether the next one gets the same.
+    fn is_given_again(does: impl FnOnce(&Path)) -> bool {
+        let scratch = tempfile::tempdir().unwrap();
+        let parts = Parts::of(scratch.path());
+        let first = parts.take(1).unwrap();
+        does(first.path());
+        let before = first.path().to_path_buf();
+        drop(first);
+        let next = parts.take(2).unwrap();
+        assert!(is_as_new(next.path()).unwrap(), "whatever the first did");
+        assert!(next.path() == before || !before.exists());
+        next.path() == before
+    }
+
+    #[test]
+    fn only_what_was_left_as_it_was_serves_another() {
+        assert!(is_given_again(|_| {}));
+        assert!(is_given_again(|folder| create_dir(folder.join(WORK)).unwrap()));
+        assert!(!is_given_again(|folder| create_dir(folder.join("outputs")).unwrap()));
+        assert!(!is_given_again(|folder| write(folder.join(WORK), "a file").unwrap()));
+        assert!(!is_given_again(|folder| {
+            create_dir(folder.join(WORK)).unwrap();
+            write(folder.join(WORK).join(".hidden"), "").unwrap();
+        }));
+        assert!(!is_given_again(|folder| {
+            create_dir(folder.join(WORK)).unwrap();
+            set_permissions(folder.join(WORK), Permissions::from_mode(0o500)).unwrap();
+        }));
+    }
+
+    #[test]
+    fn two_attempts_at_one_time_have_two_folders() {
+        let scratch = tempfile::tempdir().unwrap();
+        let parts = Parts::of(scratch.path());
+        drop(parts.take(1).unwrap());
+        let (one, other) = (parts.take(2).unwrap(), parts.take(3).unwrap());
+        assert_ne!(one.path(), other.path());
+    }
+}
