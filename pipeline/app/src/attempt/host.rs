@@ -5,10 +5,10 @@
 //! included, even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans
 //! that come to it are told from commands.
 
+use super::folders::Folders;
 use super::leftovers::Family;
 use super::opening::{open_store, outage, runtime, span};
 use super::orders::Orders;
-use super::parts::Parts;
 use super::redaction;
 use super::supervision::name_timeout;
 use super::work::{Work, panic_text};
@@ -40,7 +40,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let host = Host {
         catalogue,
         handle: runtime.handle().clone(),
-        parts: Parts::of(scratch.path()),
+        folders: Folders::of(scratch.path()),
         family: Family::adopt(),
         stores: Mutex::default(),
         running: Mutex::default(),
@@ -68,7 +68,7 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
 struct Host<'a> {
     catalogue: &'a Catalogue,
     handle: Handle,
-    parts: Parts<'a>,
+    folders: Folders<'a>,
     family: Family,
     /// By whether every put is flushed.
     stores: Mutex<HashMap<bool, Store>>,
@@ -147,7 +147,7 @@ impl Host<'_> {
     }
 
     fn attempt(&self, id: u64, running: &Running, spec: &AttemptSpec) -> Result<AttemptResult> {
-        let scratch = self.parts.take(id)?;
+        let scratch = self.folders.take(id)?;
         let store = self.store(&running.url, spec)?;
         let work = Work {
             url: &running.url,

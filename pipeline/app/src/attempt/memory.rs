@@ -115,9 +115,11 @@ fn proportional(process: u32) -> Option<u64> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use super::super::tests::spec;
     use super::*;
     use std::io::Read as _;
     use std::process::{Child, Command, Stdio};
+    use trainyard_core::attempt::AttemptResources;
 
     /// A shell below a shell that holds a text of 60 MB, and says when it does.
     fn hog() -> Child {
@@ -167,5 +169,39 @@ mod tests {
         let id = child.id();
         child.wait().unwrap();
         assert_eq!((resident(id), proportional(id), tree(id)), (None, None, vec![id]));
+    }
+
+    fn asking_for(memory: u64) -> AttemptSpec {
+        AttemptSpec { resources: AttemptResources { memory, ..Default::default() }, ..spec() }
+    }
+
+    #[test]
+    fn a_stage_of_this_process_is_stopped_and_the_error_says_why() {
+        let cancel = CancelToken::default();
+        let outcome = limited(&asking_for(1), &cancel, || {
+            for _ in 0..1_000 {
+                if cancel.is_cancelled() {
+                    return Err(Error::cancelled("asked to stop"));
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        });
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.to_string().contains("stage `a` ran out of memory: it used "), "{error}");
+    }
+
+    #[test]
+    fn a_stage_that_asked_for_no_amount_or_stays_below_it_ends_by_itself() {
+        for memory in [0, 1 << 50] {
+            let cancel = CancelToken::default();
+            let sleep = |time| {
+                std::thread::sleep(time);
+                Ok(())
+            };
+            limited(&asking_for(memory), &cancel, || sleep(LOOK + LOOK / 2)).unwrap();
+            assert!(!cancel.is_cancelled());
+        }
     }
 }

@@ -10,24 +10,24 @@ use trainyard_core::Result;
 use trainyard_core::error::io_error;
 
 /// The folders of one host.
-pub struct Parts<'a> {
+pub struct Folders<'a> {
     scratch: &'a Path,
     empty: Mutex<Vec<PathBuf>>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> Folders<'a> {
     /// Those in a scratch folder that is empty.
     pub fn of(scratch: &'a Path) -> Self {
         Self { scratch, empty: Mutex::default() }
     }
     /// A folder with nothing in it but, perhaps, an empty working directory; `id` was given to no other attempt.
-    pub fn take(&self, id: u64) -> Result<Part<'_>> {
-        if let Some(folder) = self.empty().pop() {
-            return Ok(Part { folder, parts: self });
+    pub fn take(&self, id: u64) -> Result<Folder<'_>> {
+        if let Some(path) = self.empty().pop() {
+            return Ok(Folder { path, folders: self });
         }
-        let folder = self.scratch.join(id.to_string());
-        std::fs::create_dir(&folder).map_err(|e| io_error(&folder, &e))?;
-        Ok(Part { folder, parts: self })
+        let path = self.scratch.join(id.to_string());
+        std::fs::create_dir(&path).map_err(|e| io_error(&path, &e))?;
+        Ok(Folder { path, folders: self })
     }
     fn empty(&self) -> MutexGuard<'_, Vec<PathBuf>> {
         self.empty.lock().unwrap_or_else(PoisonError::into_inner)
@@ -35,25 +35,25 @@ impl<'a> Parts<'a> {
 }
 
 /// The folder of one attempt; dropping it removes what is in it.
-pub struct Part<'a> {
-    folder: PathBuf,
-    parts: &'a Parts<'a>,
+pub struct Folder<'a> {
+    path: PathBuf,
+    folders: &'a Folders<'a>,
 }
 
-impl Part<'_> {
+impl Folder<'_> {
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.folder
+        &self.path
     }
 }
 
-impl Drop for Part<'_> {
+impl Drop for Folder<'_> {
     fn drop(&mut self) {
-        if is_as_new(&self.folder).unwrap_or(false) {
-            self.parts.empty().push(std::mem::take(&mut self.folder));
+        if is_as_new(&self.path).unwrap_or(false) {
+            self.folders.empty().push(std::mem::take(&mut self.path));
         } else {
             // What cannot be removed now goes with the host's folder.
-            let _ = std::fs::remove_dir_all(&self.folder);
+            let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
@@ -80,12 +80,12 @@ mod tests {
     /// What an attempt does in its folder, and whether the next one gets the same.
     fn is_given_again(does: impl FnOnce(&Path)) -> bool {
         let scratch = tempfile::tempdir().unwrap();
-        let parts = Parts::of(scratch.path());
-        let first = parts.take(1).unwrap();
+        let folders = Folders::of(scratch.path());
+        let first = folders.take(1).unwrap();
         does(first.path());
         let before = first.path().to_path_buf();
         drop(first);
-        let next = parts.take(2).unwrap();
+        let next = folders.take(2).unwrap();
         assert!(is_as_new(next.path()).unwrap(), "whatever the first did");
         assert!(next.path() == before || !before.exists());
         next.path() == before
@@ -110,9 +110,9 @@ mod tests {
     #[test]
     fn two_attempts_at_one_time_have_two_folders() {
         let scratch = tempfile::tempdir().unwrap();
-        let parts = Parts::of(scratch.path());
-        drop(parts.take(1).unwrap());
-        let (one, other) = (parts.take(2).unwrap(), parts.take(3).unwrap());
+        let folders = Folders::of(scratch.path());
+        drop(folders.take(1).unwrap());
+        let (one, other) = (folders.take(2).unwrap(), folders.take(3).unwrap());
         assert_ne!(one.path(), other.path());
     }
 }
