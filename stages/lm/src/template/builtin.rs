@@ -1,6 +1,6 @@
 //! The built-in chat templates.
 
-use super::chat::ChatTemplate;
+use super::chat_template::ChatTemplate;
 use crate::tokenizer::special;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

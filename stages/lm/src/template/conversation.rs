@@ -4,7 +4,8 @@
 //! text is a prefix of the later one. Sampled turns are never encoded again: the template sees a placeholder, so
 //! whatever it would do to their text does not matter, and their tokens stay as sampled.
 
-use super::chat::{Chat, RenderOptions, SENTINEL};
+use super::chat::{Chat, SENTINEL};
+use super::options::RenderOptions;
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;

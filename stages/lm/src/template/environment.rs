@@ -1,16 +1,18 @@
 //! The Jinja environment that Hugging Face's `apply_chat_template` offers, on minijinja.
 
-use super::json::python_json;
+use super::json::JsonStyle;
+use jiff::civil::Date;
+use jiff::fmt::strtime;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Kwargs, Value};
+use minijinja::value::{Kwargs, Rest, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
-use trainyard_core::ids::civil_from_unix;
+use std::str::FromStr;
 
 /// The name of the only template in an environment.
 pub const NAME: &str = "chat_template";
 
-/// The variable that holds the Unix seconds which `strftime_now` reads.
-pub const CLOCK: &str = "unix_seconds";
+/// The variable that holds the date which `strftime_now` reads, as `2026-01-01`.
+pub const TODAY: &str = "_today";
 
 /// Compiles `source`.
 pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
@@ -18,72 +20,63 @@ pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_filter("tojson", tojson);
+    // Python cannot iterate over none.
+    environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
-    environment.add_function("strftime_now", |state: &State, format: String| {
-        let seconds = state.lookup(CLOCK).and_then(|v| i64::try_from(v).ok()).unwrap_or(0);
-        strftime(&format, seconds)
-    });
-    environment.add_template_owned(NAME, source.to_string())?;
+    environment.add_function("strftime_now", |state: &State, format: String| strftime(state, &format));
+    // Jinja reads every line break as `\n`.
+    let source = source.replace("\r\n", "\n").replace('\r', "\n");
+    environment.add_template_owned(NAME, without_generation_tags(&source))?;
     Ok(environment)
 }
 
-fn tojson(value: &Value, options: Kwargs) -> Result<Value, Error> {
-    let indent: Option<usize> = options.get("indent")?;
-    // Accepted as Hugging Face does; keys are sorted and text is not escaped anyway.
-    let _: (Option<bool>, Option<bool>) = (options.get("ensure_ascii")?, options.get("sort_keys")?);
-    options.assert_all_used()?;
-    let value = serde_json::to_value(value).map_err(|e| Error::new(ErrorKind::BadSerialization, e.to_string()))?;
-    Ok(Value::from_safe_string(python_json(&value, indent)))
+/// `{% generation %}` marks what the assistant writes, for masks that `transformers` makes. Here it only opens a scope,
+/// which is what it does to the text there.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(start) = rest.find("{%") {
+        let Some(length) = rest[start..].find("%}") else { break };
+        let tag = &rest[start + 2..start + length];
+        let word = tag.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        let scope = match word {
+            "generation" => tag.replace(word, "with"),
+            "endgeneration" => tag.replace(word, "endwith"),
+            _ => tag.to_string(),
+        };
+        out.push_str(&rest[..start + 2]);
+        out.push_str(&scope);
+        rest = &rest[start + length..];
+    }
+    out + rest
 }
 
-/// The directives that chat templates use; others are an error.
-fn strftime(format: &str, seconds: i64) -> Result<String, Error> {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
-    let (year, month, day, hour, minute, second) = civil_from_unix(seconds);
-    let month_name = MONTHS[usize::try_from(month - 1).unwrap_or(0)];
-    let day_name = DAYS[usize::try_from(seconds.div_euclid(86_400).rem_euclid(7)).unwrap_or(0)];
-    let mut out = String::new();
-    let mut chars = format.chars();
-    while let Some(c) = chars.next() {
-        if c != '%' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('Y') => out.push_str(&format!("{year:04}")),
-            Some('m') => out.push_str(&format!("{month:02}")),
-            Some('d') => out.push_str(&format!("{day:02}")),
-            Some('H') => out.push_str(&format!("{hour:02}")),
-            Some('M') => out.push_str(&format!("{minute:02}")),
-            Some('S') => out.push_str(&format!("{second:02}")),
-            Some('B') => out.push_str(month_name),
-            Some('b') => out.push_str(&month_name[..3]),
-            Some('A') => out.push_str(day_name),
-            Some('a') => out.push_str(&day_name[..3]),
-            Some('%') => out.push('%'),
-            other => {
-                return Err(Error::new(
-                    ErrorKind::InvalidOperation,
-                    format!("strftime_now does not know `%{}`", other.unwrap_or(' ')),
-                ));
-            }
-        }
+/// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+fn tojson(value: &Value, places: Rest<Value>, options: Kwargs) -> Result<Value, Error> {
+    let given = |place: usize, name: &str| -> Result<Option<Value>, Error> {
+        let value = match places.get(place) {
+            Some(value) => Some(value.clone()),
+            None => options.get::<Option<Value>>(name)?,
+        };
+        Ok(value.filter(|v| !v.is_none() && !v.is_undefined()))
+    };
+    let indent = given(1, "indent")?.map(usize::try_from).transpose()?;
+    let mut style = JsonStyle::new(indent);
+    style.ensure_ascii = given(0, "ensure_ascii")?.is_some_and(|v| v.is_true());
+    if let Some(pair) = given(2, "separators")? {
+        style.separators = (pair.get_item_by_index(0)?.to_string(), pair.get_item_by_index(1)?.to_string());
     }
-    Ok(out)
+    style.sort_keys = given(3, "sort_keys")?.is_some_and(|v| v.is_true());
+    options.assert_all_used()?;
+    Ok(Value::from_safe_string(style.text(value)?))
+}
+
+/// The date of the options at midnight in a format of C's `strftime`. Errors: a directive that is unknown or asks for a
+/// time zone.
+fn strftime(state: &State, format: &str) -> Result<String, Error> {
+    let today = state.lookup(TODAY).and_then(|v| Date::from_str(v.as_str()?).ok()).unwrap_or_default();
+    strtime::format(format, today.at(0, 0, 0, 0))
+        .map_err(|e| Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot write `{format}`: {e}")))
 }

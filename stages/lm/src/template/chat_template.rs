@@ -1,0 +1,116 @@
+//! A chat template: messages to text.
+
+use super::environment::{NAME, TODAY, environment};
+use super::message::Shown;
+use super::options::RenderOptions;
+use minijinja::value::{Serde, merge_maps};
+use minijinja::{Environment, Value, context};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+use trainyard_tables::Message;
+
+/// A Jinja chat template, compiled, with its identity. Cheap to clone.
+#[derive(Clone)]
+pub struct ChatTemplate {
+    source: Arc<str>,
+    digest: Digest,
+    environment: Arc<Environment<'static>>,
+}
+
+impl std::fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ChatTemplate({:?})", self.digest)
+    }
+}
+
+impl ChatTemplate {
+    /// Compiles Jinja source. Errors: data, if it does not parse.
+    pub fn new(source: impl Into<String>) -> Result<Self> {
+        let source: String = source.into();
+        let compiled =
+            environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
+        Ok(Self { digest: Digest::of(source.as_bytes()), source: source.into(), environment: Arc::new(compiled) })
+    }
+    /// `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where it is a
+    /// list).
+    pub fn load(folder: &Path) -> Result<Self> {
+        let path = folder.join("chat_template.jinja");
+        match std::fs::read_to_string(&path) {
+            Ok(source) => return Self::new(source).map_err(|e| e.at(path.display())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error(&path, &e)),
+        }
+        let path = folder.join("tokenizer_config.json");
+        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
+        let config: serde_json::Value =
+            serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
+        let template = match &config["chat_template"] {
+            serde_json::Value::Array(list) => {
+                list.iter().find(|t| t["name"] == "default").map_or(&serde_json::Value::Null, |t| &t["template"])
+            }
+            other => other,
+        };
+        let source = template.as_str().ok_or_else(|| {
+            Error::invalid(format!("{} has no chat template", folder.display()))
+                .help("add `chat_template.jinja`; base models have none")
+        })?;
+        Self::new(source).map_err(|e| e.at(path.display()))
+    }
+    /// Writes `chat_template.jinja`.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let path = folder.join("chat_template.jinja");
+        std::fs::write(&path, self.source.as_bytes()).map_err(|e| io_error(&path, &e))
+    }
+    /// Jinja source, byte for byte as it was given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+    /// Digest of the source text.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+    /// The text of a conversation; with `add_generation_prompt` up to where the assistant's next message begins.
+    ///
+    /// A message's content is rendered as it stands; its parsed `tool_calls` are handed to the template only where the
+    /// content is empty, since the content of a sampled message holds its calls already.
+    pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
+        let messages: Vec<Value> = messages.iter().map(Shown::value).collect::<Result<_>>()?;
+        self.render_values(&messages, add_generation_prompt, options)
+    }
+    /// The same for messages as the template sees them.
+    pub(super) fn render_values(
+        &self,
+        messages: &[Value],
+        add_generation_prompt: bool,
+        options: &RenderOptions,
+    ) -> Result<String> {
+        let tools: Option<Value> = options
+            .tools
+            .as_deref()
+            .map(serde_json::from_str)
+            .transpose()
+            .map_err(|e| Error::data(format!("the tools are no JSON list: {e}")))?;
+        let mut context: BTreeMap<String, Value> =
+            options.variables.iter().map(|(name, value)| (name.clone(), Value::from(Serde(value)))).collect();
+        context.insert("messages".into(), messages.iter().map(with_thinking).collect());
+        context.insert("add_generation_prompt".into(), add_generation_prompt.into());
+        context.insert("tools".into(), tools.into());
+        context.insert("documents".into(), ().into());
+        context.insert(TODAY.into(), options.date.to_string().into());
+        let failed = |e: minijinja::Error| Error::data(format!("the chat template rejects these messages: {e:#}"));
+        self.environment.get_template(NAME).and_then(|t| t.render(Value::from_object(context))).map_err(failed)
+    }
+}
+
+/// Templates of gpt-oss and LFM2 read `thinking` instead of `reasoning_content`; `transformers` gives both.
+fn with_thinking(message: &Value) -> Value {
+    match message.get_attr("reasoning_content") {
+        Ok(reasoning) if !reasoning.is_none() && !reasoning.is_undefined() => {
+            merge_maps([context! { thinking => reasoning }, message.clone()])
+        }
+        _ => message.clone(),
+    }
+}
