@@ -1,10 +1,10 @@
 //! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
 
-use crate::schema::conform;
+use crate::schema::{conform, fitted};
 use arrow_array::cast::AsArray;
 use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, new_null_array};
-use arrow_schema::Schema;
+use arrow_schema::{FieldRef, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -21,15 +21,16 @@ pub struct Columns<'a> {
 impl<'a> Columns<'a> {
     pub(crate) fn new(path: &'a Path, batch: &RecordBatch, expected: &Schema) -> Result<Self> {
         let places = conform(path, batch.schema_ref(), expected)?;
-        let pick = |index: Option<usize>, kind: &_| {
-            index.map_or_else(|| new_null_array(kind, batch.num_rows()), |i| batch.column(i).clone())
+        let pick = |(field, index): (&FieldRef, Option<usize>)| {
+            let column = match index {
+                None => new_null_array(field.data_type(), batch.num_rows()),
+                Some(i) => fitted(batch.column(i), field.data_type())
+                    .map_err(|e| Error::data(format!("{}: column `{}`: {e}", path.display(), field.name())))?,
+            };
+            Ok((field.name().clone(), column))
         };
-        let columns = expected
-            .fields()
-            .iter()
-            .zip(places)
-            .map(|(field, index)| (field.name().clone(), pick(index, field.data_type())));
-        Ok(Self { path, columns: columns.collect(), rows: batch.num_rows() })
+        let columns = expected.fields().iter().zip(places).map(pick).collect::<Result<_>>()?;
+        Ok(Self { path, columns, rows: batch.num_rows() })
     }
     pub(crate) fn rows(&self) -> usize {
         self.rows

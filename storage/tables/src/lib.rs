@@ -23,6 +23,9 @@ mod damage;
 mod decode;
 mod encode;
 pub mod export;
+pub mod extra;
+#[cfg(test)]
+mod extra_tests;
 pub mod file;
 pub mod json;
 pub mod problem;
@@ -39,6 +42,7 @@ mod trajectory_columns;
 
 pub use builder::TableBuilder;
 pub use export::{export_csv, export_jsonl};
+pub use extra::Extra;
 pub use file::{BatchReader, BatchWriter, Part, read_batches, read_schema, row_count, write_batches};
 pub use json::rows_as_json;
 pub use problem::{Message, Problem};

@@ -12,12 +12,21 @@ pub struct Message {
     /// Tool calls of an assistant message as JSON text: `[{"name": …, "arguments": {…}}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<String>,
+    /// Who speaks, where several share a role; of a tool's result, the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The reasoning before an assistant's content, as servers and templates of reasoning models keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_content: Option<String>,
+    /// Of a tool's result: the id of the call that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
 }
 
 impl Message {
-    /// A message without tool calls.
+    /// A message of a role and a text alone.
     pub fn new(role: &str, content: impl Into<String>) -> Self {
-        Self { role: role.to_string(), content: content.into(), tool_calls: None }
+        Self { role: role.to_string(), content: content.into(), ..Self::default() }
     }
 }
 

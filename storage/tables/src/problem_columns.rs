@@ -2,6 +2,7 @@
 
 use crate::decode::Columns;
 use crate::encode::{nested, numbers, optional_strings, strings, structs};
+use crate::extra::Extra;
 use crate::problem::{Message, Problem};
 use crate::rows::TableRow;
 use crate::schema::{list, optional, required, structure};
@@ -9,13 +10,14 @@ use arrow_array::ArrayRef;
 use arrow_array::types::UInt32Type;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::mem::take;
+use std::sync::Arc;
 use trainyard_core::Result;
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+fn schema(extra: Extra) -> SchemaRef {
     let columns = vec![
         required("id", DataType::Utf8),
-        required("messages", messages_type()),
+        required("messages", messages_type(extra)),
         required("answer", DataType::Utf8),
         required("verifier", DataType::Utf8),
         required("environment", DataType::Utf8),
@@ -27,16 +29,19 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ];
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("problem_format".to_string(), "1".to_string())])))
-});
+}
 
 impl TableRow for Problem {
-    fn schema() -> SchemaRef {
-        SCHEMA.clone()
+    fn extra(rows: &[Self]) -> Extra {
+        Extra::of(rows.iter().flat_map(|r| &r.messages))
     }
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+    fn schema(extra: Extra) -> SchemaRef {
+        schema(extra)
+    }
+    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef> {
         vec![
             strings(rows.iter().map(|r| r.id.as_str())),
-            encode_messages(rows.iter().map(|r| r.messages.as_slice())),
+            encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
             strings(rows.iter().map(|r| r.answer.as_str())),
             strings(rows.iter().map(|r| r.verifier.as_str())),
             strings(rows.iter().map(|r| r.environment.as_str())),
@@ -76,31 +81,57 @@ impl TableRow for Problem {
     }
 }
 
-static MESSAGE: LazyLock<Vec<Field>> = LazyLock::new(|| {
-    vec![required("role", DataType::Utf8), required("content", DataType::Utf8), optional("tool_calls", DataType::Utf8)]
-});
-
-/// `list<struct{role, content, tool_calls?}>`
-pub(crate) fn messages_type() -> DataType {
-    list(structure(&MESSAGE))
+fn message_fields(extra: Extra) -> Vec<Field> {
+    let mut fields = vec![
+        required("role", DataType::Utf8),
+        required("content", DataType::Utf8),
+        optional("tool_calls", DataType::Utf8),
+    ];
+    let extras =
+        [("name", extra.name), ("reasoning_content", extra.reasoning_content), ("tool_call_id", extra.tool_call_id)];
+    fields.extend(extras.iter().filter(|(_, used)| *used).map(|(name, _)| optional(name, DataType::Utf8)));
+    fields
 }
 
-pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>) -> ArrayRef {
+/// `list<struct{role, content, tool_calls?, name?, reasoning_content?, tool_call_id?}>`; the last three where used.
+pub(crate) fn messages_type(extra: Extra) -> DataType {
+    list(structure(&message_fields(extra)))
+}
+
+pub(crate) fn encode_messages<'a>(rows: impl Iterator<Item = &'a [Message]>, extra: Extra) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let all = || rows.iter().flat_map(|row| row.iter());
-    let parts = vec![
+    let mut parts = vec![
         strings(all().map(|m| m.role.as_str())),
         strings(all().map(|m| m.content.as_str())),
         optional_strings(all().map(|m| m.tool_calls.as_deref())),
     ];
-    nested(rows.iter().map(|row| row.len()), structs(&structure(&MESSAGE), parts), None)
+    if extra.name {
+        parts.push(optional_strings(all().map(|m| m.name.as_deref())));
+    }
+    if extra.reasoning_content {
+        parts.push(optional_strings(all().map(|m| m.reasoning_content.as_deref())));
+    }
+    if extra.tool_call_id {
+        parts.push(optional_strings(all().map(|m| m.tool_call_id.as_deref())));
+    }
+    nested(rows.iter().map(|row| row.len()), structs(&structure(&message_fields(extra)), parts), None)
 }
 
 pub(crate) fn decode_messages(columns: &Columns<'_>) -> Result<Vec<Vec<Message>>> {
-    let (ranges, parts) = columns.struct_lists("messages", &Schema::new(MESSAGE.clone()))?;
-    let (roles, contents, calls) =
-        (parts.strings("role")?, parts.strings("content")?, parts.optional_strings("tool_calls")?);
-    let message =
-        |i: usize| Message { role: roles[i].clone(), content: contents[i].clone(), tool_calls: calls[i].clone() };
-    Ok(ranges.into_iter().map(|range| range.map(message).collect()).collect())
+    let (ranges, parts) = columns.struct_lists("messages", &Schema::new(message_fields(Extra::ALL)))?;
+    let (mut roles, mut contents) = (parts.strings("role")?, parts.strings("content")?);
+    let mut calls = parts.optional_strings("tool_calls")?;
+    let mut names = parts.optional_strings("name")?;
+    let mut reasoning = parts.optional_strings("reasoning_content")?;
+    let mut call_ids = parts.optional_strings("tool_call_id")?;
+    let mut message = |i: usize| Message {
+        role: take(&mut roles[i]),
+        content: take(&mut contents[i]),
+        tool_calls: calls[i].take(),
+        name: names[i].take(),
+        reasoning_content: reasoning[i].take(),
+        tool_call_id: call_ids[i].take(),
+    };
+    Ok(ranges.into_iter().map(|range| range.map(&mut message).collect()).collect())
 }

@@ -1,13 +1,15 @@
 //! Typed rows in Parquet files: whole files, and streams for tables larger than memory.
 
 use crate::decode::Columns;
+use crate::extra::Extra;
 use crate::file::{BatchReader, BatchWriter};
-use crate::schema::conform;
+use crate::schema::{conform, widened};
 use crate::{Problem, Trajectory};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Rows turned into one Arrow batch at a time.
@@ -15,29 +17,40 @@ const ROWS: usize = 1024;
 
 /// A struct that has an Arrow form. Implemented by [`Problem`] and [`Trajectory`].
 pub trait TableRow: Sized {
-    /// The Arrow schema.
-    fn schema() -> SchemaRef;
-    /// The columns of some rows, in the schema's order.
-    fn encode(rows: &[Self]) -> Vec<ArrayRef>;
+    /// The additional columns that these rows use.
+    fn extra(rows: &[Self]) -> Extra;
+    /// The Arrow schema with some additional columns.
+    fn schema(extra: Extra) -> SchemaRef;
+    /// The columns of some rows, in the schema's order; `extra` holds at least what the rows use.
+    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef>;
     /// The rows of some columns.
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>>;
 }
 
-/// Writes typed rows as they come.
+/// Writes typed rows as they come. The file has the additional columns that any of its rows uses: at the first row that
+/// needs another one, the rows before it are copied into a wider file.
 pub struct RowWriter<R> {
+    path: PathBuf,
     file: BatchWriter,
+    extra: Extra,
     row: PhantomData<R>,
 }
 
 impl<R: TableRow> RowWriter<R> {
     /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path) -> Result<Self> {
-        Ok(Self { file: BatchWriter::create(path, R::schema())?, row: PhantomData })
+        let extra = Extra::default();
+        let file = BatchWriter::create(path, R::schema(extra))?;
+        Ok(Self { path: path.to_path_buf(), file, extra, row: PhantomData })
     }
     /// Appends rows. Errors: retryable (disk full).
     pub fn write(&mut self, rows: &[R]) -> Result<()> {
         for piece in rows.chunks(ROWS) {
-            let batch = RecordBatch::try_new(R::schema(), R::encode(piece))
+            let needed = self.extra.and(R::extra(piece));
+            if needed != self.extra {
+                self.widen(needed)?;
+            }
+            let batch = RecordBatch::try_new(R::schema(needed), R::encode(piece, needed))
                 .map_err(|e| Error::bug(format!("rows do not fit their schema: {e}")))?;
             self.file.write(&batch)?;
         }
@@ -46,6 +59,20 @@ impl<R: TableRow> RowWriter<R> {
     /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(self) -> Result<u64> {
         self.file.finish()
+    }
+
+    /// Starts the file again with more columns, and copies the rows so far.
+    fn widen(&mut self, extra: Extra) -> Result<()> {
+        let narrow = self.path.with_extension("narrow");
+        std::fs::rename(&self.path, &narrow).map_err(|e| io_error(&self.path, &e))?;
+        let schema = R::schema(extra);
+        let wide = BatchWriter::create(&self.path, schema.clone())?;
+        std::mem::replace(&mut self.file, wide).finish()?;
+        for batch in BatchReader::open(&narrow)? {
+            self.file.write(&widened(&batch?, &schema)?)?;
+        }
+        self.extra = extra;
+        std::fs::remove_file(&narrow).map_err(|e| io_error(&narrow, &e))
     }
 }
 
@@ -59,7 +86,7 @@ impl<R: TableRow> RowReader<R> {
     /// Opens a file. Errors: invalid (no such file), data (corrupt, truncated, or with another schema).
     pub fn open(path: &Path) -> Result<Self> {
         let file = BatchReader::open(path)?;
-        conform(path, &file.schema(), &R::schema())?;
+        conform(path, &file.schema(), &R::schema(Extra::ALL))?;
         Ok(Self { file, row: PhantomData })
     }
     /// Number of rows in the file.
@@ -75,7 +102,7 @@ impl<R: TableRow> Iterator for RowReader<R> {
     fn next(&mut self) -> Option<Self::Item> {
         let batch = self.file.next()?;
         let path = self.file.path();
-        Some(batch.and_then(|batch| R::decode(&Columns::new(path, &batch, &R::schema())?)))
+        Some(batch.and_then(|batch| R::decode(&Columns::new(path, &batch, &R::schema(Extra::ALL))?)))
     }
 }
 

@@ -13,11 +13,17 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    ("[a-z]{0,5}", ".{0,12}", any::<Option<bool>>()).prop_map(|(role, content, calls)| Message {
-        role,
-        content,
-        tool_calls: calls.map(|c| c.to_string()),
-    })
+    let text = || any::<Option<bool>>().prop_map(|some| some.map(|s| s.to_string()));
+    ("[a-z]{0,5}", ".{0,12}", text(), text(), text(), text()).prop_map(
+        |(role, content, tool_calls, name, reasoning_content, tool_call_id)| Message {
+            role,
+            content,
+            tool_calls,
+            name,
+            reasoning_content,
+            tool_call_id,
+        },
+    )
 }
 
 prop_compose! {
@@ -72,7 +78,7 @@ prop_compose! {
             answer: some.map(|s| s.to_string()), fork_of: some.map(|s| s.to_string()), fork_at: some,
             model_digest: some.map(|s| s.to_string()), environment: "e".into(),
             sampling: Sampling { temperature, top_p: 1.0, top_k: 3 }, tokenizer_digest: "t".into(),
-            template_digest: "m".into(),
+            template_digest: "m".into(), tools: some.map(|s| s.to_string()),
             verdicts: verdicts.into_iter().map(|(rule, keep, reason)| Verdict { rule, keep, reason }).collect(),
             ..tokens
         }

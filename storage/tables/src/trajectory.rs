@@ -104,6 +104,9 @@ pub struct Trajectory {
 
     /// The conversation.
     pub messages: Vec<Message>,
+    /// The tools that were offered, as JSON text of a list: `[{"type": "function", "function": {"name": …}}]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<String>,
     /// Every reward component by name.
     pub rewards: BTreeMap<String, f64>,
     /// The weighted sum of the components.

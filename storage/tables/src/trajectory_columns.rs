@@ -5,6 +5,7 @@ use crate::encode::{
     bool_lists, bools, lists, maps, nested, numbers, optional_lists, optional_numbers, optional_strings, strings,
     structs,
 };
+use crate::extra::Extra;
 use crate::problem_columns::{decode_messages, encode_messages, messages_type};
 use crate::rows::TableRow;
 use crate::schema::{list, optional, required, sorted_map, structure};
@@ -24,8 +25,8 @@ static SAMPLING: LazyLock<Vec<Field>> =
 static VERDICT: LazyLock<Vec<Field>> =
     LazyLock::new(|| vec![required("rule", Utf8), required("keep", Boolean), required("reason", Utf8)]);
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    let columns = vec![
+fn schema(extra: Extra) -> SchemaRef {
+    let mut columns = vec![
         required("id", Utf8),
         required("problem_id", Utf8),
         required("group", UInt32),
@@ -43,7 +44,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         required("step_ends", list(UInt32)),
         optional("step_labels", list(Float32)),
         optional("step_scores", list(Float32)),
-        required("messages", messages_type()),
+        required("messages", messages_type(extra)),
         required("rewards", sorted_map()),
         required("reward", Float64),
         required("turn_rewards", list(Float64)),
@@ -64,16 +65,21 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         required("parents", list(Utf8)),
         optional("update", UInt32),
     ];
+    columns.extend(extra.tools.then(|| optional("tools", Utf8)));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
-});
+}
 
 impl TableRow for Trajectory {
-    fn schema() -> SchemaRef {
-        SCHEMA.clone()
+    fn extra(rows: &[Self]) -> Extra {
+        let messages = Extra::of(rows.iter().flat_map(|r| &r.messages));
+        Extra { tools: rows.iter().any(|r| r.tools.is_some()), ..messages }
     }
-    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
-        vec![
+    fn schema(extra: Extra) -> SchemaRef {
+        schema(extra)
+    }
+    fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef> {
+        let mut columns = vec![
             strings(rows.iter().map(|r| r.id.as_str())),
             strings(rows.iter().map(|r| r.problem_id.as_str())),
             numbers::<UInt32Type>(rows.iter().map(|r| r.group)),
@@ -91,7 +97,7 @@ impl TableRow for Trajectory {
             lists::<UInt32Type>(rows.iter().map(|r| r.step_ends.as_slice())),
             optional_lists::<Float32Type>(rows.iter().map(|r| r.step_labels.as_deref())),
             optional_lists::<Float32Type>(rows.iter().map(|r| r.step_scores.as_deref())),
-            encode_messages(rows.iter().map(|r| r.messages.as_slice())),
+            encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
             maps(rows.iter().map(|r| &r.rewards)),
             numbers::<Float64Type>(rows.iter().map(|r| r.reward)),
             lists::<Float64Type>(rows.iter().map(|r| r.turn_rewards.as_slice())),
@@ -115,7 +121,9 @@ impl TableRow for Trajectory {
                 None,
             ),
             optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
-        ]
+        ];
+        columns.extend(extra.tools.then(|| optional_strings(rows.iter().map(|r| r.tools.as_deref()))));
+        columns
     }
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
         let mut rows = vec![Self::default(); columns.rows()];
@@ -150,6 +158,7 @@ fn decode_tokens(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
 
 fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, decode_messages(columns)?, |r, v| r.messages = v);
+    fill(rows, columns.optional_strings("tools")?, |r, v| r.tools = v);
     fill(rows, columns.maps("rewards")?, |r, v| r.rewards = v);
     fill(rows, columns.numbers::<Float64Type>("reward")?, |r, v| r.reward = v);
     fill(rows, columns.lists::<Float64Type>("turn_rewards")?, |r, v| r.turn_rewards = v);

@@ -22,6 +22,6 @@ impl AgentTurn {
     }
     /// The assistant message of this turn.
     pub fn message(&self) -> Message {
-        Message { role: "assistant".to_string(), content: self.text.clone(), tool_calls: self.calls_json() }
+        Message { tool_calls: self.calls_json(), ..Message::new("assistant", self.text.clone()) }
     }
 }

@@ -101,9 +101,8 @@ mod tests {
 
     fn episode(turns: &[(&str, Option<&str>)], stop_reason: StopReason) -> Trajectory {
         let message = |(text, calls): &(&str, Option<&str>)| Message {
-            role: "assistant".to_string(),
-            content: (*text).to_string(),
             tool_calls: calls.map(str::to_string),
+            ..Message::new("assistant", *text)
         };
         Trajectory { messages: turns.iter().map(message).collect(), stop_reason, ..Trajectory::default() }
     }

@@ -1,0 +1,46 @@
+//! Columns that a file has only if a row of it uses them.
+//!
+//! Conversations of other programs have fields that ours do without. A table without them keeps the columns, and so the
+//! bytes and the digest, that it had before they were known.
+
+use crate::problem::Message;
+
+/// Which of the additional columns are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extra {
+    /// `messages.name`
+    pub name: bool,
+    /// `messages.reasoning_content`
+    pub reasoning_content: bool,
+    /// `messages.tool_call_id`
+    pub tool_call_id: bool,
+    /// `tools` of trajectories.
+    pub tools: bool,
+}
+
+impl Extra {
+    /// All of them.
+    pub const ALL: Self = Self { name: true, reasoning_content: true, tool_call_id: true, tools: true };
+
+    /// What these messages use.
+    pub fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
+        messages.fold(Self::default(), |used, message| {
+            used.and(Self {
+                name: message.name.is_some(),
+                reasoning_content: message.reasoning_content.is_some(),
+                tool_call_id: message.tool_call_id.is_some(),
+                tools: false,
+            })
+        })
+    }
+    /// What either uses.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            name: self.name || other.name,
+            reasoning_content: self.reasoning_content || other.reasoning_content,
+            tool_call_id: self.tool_call_id || other.tool_call_id,
+            tools: self.tools || other.tools,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Additional columns appear where they are used, and nowhere else.
+
+use super::*;
+use arrow_schema::DataType;
+use std::path::Path;
+use std::sync::Arc;
+
+fn said(content: &str) -> Message {
+    Message::new("user", content)
+}
+
+fn conversation(id: &str, message: Message) -> Trajectory {
+    Trajectory { id: id.into(), messages: vec![said("q"), message], ..Trajectory::default() }
+}
+
+/// The names of the columns after those that every table has, and those of the fields of messages.
+fn columns(path: &Path) -> (Vec<String>, Vec<String>) {
+    let schema = read_schema(path).unwrap();
+    let DataType::List(item) = schema.field_with_name("messages").unwrap().data_type() else { panic!("{schema:?}") };
+    let DataType::Struct(fields) = item.data_type() else { panic!("{schema:?}") };
+    let after = schema.fields().iter().skip_while(|f| f.name() != "update").skip(1);
+    (after.map(|f| f.name().clone()).collect(), fields.iter().map(|f| f.name().clone()).collect())
+}
+
+const BASE: [&str; 3] = ["role", "content", "tool_calls"];
+
+#[test]
+fn a_table_has_the_columns_that_its_rows_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let plain = conversation("a", said("x"));
+    write_trajectories(&path, std::slice::from_ref(&plain)).unwrap();
+    assert_eq!(columns(&path), (vec![], BASE.map(String::from).to_vec()));
+    let result = Message { tool_call_id: Some("c1".into()), ..Message::new("tool", "4") };
+    let rows = [plain, Trajectory { tools: Some("[]".into()), ..conversation("b", result) }];
+    write_trajectories(&path, &rows).unwrap();
+    assert_eq!(columns(&path).0, ["tools"]);
+    assert_eq!(columns(&path).1, [&BASE[..], &["tool_call_id"]].concat());
+    assert_eq!(read_trajectories(&path).unwrap(), rows);
+}
+
+#[test]
+fn a_late_column_widens_the_file_and_its_bytes_depend_on_the_rows_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, pieces) = (folder.path().join("whole.parquet"), folder.path().join("pieces.parquet"));
+    let mut rows: Vec<Trajectory> = (0..2500).map(|i| conversation(&i.to_string(), said("x"))).collect();
+    rows[1700].messages[1].reasoning_content = Some("because".into());
+    rows[2100].messages[0].name = Some("ada".into());
+    write_trajectories(&whole, &rows).unwrap();
+    let mut writer = RowWriter::create(&pieces).unwrap();
+    for piece in rows.chunks(130) {
+        writer.write(piece).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap(), 2500);
+    assert!(std::fs::read(&whole).unwrap() == std::fs::read(&pieces).unwrap());
+    assert_eq!(read_trajectories(&pieces).unwrap(), rows);
+    assert_eq!(
+        columns(&pieces),
+        (vec![], [&BASE[..], &["name", "reasoning_content"]].concat().into_iter().map(String::from).collect())
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left beside the files");
+}
+
+#[test]
+fn fields_of_other_writers_are_found_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.parquet");
+    let message = Message { name: Some("n".into()), tool_call_id: Some("i".into()), ..said("x") };
+    let row = Problem { messages: vec![message], ..Problem::default() };
+    // The widest file there is, cut to some fields in another order, and with one that nobody knows.
+    let batch =
+        arrow_array::RecordBatch::try_new(Problem::schema(Extra::ALL), Problem::encode(&[row], Extra::ALL)).unwrap();
+    let messages = batch.column_by_name("messages").unwrap();
+    let list = arrow_array::cast::AsArray::as_list::<i32>(messages);
+    let parts = arrow_array::cast::AsArray::as_struct(list.values());
+    let pick = |name: &str, field: &str| {
+        let column = parts.column_by_name(name).unwrap().clone();
+        (Arc::new(arrow_schema::Field::new(field, column.data_type().clone(), true)), column)
+    };
+    let fields = [
+        pick("tool_call_id", "tool_call_id"),
+        pick("content", "weight"),
+        pick("content", "content"),
+        pick("role", "role"),
+    ];
+    let parts = arrow_array::StructArray::from(fields.to_vec());
+    let item = Arc::new(arrow_schema::Field::new("element", arrow_array::Array::data_type(&parts).clone(), true));
+    let list = arrow_array::ListArray::new(item, list.offsets().clone(), Arc::new(parts), None);
+    let mut table = TableBuilder::new();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let column = if field.name() == "messages" { Arc::new(list.clone()) } else { column.clone() };
+        table = table.column(field.name(), column);
+    }
+    table.write(&path).unwrap();
+    let read = read_problems(&path).unwrap();
+    assert_eq!(read[0].messages, [Message { tool_call_id: Some("i".into()), ..said("x") }]);
+}
