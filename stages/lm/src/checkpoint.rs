@@ -5,6 +5,8 @@
 //! looks for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16
 //! become f32. Errors name the file and the tensor.
 
+mod fused;
+
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::tensor::candle;
@@ -36,6 +38,9 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     for file in weight_files(folder)? {
         found.append(&mut load_tensors(&file)?);
     }
+    if config.family.fused {
+        fused::split(&config, &mut found)?;
+    }
     let mut weights = Weights::new();
     for (name, shape) in config.parameters() {
         let tensor = found.remove(&name).ok_or_else(|| {
@@ -59,7 +64,8 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
     let path = folder.join("config.json");
     let text = serde_json::to_string_pretty(&config.to_json()).map_err(|e| Error::bug(format!("config.json: {e}")))?;
     fs::write(&path, text + "\n").map_err(|e| io_error(&path, &e))?;
-    save_tensors(&folder.join(SINGLE), weights)
+    let path = folder.join(SINGLE);
+    if config.family.fused { save_tensors(&path, &fused::join(config, weights)?) } else { save_tensors(&path, weights) }
 }
 
 /// A weight that is not finite is an error of kind data that names the tensor and the place.

@@ -1,46 +1,17 @@
-//! The shape of a decoder, read from and written to Hugging Face's `config.json`.
-//!
-//! One struct serves llama, qwen2 and qwen3, which differ only in biases and in the norm of queries and keys. Other
-//! families, rotary scaling, sliding windows, activations other than SiLU and biases in the MLP are errors that name
-//! the key.
+//! A model's `config.json`: its sizes, its family, and the architecture that the family's file read from it.
 
+use crate::families::{self, Architecture, Family, Keys, QkNorm, Rope, RopeScaling, Sizes};
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
 
-/// The family: decides where biases and query/key norms stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelType {
-    /// No biases and no query/key norms; `attention_bias` may add biases, one on the output projection included.
-    Llama,
-    /// Biases on queries, keys and values, none on the output projection.
-    Qwen2,
-    /// RMS norm on every query and key head; biases as in Llama.
-    Qwen3,
-}
-
-impl ModelType {
-    /// The value of `model_type` in `config.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Llama => "llama",
-            Self::Qwen2 => "qwen2",
-            Self::Qwen3 => "qwen3",
-        }
-    }
-    fn architecture(self) -> &'static str {
-        match self {
-            Self::Llama => "Llama",
-            Self::Qwen2 => "Qwen2",
-            Self::Qwen3 => "Qwen3",
-        }
-    }
-}
+/// Keys of token ids, which travel from the `config.json` that was read to the one that is written.
+const TOKEN_IDS: [&str; 3] = ["bos_token_id", "eos_token_id", "pad_token_id"];
 
 /// Sizes are counts of numbers; see the model cards of the families for their meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// Which family's names and rules the config is written under.
-    pub model_type: ModelType,
+    /// Whose names and rules the config is written under.
+    pub family: &'static Family,
     /// Rows of the embedding; at least the tokenizer's vocabulary.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -53,24 +24,22 @@ pub struct ModelConfig {
     pub num_attention_heads: usize,
     /// Divides `num_attention_heads`.
     pub num_key_value_heads: usize,
-    /// Even; `hidden_size / num_attention_heads` unless the file says otherwise.
+    /// Even; `hidden_size / num_attention_heads` unless the file or the family says otherwise.
     pub head_dim: usize,
     /// Added to the mean square in every RMS norm.
     pub rms_norm_eps: f64,
-    /// Base θ of the rotary angles position · θ^(-2i/head_dim).
-    pub rope_theta: f64,
     /// The language head reuses the embedding matrix, so there is no `lm_head.weight`.
     pub tie_word_embeddings: bool,
-    /// RMS norm of each query and key head before the rotation (Qwen3).
-    pub qk_norm: bool,
-    /// Biases on the query, key and value projections (Qwen2: always).
-    pub attention_bias: bool,
-    /// Most tokens of a sequence.
+    /// Most tokens of a sequence, as the file says; see [`ModelConfig::positions`].
     pub max_position_embeddings: usize,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
     /// `Some(n)`: a `…ForTokenClassification` model, whose `score.weight` has n rows and which has no `lm_head`.
     pub num_labels: Option<usize>,
+    /// How the parts are put together.
+    pub architecture: Architecture,
+    /// `bos_token_id`, `eos_token_id` and `pad_token_id` of the file, for other programs.
+    pub token_ids: Map<String, Value>,
 }
 
 impl ModelConfig {
@@ -84,7 +53,7 @@ impl ModelConfig {
         kv_heads: usize,
     ) -> Self {
         Self {
-            model_type: ModelType::Llama,
+            family: families::llama(),
             vocab_size: vocab,
             hidden_size: hidden,
             intermediate_size: intermediate,
@@ -93,14 +62,20 @@ impl ModelConfig {
             num_key_value_heads: kv_heads,
             head_dim: hidden / heads.max(1),
             rms_norm_eps: 1e-6,
-            rope_theta: 10_000.0,
             tie_word_embeddings: true,
-            qk_norm: false,
-            attention_bias: false,
             max_position_embeddings: 2_048,
             initializer_range: 0.02,
             num_labels: None,
+            architecture: Architecture::plain(layers, Rope::plain(10_000.0)),
+            token_ids: Map::new(),
         }
+    }
+    /// The same shape in the Qwen3 family: a norm on every query and key head.
+    #[must_use]
+    pub fn as_qwen3(mut self) -> Self {
+        self.family = families::qwen3();
+        self.architecture.qk_norm = QkNorm::Head;
+        self
     }
 
     /// Width of all query heads together.
@@ -111,14 +86,23 @@ impl ModelConfig {
     pub fn key_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
-    /// Llama and Qwen3 with `attention_bias` also have one on the output projection; Qwen2 never.
-    pub fn output_bias(&self) -> bool {
-        self.attention_bias && self.model_type != ModelType::Qwen2
+    /// Numbers in the weights of the query norm and of the key norm; none without such norms.
+    pub fn qk_norm_widths(&self) -> Option<(usize, usize)> {
+        match self.architecture.qk_norm {
+            QkNorm::None => None,
+            QkNorm::Head => Some((self.head_dim, self.head_dim)),
+            QkNorm::Full => Some((self.query_width(), self.key_width())),
+        }
+    }
+    /// The longest sequence that the model can take.
+    pub fn positions(&self) -> usize {
+        self.architecture.limit().unwrap_or(usize::MAX).min(self.max_position_embeddings)
     }
 
     /// Every parameter of the model: name and shape, in name order (the order of all sums and files).
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         let (h, i, q, k) = (self.hidden_size, self.intermediate_size, self.query_width(), self.key_width());
+        let architecture = &self.architecture;
         let mut list = vec![
             ("model.embed_tokens.weight".to_string(), vec![self.vocab_size, h]),
             ("model.norm.weight".to_string(), vec![h]),
@@ -130,21 +114,22 @@ impl ModelConfig {
         }
         for layer in 0..self.num_hidden_layers {
             let mut push = |name: &str, shape: Vec<usize>| list.push((format!("model.layers.{layer}.{name}"), shape));
-            push("input_layernorm.weight", vec![h]);
-            push("post_attention_layernorm.weight", vec![h]);
+            for norm in architecture.norms.names() {
+                push(&format!("{norm}.weight"), vec![h]);
+            }
             for (name, rows) in [("q", q), ("k", k), ("v", k)] {
                 push(&format!("self_attn.{name}_proj.weight"), vec![rows, h]);
-                if self.attention_bias {
+                if architecture.attention_bias {
                     push(&format!("self_attn.{name}_proj.bias"), vec![rows]);
                 }
             }
             push("self_attn.o_proj.weight", vec![h, q]);
-            if self.output_bias() {
+            if architecture.output_bias {
                 push("self_attn.o_proj.bias", vec![h]);
             }
-            if self.qk_norm {
-                push("self_attn.q_norm.weight", vec![self.head_dim]);
-                push("self_attn.k_norm.weight", vec![self.head_dim]);
+            if let Some((query, key)) = self.qk_norm_widths() {
+                push("self_attn.q_norm.weight", vec![query]);
+                push("self_attn.k_norm.weight", vec![key]);
             }
             push("mlp.gate_proj.weight", vec![i, h]);
             push("mlp.up_proj.weight", vec![i, h]);
@@ -180,14 +165,13 @@ impl ModelConfig {
             );
             return Err(Error::invalid(message).help("use a `num_key_value_heads` that divides `num_attention_heads`"));
         }
-        if !self.head_dim.is_multiple_of(2) {
-            return Err(Error::invalid(format!("model config: `head_dim` {} is odd", self.head_dim))
-                .help("rotary embeddings rotate pairs: use an even number"));
+        if !(self.rms_norm_eps > 0.0 && self.initializer_range > 0.0) {
+            return Err(Error::invalid("model config: `rms_norm_eps` and `initializer_range` must be above 0"));
         }
-        if !(self.rms_norm_eps > 0.0 && self.rope_theta > 1.0 && self.initializer_range > 0.0) {
-            return Err(Error::invalid(
-                "model config: `rms_norm_eps` and `initializer_range` must be above 0 and `rope_theta` above 1",
-            ));
+        let Architecture { ropes, layers, .. } = &self.architecture;
+        ropes.iter().try_for_each(|rope| rope.validate(self.head_dim))?;
+        if layers.len() != self.num_hidden_layers || layers.iter().filter_map(|l| l.rope).any(|r| r >= ropes.len()) {
+            return Err(Error::bug("the architecture does not describe every layer"));
         }
         Ok(())
     }
@@ -196,42 +180,28 @@ impl ModelConfig {
     pub fn from_json(value: &Value) -> Result<Self> {
         let object = value.as_object().ok_or_else(|| Error::data("config.json is not a JSON object"))?;
         let keys = Keys(object);
-        let model_type = match keys.text("model_type")? {
-            "llama" => ModelType::Llama,
-            "qwen2" => ModelType::Qwen2,
-            "qwen3" => ModelType::Qwen3,
-            other => {
-                return Err(Error::invalid(format!("config.json: model_type `{other}` is not supported"))
-                    .help("use a model of the llama, qwen2 or qwen3 family"));
-            }
-        };
-        keys.refuse_unsupported()?;
-        let hidden_size = keys.size("hidden_size")?;
-        let heads = keys.size("num_attention_heads")?;
-        let classifier = keys
-            .0
-            .get("architectures")
-            .and_then(|a| a.get(0))
-            .and_then(Value::as_str)
-            .is_some_and(|a| a.ends_with("ForTokenClassification"));
+        let family = families::find(keys.text("model_type")?)?;
+        let (hidden_size, heads) = (keys.size("hidden_size")?, keys.size("num_attention_heads")?);
+        let head_dim = keys.size_or("head_dim", family.defaults.head_dim.unwrap_or(hidden_size / heads.max(1)))?;
+        let layers = keys.size("num_hidden_layers")?;
+        let class = object.get("architectures").and_then(|a| a.get(0)).and_then(Value::as_str);
+        let classifier = class.is_some_and(|a| a.ends_with("ForTokenClassification"));
         let config = Self {
-            model_type,
+            family,
             vocab_size: keys.size("vocab_size")?,
             hidden_size,
             intermediate_size: keys.size("intermediate_size")?,
-            num_hidden_layers: keys.size("num_hidden_layers")?,
+            num_hidden_layers: layers,
             num_attention_heads: heads,
             num_key_value_heads: keys.size_or("num_key_value_heads", heads)?,
-            head_dim: keys
-                .size_or("head_dim", if model_type == ModelType::Qwen3 { 128 } else { hidden_size / heads.max(1) })?,
-            rms_norm_eps: keys.number_or("rms_norm_eps", 1e-6)?,
-            rope_theta: keys.rope_theta()?,
-            tie_word_embeddings: keys.flag_or("tie_word_embeddings", false)?,
-            qk_norm: model_type == ModelType::Qwen3,
-            attention_bias: model_type == ModelType::Qwen2 || keys.flag_or("attention_bias", false)?,
+            head_dim,
+            rms_norm_eps: keys.number_or("rms_norm_eps", family.defaults.rms_norm_eps)?,
+            tie_word_embeddings: keys.flag_or("tie_word_embeddings", family.defaults.tied)?,
             max_position_embeddings: keys.size_or("max_position_embeddings", 2_048)?,
             initializer_range: keys.number_or("initializer_range", 0.02)?,
             num_labels: if classifier { Some(keys.labels()?) } else { None },
+            architecture: (family.read)(&keys, &Sizes { hidden: hidden_size, layers, head_dim })?,
+            token_ids: TOKEN_IDS.iter().filter_map(|k| Some((k.to_string(), object.get(*k)?.clone()))).collect(),
         };
         config.validate()?;
         Ok(config)
@@ -240,103 +210,45 @@ impl ModelConfig {
     /// The `config.json` that transformers reads back; keys sorted.
     pub fn to_json(&self) -> Value {
         let head = if self.num_labels.is_some() { "ForTokenClassification" } else { "ForCausalLM" };
+        let (architecture, rope) = (&self.architecture, &self.architecture.ropes[0]);
         let mut value = json!({
-            "architectures": [format!("{}{head}", self.model_type.architecture())],
-            "attention_bias": self.attention_bias,
+            "architectures": [format!("{}{head}", self.family.class)],
+            "attention_bias": architecture.attention_bias,
             "attention_dropout": 0.0,
             "dtype": "float32",
             "head_dim": self.head_dim,
-            "hidden_act": "silu",
+            "hidden_act": architecture.activation.name(),
             "hidden_size": self.hidden_size,
             "initializer_range": self.initializer_range,
             "intermediate_size": self.intermediate_size,
             "max_position_embeddings": self.max_position_embeddings,
-            "model_type": self.model_type.name(),
+            "model_type": self.family.name,
             "num_attention_heads": self.num_attention_heads,
             "num_hidden_layers": self.num_hidden_layers,
             "num_key_value_heads": self.num_key_value_heads,
             "rms_norm_eps": self.rms_norm_eps,
-            "rope_theta": self.rope_theta,
+            "rope_theta": rope.theta,
             "tie_word_embeddings": self.tie_word_embeddings,
             "torch_dtype": "float32",
             "use_cache": true,
             "vocab_size": self.vocab_size,
         });
+        if let Some(map) = value.as_object_mut() {
+            if rope.scaling != RopeScaling::Default {
+                map.insert("rope_scaling".into(), rope.scaling.to_json().into());
+            }
+            if !rope.is_plain() {
+                map.insert("rope_parameters".into(), rope.to_json());
+            }
+            (self.family.write)(architecture, map);
+            map.extend(self.token_ids.clone());
+        }
         if let Some(labels) = self.num_labels {
             value["id2label"] =
                 (0..labels).map(|i| (i.to_string(), json!(format!("LABEL_{i}")))).collect::<Map<_, _>>().into();
             value["label2id"] = (0..labels).map(|i| (format!("LABEL_{i}"), json!(i))).collect::<Map<_, _>>().into();
         }
         value
-    }
-}
-
-/// Typed access that names the key in every error.
-struct Keys<'a>(&'a Map<String, Value>);
-
-impl Keys<'_> {
-    fn present(&self, key: &str) -> Option<&Value> {
-        self.0.get(key).filter(|v| !v.is_null())
-    }
-    fn wrong(key: &str, what: &str, value: &Value) -> Error {
-        Error::data(format!("config.json: `{key}` is {value}, not {what}"))
-    }
-    fn text(&self, key: &str) -> Result<&str> {
-        let value = self.present(key).ok_or_else(|| Error::data(format!("config.json: `{key}` is missing")))?;
-        value.as_str().ok_or_else(|| Self::wrong(key, "a text", value))
-    }
-    fn size(&self, key: &str) -> Result<usize> {
-        let value = self.present(key).ok_or_else(|| Error::data(format!("config.json: `{key}` is missing")))?;
-        value.as_u64().map(|v| v as usize).ok_or_else(|| Self::wrong(key, "a whole number", value))
-    }
-    fn size_or(&self, key: &str, default: usize) -> Result<usize> {
-        if self.present(key).is_some() { self.size(key) } else { Ok(default) }
-    }
-    fn number_or(&self, key: &str, default: f64) -> Result<f64> {
-        self.present(key).map_or(Ok(default), |v| v.as_f64().ok_or_else(|| Self::wrong(key, "a number", v)))
-    }
-    fn flag_or(&self, key: &str, default: bool) -> Result<bool> {
-        self.present(key).map_or(Ok(default), |v| v.as_bool().ok_or_else(|| Self::wrong(key, "true or false", v)))
-    }
-    /// Older files keep it at the top, newer ones under `rope_parameters`.
-    fn rope_theta(&self) -> Result<f64> {
-        match self.present("rope_parameters").and_then(|p| p.get("rope_theta")) {
-            Some(v) => v.as_f64().ok_or_else(|| Self::wrong("rope_parameters.rope_theta", "a number", v)),
-            None => self.number_or("rope_theta", 10_000.0),
-        }
-    }
-    fn labels(&self) -> Result<usize> {
-        match self.present("id2label") {
-            Some(v) => v
-                .as_object()
-                .map(Map::len)
-                .filter(|n| *n > 0)
-                .ok_or_else(|| Self::wrong("id2label", "a map with entries", v)),
-            None => self.size_or("num_labels", 2),
-        }
-    }
-    fn refuse_unsupported(&self) -> Result<()> {
-        let refuse = |key: &str| {
-            Err(Error::invalid(format!("config.json: `{key}` = {} is not supported", self.0[key]))
-                .help("use a model without it"))
-        };
-        for key in ["rope_scaling", "rope_parameters"] {
-            let kind = self
-                .present(key)
-                .map(|v| v.get("rope_type").or_else(|| v.get("type")).and_then(Value::as_str).unwrap_or("default"));
-            if kind.is_some_and(|k| k != "default") {
-                return refuse(key);
-            }
-        }
-        if self.present("hidden_act").is_some_and(|v| v != "silu") {
-            return refuse("hidden_act");
-        }
-        for key in ["mlp_bias", "use_sliding_window"] {
-            if self.present(key).is_some_and(|v| v == true) {
-                return refuse(key);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -357,7 +269,9 @@ mod tests {
     #[test]
     fn a_published_shape_has_its_published_size() {
         let config = ModelConfig::from_json(&qwen3()).unwrap();
-        assert!(config.qk_norm && !config.attention_bias && config.rope_theta == 1e6);
+        let architecture = &config.architecture;
+        assert!(architecture.qk_norm == QkNorm::Head && !architecture.attention_bias);
+        assert_eq!(architecture.ropes, [Rope::plain(1e6)]);
         assert_eq!(config.parameter_count(), 596_049_920);
     }
 
@@ -376,9 +290,11 @@ mod tests {
     fn unsupported_and_malformed_files_are_refused_by_key() {
         let cases = [
             ("model_type", json!("mamba")),
-            ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})),
+            ("rope_scaling", json!({"rope_type": "spiral", "factor": 4.0})),
+            ("rope_scaling", json!({"rope_type": "linear", "factor": 0.5})),
+            ("partial_rotary_factor", json!(0.5)),
             ("hidden_act", json!("gelu")),
-            ("use_sliding_window", json!(true)),
+            ("layer_types", json!(vec!["linear_attention"; 28])),
             ("hidden_size", json!("big")),
             ("hidden_size", Value::Null),
             ("num_key_value_heads", json!(5)),
@@ -386,9 +302,33 @@ mod tests {
         ];
         for (key, bad) in cases {
             let mut file = qwen3();
+            file["use_sliding_window"] = json!(true);
+            file["sliding_window"] = json!(4096);
             file[key] = bad;
             let message = ModelConfig::from_json(&file).unwrap_err().to_string();
-            assert!(message.contains(key) || message.contains("key-value heads"), "{key}: {message}");
+            let words = [key, "key-value heads", "`spiral`", "`linear`", "7 of the 7 numbers"];
+            assert!(words.iter().any(|w| message.contains(w)), "{key}: {message}");
         }
+    }
+
+    #[test]
+    fn a_family_that_the_decoder_cannot_express_is_refused_with_the_reason() {
+        for (name, reason) in [("qwen3_5", "linear attention"), ("lfm2", "convolutions"), ("gemma4", "each layer")] {
+            let error = ModelConfig::from_json(&json!({"model_type": name})).unwrap_err();
+            assert!(error.message.contains(name) && error.message.contains(reason), "{error}");
+            assert!(error.help.is_some_and(|h| h.contains("gemma3_text, granite, llama")));
+        }
+    }
+
+    #[test]
+    fn token_ids_of_the_file_are_kept() {
+        let mut file = qwen3();
+        file["bos_token_id"] = json!(151643);
+        file["eos_token_id"] = json!([151645, 151643]);
+        file["pad_token_id"] = Value::Null;
+        let written = ModelConfig::from_json(&file).unwrap().to_json();
+        assert_eq!([&written["bos_token_id"], &written["eos_token_id"]], [&json!(151643), &json!([151645, 151643])]);
+        assert!(written.get("pad_token_id").is_some_and(Value::is_null));
+        assert!(ModelConfig::llama(9, 4, 4, 1, 1, 1).to_json().get("pad_token_id").is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Language models on candle: the decoder family Llama / Qwen2 / Qwen3, its training, checkpoints, tokenizers, chat
-//! templates and generation. CPU only.
+//! Language models on candle: decoders of the Llama kind and their kin ([`families`]), their training, checkpoints,
+//! tokenizers, chat templates and generation. CPU only.
 //!
 //! Training runs through a few custom operations with a hand-written backward ([`ops`], [`decoder`]): composed tensor
 //! operations spend most of their time on memory traffic, and several of candle's fused ones have no backward.
@@ -12,6 +12,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
+pub mod families;
 pub mod folder;
 pub mod generate;
 pub mod ops;

@@ -4,14 +4,17 @@
 //! gradients are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number,
 //! and every sum has the order of the batch.
 
+use super::branch::{Joint, OutNorm, back_to_residual, zeroed};
 use super::forward::scaled;
 use super::state::{Chunk, Partial, Sizes, Workspace, fit};
 use super::view::{LayerView, View};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
-use crate::ops::rotary::{Angles, rotate};
-use crate::ops::vector::{add_columns, add_into};
-use crate::ops::{Matrix, Scalar, attention, norm, product, swiglu};
+use crate::families::{Architecture, LayerKind};
+use crate::ops::attention::{self, Heads};
+use crate::ops::rotary::Angles;
+use crate::ops::vector::{add_columns, add_into, multiply};
+use crate::ops::{Matrix, Scalar, gated, norm, product};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -30,6 +33,7 @@ pub(super) fn run<T: Scalar>(
     let sizes = Sizes::of(config);
     let Workspace { chunks, used, angles, .. } = workspace;
     let chunks = &mut chunks[..*used];
+    let (joint, architecture) = (Joint::of(config), &config.architecture);
     let mut gradients = BTreeMap::new();
 
     let starts: Vec<usize> = chunks.iter().map(|c| batch.range(c.sequences.start).start * sizes.hidden).collect();
@@ -37,7 +41,7 @@ pub(super) fn run<T: Scalar>(
     gradients.insert("model.norm.weight".to_string(), sum(chunks, sizes.hidden, |p| &p.last_norm));
 
     for i in (0..sizes.layers).rev() {
-        let pass = LayerPass { i, sizes, view: &view.layers[i], angles };
+        let pass = LayerPass { i, sizes, joint, architecture, view: &view.layers[i], angles };
         chunks.par_iter_mut().for_each(|chunk| pass.chunk(chunk));
         pass.vectors(chunks, &mut gradients);
         pass.matrices(chunks, &mut gradients);
@@ -45,14 +49,12 @@ pub(super) fn run<T: Scalar>(
             std::mem::swap(&mut chunk.temporary.d_output, &mut chunk.temporary.d_input);
         }
     }
-    gradients.insert("model.embed_tokens.weight".into(), embeddings(sizes, view.embeddings.len(), batch, chunks));
+    let mut d_embeddings = embeddings(sizes, view.embeddings.len(), batch, chunks);
+    if architecture.embedding_scale != 1.0 {
+        multiply(&mut d_embeddings, T::of(architecture.embedding_scale));
+    }
+    gradients.insert("model.embed_tokens.weight".into(), d_embeddings);
     gradients
-}
-
-fn zeroed<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
-    let part = fit(buffer, n);
-    part.fill(T::ZERO);
-    part
 }
 
 fn last_norm<T: Scalar>(sizes: Sizes, view: &View<'_, T>, chunk: &mut Chunk<T>, d_out: &[T]) {
@@ -60,7 +62,7 @@ fn last_norm<T: Scalar>(sizes: Sizes, view: &View<'_, T>, chunk: &mut Chunk<T>, 
     let x = &chunk.residual[sizes.layers][..n];
     let t = &mut chunk.temporary;
     let (d_output, dw) = (zeroed(&mut t.d_output, n), zeroed(&mut t.partial.last_norm, sizes.hidden));
-    norm::backward(x, view.norm, &chunk.last_scale[..chunk.rows], &d_out[..n], d_output, dw);
+    norm::backward(x, &view.norm, &chunk.last_scale[..chunk.rows], &d_out[..n], d_output, dw);
 }
 
 /// Sum of one vector's shares over the chunks, in order.
@@ -84,11 +86,13 @@ fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, chunks: &[C
     total
 }
 
-struct LayerPass<'a, T> {
+struct LayerPass<'a, T: Scalar> {
     i: usize,
     sizes: Sizes,
+    joint: Joint<T>,
+    architecture: &'a Architecture,
     view: &'a LayerView<'a, T>,
-    angles: &'a Angles<T>,
+    angles: &'a [Angles<T>],
 }
 
 impl<T: Scalar> LayerPass<'_, T> {
@@ -104,17 +108,25 @@ impl<T: Scalar> LayerPass<'_, T> {
         let layer = &chunk.layers[self.i];
         let t = &mut chunk.temporary;
         let d_output = &t.d_output[..rows * hidden];
+        let out = OutNorm {
+            weight: self.view.norms.mlp_out.as_deref(),
+            raw: &layer.mlp_raw,
+            scales: &layer.mlp_scale,
+            share: &mut t.partial.mlp_out,
+        };
+        let d_mlp = self.joint.leave(out, d_output, &mut t.branch, &mut t.d_mlp);
         let d_inner = fit(&mut t.d_inner, rows * inner);
         product(
             (rows, inner, hidden),
-            Matrix::rows(d_output, hidden),
+            Matrix::rows(d_mlp, hidden),
             Matrix::rows(self.view.down, inner),
             d_inner,
             inner,
             false,
         );
         let d_gate_up = fit(&mut t.d_gate_up, rows * 2 * inner);
-        swiglu::backward(
+        gated::backward(
+            self.architecture.activation,
             &layer.gate_up[..rows * 2 * inner],
             inner,
             d_inner,
@@ -140,17 +152,11 @@ impl<T: Scalar> LayerPass<'_, T> {
         );
 
         let (middle, scales) = (&layer.middle[..rows * hidden], &layer.middle_scale[..rows]);
-        norm::again(middle, self.view.post_norm, scales, fit(&mut t.normed_middle, rows * hidden));
         let d_middle = fit(&mut t.d_middle, rows * hidden);
         d_middle.copy_from_slice(d_output);
-        norm::backward(
-            middle,
-            self.view.post_norm,
-            scales,
-            d_normed,
-            d_middle,
-            zeroed(&mut t.partial.post_norm, hidden),
-        );
+        let normed = fit(&mut t.normed_middle, rows * hidden);
+        let weight = self.view.norms.mlp_in.as_deref();
+        back_to_residual(middle, weight, scales, d_normed, normed, d_middle, &mut t.partial.mlp_in);
     }
 
     fn attention(&self, chunk: &mut Chunk<T>) {
@@ -158,14 +164,22 @@ impl<T: Scalar> LayerPass<'_, T> {
         let (hidden, query, width) = (sizes.hidden, sizes.query, sizes.qkv());
         let layer = &chunk.layers[self.i];
         let t = &mut chunk.temporary;
-        let d_middle = &t.d_middle[..rows * hidden];
+        let out = OutNorm {
+            weight: self.view.norms.attention_out.as_deref(),
+            raw: &layer.attention_raw,
+            scales: &layer.attention_scale,
+            share: &mut t.partial.attention_out,
+        };
+        let d_attention = self.joint.leave(out, &t.d_middle[..rows * hidden], &mut t.branch, &mut t.d_attention);
         if self.view.output_bias.is_some() {
-            add_columns(d_middle, hidden, 0, zeroed(&mut t.partial.output_bias, hidden));
+            add_columns(d_attention, hidden, 0, zeroed(&mut t.partial.output_bias, hidden));
         }
+        let LayerKind { window, rope } = self.architecture.layers[self.i];
+        let heads = Heads { window, ..sizes.heads };
         let d_attended = fit(&mut t.d_attended, rows * query);
         product(
             (rows, query, hidden),
-            Matrix::rows(d_middle, hidden),
+            Matrix::rows(d_attention, hidden),
             Matrix::rows(self.view.output, query),
             d_attended,
             query,
@@ -173,12 +187,11 @@ impl<T: Scalar> LayerPass<'_, T> {
         );
         let d_qkv = fit(&mut t.d_qkv, rows * width);
         for range in &chunk.ranges {
-            let (wide, narrow, heads) =
-                (scaled(range, width), scaled(range, query), scaled(range, sizes.heads.queries));
+            let (wide, narrow, sums) = (scaled(range, width), scaled(range, query), scaled(range, heads.queries));
             let (qkv, attended, log_sums) =
-                (&layer.qkv[wide.clone()], &layer.attended[narrow.clone()], &layer.log_sums[heads]);
+                (&layer.qkv[wide.clone()], &layer.attended[narrow.clone()], &layer.log_sums[sums]);
             attention::backward(
-                sizes.heads,
+                heads,
                 qkv,
                 attended,
                 log_sums,
@@ -186,8 +199,9 @@ impl<T: Scalar> LayerPass<'_, T> {
                 &mut t.attention,
                 &mut d_qkv[wide.clone()],
             );
-            let turning = sizes.heads.queries + sizes.heads.keys;
-            rotate(&mut d_qkv[wide], width, turning, sizes.heads.dim, &self.angles.cos, &self.angles.sin, true);
+            if let Some(rope) = rope {
+                self.angles[rope].turn_rows(&mut d_qkv[wide], width, heads.queries + heads.keys, heads.dim, true);
+            }
         }
     }
 
@@ -230,28 +244,29 @@ impl<T: Scalar> LayerPass<'_, T> {
         );
 
         let scales = &chunk.layers[self.i].input_scale[..rows];
-        norm::again(x, self.view.input_norm, scales, fit(&mut t.normed, rows * hidden));
         let d_input = fit(&mut t.d_input, rows * hidden);
         d_input.copy_from_slice(&t.d_middle[..rows * hidden]);
-        norm::backward(x, self.view.input_norm, scales, d_normed, d_input, zeroed(&mut t.partial.input_norm, hidden));
+        let normed = fit(&mut t.normed, rows * hidden);
+        let weight = self.view.norms.attention_in.as_deref();
+        back_to_residual(x, weight, scales, d_normed, normed, d_input, &mut t.partial.attention_in);
     }
 
     /// Takes the gradients of queries and keys through their norms, row by row in place.
     fn head_norms(&self, chunk: &mut Chunk<T>) {
-        let (Some(query_norm), Some(key_norm)) = (self.view.query_norm, self.view.key_norm) else { return };
+        let (Some(query_norm), Some(key_norm)) = (&self.view.query_norm, &self.view.key_norm) else { return };
         let (query, both, width) = (self.sizes.query, self.sizes.query + self.sizes.key, self.sizes.qkv());
-        let heads = self.sizes.heads;
+        let (query_groups, key_groups) = self.sizes.norm_groups;
         let layer = &chunk.layers[self.i];
         let Partial { query_norm: dq, key_norm: dk, .. } = &mut chunk.temporary.partial;
-        let (dq, dk) = (zeroed(dq, heads.dim), zeroed(dk, heads.dim));
+        let (dq, dk) = (zeroed(dq, query_norm.len()), zeroed(dk, key_norm.len()));
         let mut upstream = vec![T::ZERO; both];
-        let saved = layer.raw.chunks_exact(both).zip(layer.raw_scale.chunks_exact(heads.queries + heads.keys));
+        let saved = layer.raw.chunks_exact(both).zip(layer.raw_scale.chunks_exact(query_groups + key_groups));
         for (row, (raw, scales)) in chunk.temporary.d_qkv[..chunk.rows * width].chunks_exact_mut(width).zip(saved) {
             upstream.copy_from_slice(&row[..both]);
             row[..both].fill(T::ZERO);
             let (d_query, d_key) = row[..both].split_at_mut(query);
-            norm::backward(&raw[..query], query_norm, &scales[..heads.queries], &upstream[..query], d_query, dq);
-            norm::backward(&raw[query..], key_norm, &scales[heads.queries..], &upstream[query..], d_key, dk);
+            norm::backward(&raw[..query], query_norm, &scales[..query_groups], &upstream[..query], d_query, dq);
+            norm::backward(&raw[query..], key_norm, &scales[query_groups..], &upstream[query..], d_key, dk);
         }
     }
 
@@ -261,12 +276,20 @@ impl<T: Scalar> LayerPass<'_, T> {
 
     /// Gradients of norms and biases: shares of the chunks, summed.
     fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let Sizes { hidden, query, key, heads, .. } = self.sizes;
-        gradients.insert(self.name("input_layernorm.weight"), sum(chunks, hidden, |p| &p.input_norm));
-        gradients.insert(self.name("post_attention_layernorm.weight"), sum(chunks, hidden, |p| &p.post_norm));
-        if self.view.query_norm.is_some() {
-            gradients.insert(self.name("self_attn.q_norm.weight"), sum(chunks, heads.dim, |p| &p.query_norm));
-            gradients.insert(self.name("self_attn.k_norm.weight"), sum(chunks, heads.dim, |p| &p.key_norm));
+        let Sizes { hidden, query, key, .. } = self.sizes;
+        let names = &self.architecture.norms;
+        let mut norm = |name: Option<&str>, share: fn(&Partial<T>) -> &[T]| {
+            if let Some(name) = name {
+                gradients.insert(self.name(&format!("{name}.weight")), sum(chunks, hidden, share));
+            }
+        };
+        norm(names.attention_in, |p| &p.attention_in);
+        norm(names.attention_out, |p| &p.attention_out);
+        norm(names.mlp_in, |p| &p.mlp_in);
+        norm(names.mlp_out, |p| &p.mlp_out);
+        if let (Some(q), Some(k)) = (&self.view.query_norm, &self.view.key_norm) {
+            gradients.insert(self.name("self_attn.q_norm.weight"), sum(chunks, q.len(), |p| &p.query_norm));
+            gradients.insert(self.name("self_attn.k_norm.weight"), sum(chunks, k.len(), |p| &p.key_norm));
         }
         if self.view.biases.is_some() {
             let all = sum(chunks, self.sizes.qkv(), |p| &p.bias);
@@ -352,11 +375,15 @@ impl Matrices {
             Self::Key => (qkv(sizes.query), normed),
             Self::Value => (qkv(sizes.query + sizes.key), normed),
             Self::Output => {
-                (Matrix::rows(&t.d_middle, sizes.hidden), Matrix::rows(&chunk.layers[layer].attended, sizes.query))
+                let d = if t.d_attention.is_empty() { &t.d_middle } else { &t.d_attention };
+                (Matrix::rows(d, sizes.hidden), Matrix::rows(&chunk.layers[layer].attended, sizes.query))
             }
             Self::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
             Self::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
-            Self::Down => (Matrix::rows(&t.d_output, sizes.hidden), Matrix::rows(&t.inner, sizes.inner)),
+            Self::Down => {
+                let d = if t.d_mlp.is_empty() { &t.d_output } else { &t.d_mlp };
+                (Matrix::rows(d, sizes.hidden), Matrix::rows(&t.inner, sizes.inner))
+            }
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Tokens to hidden states.
 
+use super::branch::{Branch, Joint};
 use super::state::{Chunk, Layer, Sizes, TurnedLayer, Workspace, fit};
 use super::view::{LayerView, View};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
-use crate::ops::attention;
-use crate::ops::rotary::{Angles, rotate};
-use crate::ops::vector::{add_bias, transpose};
-use crate::ops::{Matrix, Scalar, norm, product, swiglu};
+use crate::families::{Architecture, LayerKind};
+use crate::ops::attention::{self, Heads};
+use crate::ops::rotary::Angles;
+use crate::ops::vector::{add_bias, multiply, transpose};
+use crate::ops::{Matrix, Scalar, gated, norm, product};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -31,16 +33,18 @@ pub(super) fn run<T: Scalar>(
         tasks.push((chunk, part));
         rest = tail;
     }
-    let pass = Pass { sizes, epsilon: T::of(config.rms_norm_eps), view, turned, angles, keep };
+    let architecture = &config.architecture;
+    let pass = Pass { sizes, architecture, joint: Joint::of(config), view, turned, angles, keep };
     tasks.into_par_iter().for_each(|(chunk, part)| pass.chunk(batch, chunk, part));
 }
 
-struct Pass<'a, T> {
+struct Pass<'a, T: Scalar> {
     sizes: Sizes,
-    epsilon: T,
+    architecture: &'a Architecture,
+    joint: Joint<T>,
     view: &'a View<'a, T>,
     turned: &'a [TurnedLayer<T>],
-    angles: &'a Angles<T>,
+    angles: &'a [Angles<T>],
     keep: bool,
 }
 
@@ -52,6 +56,9 @@ impl<T: Scalar> Pass<'_, T> {
             let start = *token as usize * hidden;
             row.copy_from_slice(&self.view.embeddings[start..start + hidden]);
         }
+        if self.architecture.embedding_scale != 1.0 {
+            multiply(&mut chunk.residual[0][..chunk.rows * hidden], T::of(self.architecture.embedding_scale));
+        }
         for i in 0..self.sizes.layers {
             self.layer(i, chunk);
         }
@@ -59,8 +66,8 @@ impl<T: Scalar> Pass<'_, T> {
         let n = chunk.rows * hidden;
         norm::forward(
             &chunk.residual[last][..n],
-            self.view.norm,
-            self.epsilon,
+            &self.view.norm,
+            self.joint.epsilon,
             out,
             &mut chunk.last_scale[..chunk.rows],
         );
@@ -76,31 +83,28 @@ impl<T: Scalar> Pass<'_, T> {
         let layer = &mut chunk.layers[if self.keep { i } else { 0 }];
         let t = &mut chunk.temporary;
         let normed = fit(&mut t.normed, rows * sizes.hidden);
-
-        norm::forward(x, view.input_norm, self.epsilon, normed, &mut layer.input_scale[..rows]);
+        self.joint.enter(x, view.norms.attention_in.as_deref(), normed, &mut layer.input_scale[..rows]);
         self.project(view, turned, normed, rows, layer);
-        self.rotate(&chunk.ranges, layer);
+        let heads = self.heads(i);
+        self.rotate(i, &chunk.ranges, layer);
         let attended = &mut layer.attended[..rows * sizes.query];
         for range in &chunk.ranges {
             let qkv = &layer.qkv[scaled(range, sizes.qkv())];
             let log_sums = &mut layer.log_sums[scaled(range, sizes.heads.queries)];
-            attention::forward(sizes.heads, qkv, &mut t.attention, &mut attended[scaled(range, sizes.query)], log_sums);
+            attention::forward(heads, qkv, &mut t.attention, &mut attended[scaled(range, sizes.query)], log_sums);
         }
         let middle = &mut layer.middle[..rows * sizes.hidden];
         middle.copy_from_slice(x);
-        product(
-            (rows, sizes.hidden, sizes.query),
-            Matrix::rows(attended, sizes.query),
-            Matrix::rows(&turned.output, sizes.hidden),
-            middle,
-            sizes.hidden,
-            true,
-        );
-        if let Some(bias) = view.output_bias {
-            add_bias(middle, bias);
-        }
+        let branch = Branch {
+            input: Matrix::rows(attended, sizes.query),
+            depth: sizes.query,
+            weight: &turned.output,
+            bias: view.output_bias,
+            norm: view.norms.attention_out.as_deref(),
+        };
+        self.joint.join(branch, middle, &mut t.branch, &mut layer.attention_raw, &mut layer.attention_scale);
 
-        norm::forward(middle, view.post_norm, self.epsilon, normed, &mut layer.middle_scale[..rows]);
+        self.joint.enter(middle, view.norms.mlp_in.as_deref(), normed, &mut layer.middle_scale[..rows]);
         let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
         product(
             (rows, 2 * sizes.inner, sizes.hidden),
@@ -111,16 +115,21 @@ impl<T: Scalar> Pass<'_, T> {
             false,
         );
         let inner = fit(&mut t.inner, rows * sizes.inner);
-        swiglu::forward(gate_up, sizes.inner, inner);
+        gated::forward(self.architecture.activation, gate_up, sizes.inner, inner);
         next.copy_from_slice(middle);
-        product(
-            (rows, sizes.hidden, sizes.inner),
-            Matrix::rows(inner, sizes.inner),
-            Matrix::rows(&turned.down, sizes.hidden),
-            next,
-            sizes.hidden,
-            true,
-        );
+        let branch = Branch {
+            input: Matrix::rows(inner, sizes.inner),
+            depth: sizes.inner,
+            weight: &turned.down,
+            bias: None,
+            norm: view.norms.mlp_out.as_deref(),
+        };
+        self.joint.join(branch, next, &mut t.branch, &mut layer.mlp_raw, &mut layer.mlp_scale);
+    }
+
+    /// The heads of a layer, with its window.
+    fn heads(&self, i: usize) -> Heads {
+        Heads { window: self.architecture.layers[i].window, ..self.sizes.heads }
     }
 
     /// Queries, keys and values: projected, biased, normed.
@@ -146,31 +155,26 @@ impl<T: Scalar> Pass<'_, T> {
             let bias: Vec<T> = [q, k, v].concat();
             add_bias(qkv, &bias);
         }
-        if let (Some(query), Some(key)) = (view.query_norm, view.key_norm) {
-            let (both, heads) = (sizes.query + sizes.key, sizes.heads.queries + sizes.heads.keys);
-            let saved = layer.raw.chunks_exact_mut(both).zip(layer.raw_scale.chunks_exact_mut(heads));
+        if let (Some(query), Some(key)) = (&view.query_norm, &view.key_norm) {
+            let (both, (query_groups, key_groups)) = (sizes.query + sizes.key, sizes.norm_groups);
+            let groups = query_groups + key_groups;
+            let saved = layer.raw.chunks_exact_mut(both).zip(layer.raw_scale.chunks_exact_mut(groups));
             for (row, (raw, scale)) in qkv.chunks_exact_mut(width).zip(saved) {
                 raw.copy_from_slice(&row[..both]);
                 let (raw_q, raw_k) = raw.split_at(sizes.query);
-                let (scale_q, scale_k) = scale.split_at_mut(sizes.heads.queries);
-                norm::forward(raw_q, query, self.epsilon, &mut row[..sizes.query], scale_q);
-                norm::forward(raw_k, key, self.epsilon, &mut row[sizes.query..both], scale_k);
+                let (scale_q, scale_k) = scale.split_at_mut(query_groups);
+                norm::forward(raw_q, query, self.joint.epsilon, &mut row[..sizes.query], scale_q);
+                norm::forward(raw_k, key, self.joint.epsilon, &mut row[sizes.query..both], scale_k);
             }
         }
     }
 
-    fn rotate(&self, ranges: &[Range<usize>], layer: &mut Layer<T>) {
+    fn rotate(&self, i: usize, ranges: &[Range<usize>], layer: &mut Layer<T>) {
+        let LayerKind { rope: Some(rope), .. } = self.architecture.layers[i] else { return };
         let (width, heads) = (self.sizes.qkv(), self.sizes.heads);
         for range in ranges {
-            rotate(
-                &mut layer.qkv[scaled(range, width)],
-                width,
-                heads.queries + heads.keys,
-                heads.dim,
-                &self.angles.cos,
-                &self.angles.sin,
-                false,
-            );
+            let rows = &mut layer.qkv[scaled(range, width)];
+            self.angles[rope].turn_rows(rows, width, heads.queries + heads.keys, heads.dim, false);
         }
     }
 }

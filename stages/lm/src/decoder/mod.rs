@@ -1,4 +1,4 @@
-//! The decoder (Llama, Qwen2, Qwen3) as a trainable function: tokens to hidden states to log-probabilities.
+//! The decoder as a trainable function: tokens to hidden states to log-probabilities.
 //!
 //! The whole stack of layers is one node of candle's graph with a hand-written backward. A chunk of whole sequences
 //! runs through all layers on one thread while its rows are in the cache; weight gradients are summed over the chunks
@@ -6,6 +6,7 @@
 //! rest again. Change weights only after all graphs of a step have run their backward.
 
 mod backward;
+mod branch;
 mod forward;
 mod graph;
 mod state;
@@ -35,7 +36,8 @@ pub struct Decoder {
 
 impl Decoder {
     /// Random float32 weights: normal with `initializer_range`, the two projections that write to the residual stream
-    /// divided by √(2 · layers) (Radford et al. 2019), norms 1, biases 0. Each parameter draws at its own name.
+    /// divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws at its
+    /// own name.
     pub fn initialize(config: &ModelConfig, chance: &Chance) -> Result<Self> {
         config.validate()?;
         let residual = 1.0 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -43,7 +45,7 @@ impl Decoder {
         for (name, shape) in config.parameters() {
             let count = shape.iter().product::<usize>();
             let values = if name.ends_with("norm.weight") {
-                vec![1.0f32; count]
+                vec![1.0 - config.architecture.norm_offset as f32; count]
             } else if name.ends_with(".bias") {
                 vec![0.0; count]
             } else {
@@ -89,7 +91,7 @@ impl Decoder {
         if let Some(name) = weights.keys().next() {
             return Err(Error::data(format!(
                 "the weights hold `{name}`, which a {} of this config does not have",
-                config.model_type.name()
+                config.family.name
             ))
             .help("check `attention_bias` and the number of layers in config.json"));
         }
@@ -165,6 +167,7 @@ impl Decoder {
                 Error::invalid("a token classifier predicts no tokens").help("give a language model (…ForCausalLM)")
             );
         }
+        let temperature = temperature * self.config.architecture.logits_scaling;
         head::logprobs(hidden, self.head()?.as_tensor(), rows, targets, temperature)
     }
     /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
@@ -199,11 +202,11 @@ impl Decoder {
     }
 
     fn check(&self, batch: &TokenBatch) -> Result<()> {
-        if batch.longest() > self.config.max_position_embeddings {
+        if batch.longest() > self.config.positions() {
             let message = format!(
                 "a sequence of {} tokens exceeds the model's {} positions",
                 batch.longest(),
-                self.config.max_position_embeddings
+                self.config.positions()
             );
             return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
         }

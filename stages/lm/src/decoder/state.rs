@@ -25,7 +25,11 @@ pub(super) struct Sizes {
     pub key: usize,
     pub heads: Heads,
     pub layers: usize,
-    pub qk_norm: bool,
+    /// Groups of numbers that the query norm and the key norm take by themselves; 0 without such norms.
+    pub norm_groups: (usize, usize),
+    /// Whether what attention and MLP give is kept for the norm behind them.
+    pub attention_out: bool,
+    pub mlp_out: bool,
 }
 
 impl Sizes {
@@ -35,13 +39,13 @@ impl Sizes {
             inner: config.intermediate_size,
             query: config.query_width(),
             key: config.key_width(),
-            heads: Heads {
-                queries: config.num_attention_heads,
-                keys: config.num_key_value_heads,
-                dim: config.head_dim,
-            },
+            heads: heads(config),
             layers: config.num_hidden_layers,
-            qk_norm: config.qk_norm,
+            norm_groups: config
+                .qk_norm_widths()
+                .map_or((0, 0), |(q, k)| (config.query_width() / q, config.key_width() / k)),
+            attention_out: config.architecture.norms.attention_out.is_some(),
+            mlp_out: config.architecture.norms.mlp_out.is_some(),
         }
     }
     /// Width of a row of queries, keys and values.
@@ -50,19 +54,31 @@ impl Sizes {
     }
 }
 
+/// The heads of a layer without a window.
+fn heads(config: &ModelConfig) -> Heads {
+    let heads = Heads::new(config.num_attention_heads, config.num_key_value_heads, config.head_dim);
+    Heads { scale: config.architecture.attention_scale.unwrap_or(heads.scale), ..heads }
+}
+
 /// What the backward reads of one layer, row-major over the chunk's rows.
 #[derive(Default)]
 pub(super) struct Layer<T> {
     pub input_scale: Vec<T>,
-    /// Queries and keys before their norm (only with `qk_norm`), and the norms' scales per head.
+    /// Queries and keys before their norms (only with such norms), and the norms' scales per group.
     pub raw: Vec<T>,
     pub raw_scale: Vec<T>,
     pub qkv: Vec<T>,
     pub attended: Vec<T>,
     pub log_sums: Vec<T>,
+    /// What the attention gives, before the norm behind it (only with such a norm), and that norm's scales.
+    pub attention_raw: Vec<T>,
+    pub attention_scale: Vec<T>,
     pub middle: Vec<T>,
     pub middle_scale: Vec<T>,
     pub gate_up: Vec<T>,
+    /// As for the attention, of the MLP.
+    pub mlp_raw: Vec<T>,
+    pub mlp_scale: Vec<T>,
 }
 
 /// Scratch of both directions; the second product of the backward (weight gradients) reads it too.
@@ -70,12 +86,17 @@ pub(super) struct Layer<T> {
 pub(super) struct Temporary<T> {
     pub normed: Vec<T>,
     pub normed_middle: Vec<T>,
+    /// What attention or MLP adds to the residual stream, where it does not go there at once.
+    pub branch: Vec<T>,
     pub inner: Vec<T>,
     pub d_inner: Vec<T>,
     pub d_gate_up: Vec<T>,
     pub d_normed: Vec<T>,
     pub d_output: Vec<T>,
     pub d_middle: Vec<T>,
+    /// Gradients of what attention and MLP give; empty where those of the residual stream serve.
+    pub d_attention: Vec<T>,
+    pub d_mlp: Vec<T>,
     pub d_input: Vec<T>,
     pub d_attended: Vec<T>,
     pub d_qkv: Vec<T>,
@@ -87,8 +108,10 @@ pub(super) struct Temporary<T> {
 #[derive(Default)]
 pub(super) struct Partial<T> {
     pub last_norm: Vec<T>,
-    pub input_norm: Vec<T>,
-    pub post_norm: Vec<T>,
+    pub attention_in: Vec<T>,
+    pub attention_out: Vec<T>,
+    pub mlp_in: Vec<T>,
+    pub mlp_out: Vec<T>,
     pub query_norm: Vec<T>,
     pub key_norm: Vec<T>,
     /// Of queries, keys and values side by side.
@@ -126,7 +149,8 @@ pub(crate) struct Workspace<T> {
     /// Chunks that the current batch uses; the others keep their memory.
     pub(super) used: usize,
     pub(super) turned: Vec<TurnedLayer<T>>,
-    pub(super) angles: Angles<T>,
+    /// Of each rotation of the architecture.
+    pub(super) angles: Vec<Angles<T>>,
 }
 
 /// The first `n` places of a buffer, which grows if it must.
@@ -153,7 +177,11 @@ impl<T: Scalar> Workspace<T> {
             chunk.sequences = part;
             chunk.cover(Sizes::of(config), keep);
         }
-        self.angles.cover(batch.longest(), config.head_dim, config.rope_theta);
+        let ropes = &config.architecture.ropes;
+        self.angles.resize_with(ropes.len(), Angles::default);
+        for (angles, rope) in self.angles.iter_mut().zip(ropes) {
+            angles.cover(batch.longest(), rope, config.head_dim);
+        }
     }
 }
 
@@ -180,14 +208,21 @@ impl<T: Scalar> Chunk<T> {
 impl<T: Scalar> Layer<T> {
     fn cover(&mut self, sizes: Sizes, rows: usize) {
         let heads = sizes.heads;
-        let raw = if sizes.qk_norm { rows } else { 0 };
+        let (query_groups, key_groups) = sizes.norm_groups;
+        let raw = if query_groups > 0 { rows } else { 0 };
+        let attention = if sizes.attention_out { rows } else { 0 };
+        let mlp = if sizes.mlp_out { rows } else { 0 };
         for (buffer, n) in [
             (&mut self.input_scale, rows),
             (&mut self.raw, raw * (sizes.query + sizes.key)),
-            (&mut self.raw_scale, raw * (heads.queries + heads.keys)),
+            (&mut self.raw_scale, raw * (query_groups + key_groups)),
             (&mut self.qkv, rows * sizes.qkv()),
             (&mut self.attended, rows * sizes.query),
             (&mut self.log_sums, rows * heads.queries),
+            (&mut self.attention_raw, attention * sizes.hidden),
+            (&mut self.attention_scale, attention),
+            (&mut self.mlp_raw, mlp * sizes.hidden),
+            (&mut self.mlp_scale, mlp),
             (&mut self.middle, rows * sizes.hidden),
             (&mut self.middle_scale, rows),
             (&mut self.gate_up, rows * 2 * sizes.inner),

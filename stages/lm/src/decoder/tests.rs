@@ -2,7 +2,8 @@
 
 use super::{Decoder, Weights};
 use crate::batch::TokenBatch;
-use crate::config::{ModelConfig, ModelType};
+use crate::config::ModelConfig;
+use crate::families::{Rope, find};
 use crate::optimizer::{AdamW, AdamWConfig, Gradients};
 use candle_core::{D, DType, Device, Tensor};
 use std::collections::BTreeMap;
@@ -12,11 +13,12 @@ use trainyard_core::Chance;
 /// heads.
 fn shapes() -> Vec<ModelConfig> {
     let mut llama = ModelConfig::llama(13, 8, 12, 2, 2, 2);
-    llama.attention_bias = true;
+    (llama.architecture.attention_bias, llama.architecture.output_bias) = (true, true);
     let mut qwen2 = ModelConfig::llama(11, 12, 10, 2, 6, 2);
-    (qwen2.model_type, qwen2.attention_bias, qwen2.tie_word_embeddings) = (ModelType::Qwen2, true, false);
-    let mut qwen3 = ModelConfig::llama(9, 8, 14, 3, 4, 2);
-    (qwen3.model_type, qwen3.qk_norm, qwen3.head_dim, qwen3.rope_theta) = (ModelType::Qwen3, true, 6, 1e6);
+    (qwen2.family, qwen2.tie_word_embeddings) = (find("qwen2").unwrap(), false);
+    qwen2.architecture.attention_bias = true;
+    let mut qwen3 = ModelConfig::llama(9, 8, 14, 3, 4, 2).as_qwen3();
+    (qwen3.head_dim, qwen3.architecture.ropes) = (6, vec![Rope::plain(1e6)]);
     [llama, qwen2, qwen3].map(|c| ModelConfig { initializer_range: 0.5, ..c }).to_vec()
 }
 
@@ -77,7 +79,8 @@ fn composed_hidden(decoder: &Decoder, tokens: &[u32]) -> Tensor {
         x.broadcast_div(&mean.sqrt().unwrap()).unwrap().broadcast_mul(w).unwrap()
     };
     let half = c.head_dim / 2;
-    let angle = |i: usize| (i / half) as f64 * c.rope_theta.powf(-2.0 * (i % half) as f64 / c.head_dim as f64);
+    let theta = c.architecture.ropes[0].theta;
+    let angle = |i: usize| (i / half) as f64 * theta.powf(-2.0 * (i % half) as f64 / c.head_dim as f64);
     let table = |f: fn(f64) -> f64| {
         Tensor::from_vec((0..n * half).map(|i| f(angle(i))).collect::<Vec<_>>(), (n, half), &Device::Cpu).unwrap()
     };

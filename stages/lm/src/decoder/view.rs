@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
 use candle_core::{Storage, Tensor};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Names of the parameters below the head, in name order.
@@ -10,27 +11,37 @@ pub(super) fn body_names(config: &ModelConfig) -> Vec<String> {
     config.parameters().into_iter().map(|(name, _)| name).filter(|n| n.starts_with("model.")).collect()
 }
 
+/// A norm's weight with the family's offset added.
+pub(super) type NormWeight<'a, T> = Cow<'a, [T]>;
+
 /// One layer's parameters; matrices are `[out, in]`, row after row.
-pub(super) struct LayerView<'a, T> {
-    pub input_norm: &'a [T],
+pub(super) struct LayerView<'a, T: Scalar> {
+    pub norms: NormViews<'a, T>,
     pub query: &'a [T],
     pub key: &'a [T],
     pub value: &'a [T],
     /// Query, key and value bias.
     pub biases: Option<[&'a [T]; 3]>,
-    pub query_norm: Option<&'a [T]>,
-    pub key_norm: Option<&'a [T]>,
+    pub query_norm: Option<NormWeight<'a, T>>,
+    pub key_norm: Option<NormWeight<'a, T>>,
     pub output: &'a [T],
     pub output_bias: Option<&'a [T]>,
-    pub post_norm: &'a [T],
     pub gate: &'a [T],
     pub up: &'a [T],
     pub down: &'a [T],
 }
 
-pub(super) struct View<'a, T> {
+/// The norms of a layer, as `LayerNorms` names them.
+pub(super) struct NormViews<'a, T: Scalar> {
+    pub attention_in: Option<NormWeight<'a, T>>,
+    pub attention_out: Option<NormWeight<'a, T>>,
+    pub mlp_in: Option<NormWeight<'a, T>>,
+    pub mlp_out: Option<NormWeight<'a, T>>,
+}
+
+pub(super) struct View<'a, T: Scalar> {
     pub embeddings: &'a [T],
-    pub norm: &'a [T],
+    pub norm: NormWeight<'a, T>,
     pub layers: Vec<LayerView<'a, T>>,
 }
 
@@ -48,26 +59,33 @@ pub(super) fn with_view<T: Scalar, R>(
         };
         slices.insert(*name, &T::cpu_storage_as_slice(storage)?[start..end]);
     }
+    let architecture = &config.architecture;
+    let centered = |weight| centered(weight, T::of(architecture.norm_offset));
     let layers = (0..config.num_hidden_layers)
         .map(|i| {
             let find = |name: &str| slices.get(format!("model.layers.{i}.{name}").as_str()).copied();
             let need =
                 |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
+            let norm = |name: Option<&str>| name.map(|name| need(&format!("{name}.weight")).map(centered)).transpose();
             let biases = match find("self_attn.q_proj.bias") {
                 Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),
                 None => None,
             };
             Ok(LayerView {
-                input_norm: need("input_layernorm.weight")?,
+                norms: NormViews {
+                    attention_in: norm(architecture.norms.attention_in)?,
+                    attention_out: norm(architecture.norms.attention_out)?,
+                    mlp_in: norm(architecture.norms.mlp_in)?,
+                    mlp_out: norm(architecture.norms.mlp_out)?,
+                },
                 query: need("self_attn.q_proj.weight")?,
                 key: need("self_attn.k_proj.weight")?,
                 value: need("self_attn.v_proj.weight")?,
                 biases,
-                query_norm: find("self_attn.q_norm.weight"),
-                key_norm: find("self_attn.k_norm.weight"),
+                query_norm: find("self_attn.q_norm.weight").map(centered),
+                key_norm: find("self_attn.k_norm.weight").map(centered),
                 output: need("self_attn.o_proj.weight")?,
                 output_bias: find("self_attn.o_proj.bias"),
-                post_norm: need("post_attention_layernorm.weight")?,
                 gate: need("mlp.gate_proj.weight")?,
                 up: need("mlp.up_proj.weight")?,
                 down: need("mlp.down_proj.weight")?,
@@ -77,5 +95,10 @@ pub(super) fn with_view<T: Scalar, R>(
     let top = |name: &str| {
         slices.get(name).copied().ok_or_else(|| candle_core::Error::Msg(format!("the model lacks {name}")))
     };
-    Ok(work(&View { embeddings: top("model.embed_tokens.weight")?, norm: top("model.norm.weight")?, layers }))
+    let norm = centered(top("model.norm.weight")?);
+    Ok(work(&View { embeddings: top("model.embed_tokens.weight")?, norm, layers }))
+}
+
+fn centered<T: Scalar>(weight: &[T], offset: T) -> NormWeight<'_, T> {
+    if offset == T::ZERO { weight.into() } else { weight.iter().map(|w| *w + offset).collect::<Vec<T>>().into() }
 }

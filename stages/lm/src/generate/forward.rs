@@ -4,8 +4,9 @@
 //! came in: appending an observation gives the same bits as a prompt that holds everything.
 
 use super::cache::Blocks;
-use super::kernels::{AttentionScratch, Isa, attention, matmul, rms_norm, silu_times};
+use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
 use super::pack::{Layer, Model};
+use crate::families::Activation;
 
 /// Limit of rows computed together; limits memory, never changes results.
 const CHUNK: usize = 96;
@@ -27,6 +28,8 @@ pub struct Scratch {
     normed: Vec<f32>,
     qkv: Vec<f32>,
     attended: Vec<f32>,
+    /// What attention or MLP gives, where a norm stands behind it.
+    branch: Vec<f32>,
     gate_up: Vec<f32>,
     inner: Vec<f32>,
     attention: AttentionScratch,
@@ -83,19 +86,37 @@ impl Pass<'_, '_> {
         for (row, out) in self.rows.iter().zip(self.scratch.residual.chunks_exact_mut(width)) {
             let token = self.works[row.work].tokens[row.position] as usize;
             out[..hidden].copy_from_slice(&self.model.embedding[token * hidden..][..hidden]);
+            if self.model.embedding_scale != 1.0 {
+                out[..hidden].iter_mut().for_each(|x| *x *= self.model.embedding_scale);
+            }
         }
     }
-    fn norm(&mut self, weight: &[f32]) {
+    /// The residual rows, normed if there is a norm.
+    fn enter(&mut self, weight: Option<&[f32]>) {
         let (hidden, width) = (self.model.hidden, self.width());
         self.scratch.normed.resize(self.rows.len() * hidden, 0.0);
         for (x, out) in self.scratch.residual.chunks_exact(width).zip(self.scratch.normed.chunks_exact_mut(hidden)) {
-            rms_norm(self.isa, &x[..hidden], weight, self.model.eps, out);
+            match weight {
+                Some(weight) => rms_norm(self.isa, &x[..hidden], weight, self.model.eps, out),
+                None => out.copy_from_slice(&x[..hidden]),
+            }
+        }
+    }
+    /// Adds the normed branch to the residual rows.
+    fn leave(&mut self, weight: &[f32]) {
+        let (hidden, width) = (self.model.hidden, self.width());
+        let s = &mut *self.scratch;
+        s.normed.resize(self.rows.len() * hidden, 0.0);
+        let rows = s.residual.chunks_exact_mut(width).zip(s.branch.chunks_exact(width));
+        for ((residual, branch), normed) in rows.zip(s.normed.chunks_exact_mut(hidden)) {
+            rms_norm(self.isa, &branch[..hidden], weight, self.model.eps, normed);
+            residual.iter_mut().zip(normed).for_each(|(r, n)| *r += *n);
         }
     }
     fn attend(&mut self, index: usize, layer: &Layer) {
         let model = self.model;
         let n = self.rows.len();
-        self.norm(&layer.input_norm);
+        self.enter(layer.attention_in.as_deref());
         let mut shape = model.shape;
         shape.layer = index;
         let (queries, keys) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
@@ -104,12 +125,12 @@ impl Pass<'_, '_> {
         let s = &mut *self.scratch;
         s.qkv.resize(n * columns, 0.0);
         matmul(self.isa, &layer.qkv, &s.normed, model.hidden, n, false, &mut s.qkv);
-        let scale = 1.0 / (shape.head_dim as f32).sqrt();
         for (row, qkv) in self.rows.iter().zip(s.qkv.chunks_exact_mut(columns)) {
             head_norms(self.isa, layer.query_norm.as_deref(), model.eps, &mut qkv[..queries]);
             head_norms(self.isa, layer.key_norm.as_deref(), model.eps, &mut qkv[keys_at..keys_at + keys]);
-            model.rotate(&mut qkv[..queries], row.position, scale);
-            model.rotate(&mut qkv[keys_at..keys_at + keys], row.position, 1.0);
+            model.rotate(layer, &mut qkv[..queries], row.position);
+            model.rotate(layer, &mut qkv[keys_at..keys_at + keys], row.position);
+            qkv[..queries].iter_mut().for_each(|q| *q *= model.attention_scale);
             let blocks = &mut self.works[row.work].blocks;
             blocks.write(row.position, shape, &qkv[keys_at..keys_at + keys], &qkv[values_at..values_at + keys]);
         }
@@ -118,22 +139,41 @@ impl Pass<'_, '_> {
             self.rows.iter().zip(s.qkv.chunks_exact(columns)).zip(s.attended.chunks_exact_mut(queries))
         {
             let blocks = self.works[row.work].blocks.as_slice();
-            attention(self.isa, shape, &qkv[..queries], blocks, row.position + 1, &mut s.attention, out);
+            let first = layer.window.map_or(0, |w| (row.position + 1).saturating_sub(w));
+            attention(self.isa, shape, &qkv[..queries], blocks, first..row.position + 1, &mut s.attention, out);
         }
-        matmul(self.isa, &layer.output, &s.attended, queries, n, true, &mut s.residual);
+        match &layer.attention_out {
+            None => matmul(self.isa, &layer.output, &s.attended, queries, n, true, &mut s.residual),
+            Some(weight) => {
+                s.branch.resize(s.residual.len(), 0.0);
+                matmul(self.isa, &layer.output, &s.attended, queries, n, false, &mut s.branch);
+                self.leave(weight);
+            }
+        }
     }
     fn feed_forward(&mut self, layer: &Layer) {
         let n = self.rows.len();
-        self.norm(&layer.post_norm);
+        self.enter(layer.mlp_in.as_deref());
         let (inner, columns) = (self.model.intermediate, layer.gate_up.columns());
         let s = &mut *self.scratch;
         s.gate_up.resize(n * columns, 0.0);
         matmul(self.isa, &layer.gate_up, &s.normed, self.model.hidden, n, false, &mut s.gate_up);
         s.inner.resize(n * inner, 0.0);
         for (row, out) in s.gate_up.chunks_exact(columns).zip(s.inner.chunks_exact_mut(inner)) {
-            silu_times(self.isa, &row[..inner], &row[columns / 2..columns / 2 + inner], out);
+            let (gate, up) = (&row[..inner], &row[columns / 2..columns / 2 + inner]);
+            match self.model.activation {
+                Activation::Silu => silu_times(self.isa, gate, up, out),
+                Activation::GeluTanh => gelu_times(self.isa, gate, up, out),
+            }
         }
-        matmul(self.isa, &layer.down, &s.inner, inner, n, true, &mut s.residual);
+        match &layer.mlp_out {
+            None => matmul(self.isa, &layer.down, &s.inner, inner, n, true, &mut s.residual),
+            Some(weight) => {
+                s.branch.resize(s.residual.len(), 0.0);
+                matmul(self.isa, &layer.down, &s.inner, inner, n, false, &mut s.branch);
+                self.leave(weight);
+            }
+        }
     }
     fn collect(&mut self) {
         let (hidden, width) = (self.model.hidden, self.width());

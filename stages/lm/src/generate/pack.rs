@@ -1,8 +1,13 @@
 //! A model's weights in the layout of the kernels.
+//!
+//! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
+//! matrix of each, that of the logits into the language head. Norms get their offset added.
 
 use super::kernels::{AttentionShape, Packed};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
+use crate::families::{Activation, Rope};
+use crate::ops::rotary::Angles;
 use candle_core::{DType, Tensor};
 use trainyard_core::{Error, Result};
 
@@ -27,13 +32,20 @@ impl WeightSource for Weights {
 
 /// One decoder layer.
 pub struct Layer {
-    pub input_norm: Vec<f32>,
+    /// The four norms, as `LayerNorms` names them.
+    pub attention_in: Option<Vec<f32>>,
+    pub attention_out: Option<Vec<f32>>,
+    pub mlp_in: Option<Vec<f32>>,
+    pub mlp_out: Option<Vec<f32>>,
+    /// A token sees this many tokens, itself included; none = all before it.
+    pub window: Option<usize>,
+    /// Index of the rotation; none = no positions.
+    rope: Option<usize>,
     /// Query, key and value rows, each padded to whole panels.
     pub qkv: Packed,
     pub query_norm: Option<Vec<f32>>,
     pub key_norm: Option<Vec<f32>>,
     pub output: Packed,
-    pub post_norm: Vec<f32>,
     /// Gate and up rows, each padded to whole panels.
     pub gate_up: Packed,
     pub down: Packed,
@@ -46,8 +58,13 @@ pub struct Model {
     pub intermediate: usize,
     pub positions: usize,
     pub eps: f32,
+    pub activation: Activation,
     /// Of layer 0.
     pub shape: AttentionShape,
+    /// Multiplies queries.
+    pub attention_scale: f32,
+    /// Multiplies rows of `embedding`.
+    pub embedding_scale: f32,
     pub embedding: Vec<f32>,
     pub layers: Vec<Layer>,
     pub norm: Vec<f32>,
@@ -55,7 +72,7 @@ pub struct Model {
     pub head: Option<Packed>,
     /// The scoring head and its number of outputs.
     pub score: Option<(Packed, usize)>,
-    rotary: Rotary,
+    rotations: Vec<(Rope, Angles<f32>)>,
 }
 
 impl Model {
@@ -64,44 +81,57 @@ impl Model {
         let hidden = config.hidden_size;
         let (heads, kv_heads, head_dim) = (config.num_attention_heads, config.num_key_value_heads, config.head_dim);
         config.validate()?;
-        let source = Source { weights };
+        let architecture = &config.architecture;
+        let source = Source { weights, norm_offset: architecture.norm_offset as f32 };
         let layers = (0..config.num_hidden_layers).map(|l| source.layer(config, l)).collect::<Result<_>>()?;
         let embedding = source.matrix("model.embed_tokens.weight", config.vocab_size, hidden)?;
+        let logit_scale = 1.0 / architecture.logits_scaling as f32;
         let head = if config.tie_word_embeddings {
-            Some(Packed::new(hidden, &[(&embedding, None)]))
+            Some(Packed::new(hidden, &[(&scaled(embedding.clone(), logit_scale), None)]))
         } else if config.num_labels.is_some() && weights.shape("lm_head.weight").is_none() {
             None
         } else {
-            Some(source.packed(hidden, &[("lm_head".to_string(), config.vocab_size)])?)
+            Some(source.packed(hidden, &[("lm_head".to_string(), config.vocab_size)], logit_scale)?)
         };
         Ok(Self {
             vocabulary: config.vocab_size,
             hidden,
             intermediate: config.intermediate_size,
-            positions: config.max_position_embeddings,
+            positions: config.positions(),
             eps: config.rms_norm_eps as f32,
+            activation: architecture.activation,
             shape: AttentionShape { layer: 0, heads, kv_heads, head_dim },
+            attention_scale: match architecture.attention_scale {
+                Some(scale) => scale as f32,
+                None => 1.0 / (head_dim as f32).sqrt(),
+            },
+            embedding_scale: architecture.embedding_scale as f32,
             head,
             embedding,
             layers,
-            norm: source.vector("model.norm.weight", hidden)?,
+            norm: source.norm("model.norm", hidden, 1.0)?,
             score: source.score(hidden)?,
-            rotary: Rotary::new(head_dim, config.rope_theta),
+            rotations: architecture.ropes.iter().map(|rope| (rope.clone(), Angles::default())).collect(),
         })
     }
-    /// Computes the rotation of all positions below `length`, if it is not there yet.
+    /// Computes the rotations of all positions below `length`, if they are not there yet.
     pub fn reserve(&mut self, length: usize) {
-        self.rotary.reserve(length);
+        for (rope, angles) in &mut self.rotations {
+            angles.cover(length, rope, self.shape.head_dim);
+        }
     }
-    /// Rotates the halves of every head of a row by its position, and multiplies by `scale`.
-    pub fn rotate(&self, row: &mut [f32], position: usize, scale: f32) {
-        self.rotary.apply(row, self.shape.head_dim, position, scale);
+    /// Rotates every head of a row by its position, as the layer does.
+    pub fn rotate(&self, layer: &Layer, row: &mut [f32], position: usize) {
+        if let Some(rope) = layer.rope {
+            self.rotations[rope].1.turn(row, self.shape.head_dim, position);
+        }
     }
 }
 
 /// Named tensors with their expected shapes.
 struct Source<'a> {
     weights: &'a dyn WeightSource,
+    norm_offset: f32,
 }
 
 impl Source<'_> {
@@ -128,75 +158,64 @@ impl Source<'_> {
     fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<(Vec<f32>, Option<Vec<f32>>)> {
         Ok((self.matrix(&format!("{name}.weight"), rows, columns)?, self.optional(&format!("{name}.bias"), rows)?))
     }
-    fn packed(&self, columns: usize, parts: &[(String, usize)]) -> Result<Packed> {
-        let parts: Vec<_> =
-            parts.iter().map(|(name, rows)| self.linear(name, *rows, columns)).collect::<Result<_>>()?;
+    /// The weight of the norm `name`, with the offset, times `scale`.
+    fn norm(&self, name: &str, size: usize, scale: f32) -> Result<Vec<f32>> {
+        let mut weight = self.vector(&format!("{name}.weight"), size)?;
+        weight.iter_mut().for_each(|w| *w += self.norm_offset);
+        Ok(scaled(weight, scale))
+    }
+    /// Linear maps side by side, times `scale`.
+    fn packed(&self, columns: usize, parts: &[(String, usize)], scale: f32) -> Result<Packed> {
+        let linear = |(name, rows): &(String, usize)| {
+            let (weight, bias) = self.linear(name, *rows, columns)?;
+            Ok((scaled(weight, scale), bias.map(|b| scaled(b, scale))))
+        };
+        let parts: Vec<_> = parts.iter().map(linear).collect::<Result<_>>()?;
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
         Ok(Packed::new(columns, &parts))
     }
     fn layer(&self, config: &ModelConfig, index: usize) -> Result<Layer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");
         let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-        let queries = config.num_attention_heads * config.head_dim;
-        let keys = config.num_key_value_heads * config.head_dim;
-        let norm =
-            |part: &str| if config.qk_norm { self.vector(&name(part), config.head_dim).map(Some) } else { Ok(None) };
+        let (queries, keys) = (config.query_width(), config.key_width());
+        let (norms, kind) = (&config.architecture.norms, config.architecture.layers[index]);
+        let residual = config.architecture.residual_scale as f32;
+        let norm = |part: Option<&str>, scale| part.map(|p| self.norm(&name(p), hidden, scale)).transpose();
+        let head_norm = |part: &str, size: fn((usize, usize)) -> usize| {
+            config.qk_norm_widths().map(|widths| self.norm(&name(part), size(widths), 1.0)).transpose()
+        };
+        // Behind a norm the scale goes into that, else into the matrix.
+        let matrix_scale = |norm: Option<&str>| if norm.is_some() { 1.0 } else { residual };
+        let projections = ["q", "k", "v"].map(|p| name(&format!("self_attn.{p}_proj")));
+        let projections: Vec<_> = projections.into_iter().zip([queries, keys, keys]).collect();
+        let (gate, up) = ((name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner));
+        let output = [(name("self_attn.o_proj"), hidden)];
+        let down = [(name("mlp.down_proj"), hidden)];
         Ok(Layer {
-            input_norm: self.vector(&name("input_layernorm.weight"), hidden)?,
-            qkv: self.packed(
-                hidden,
-                &[
-                    (name("self_attn.q_proj"), queries),
-                    (name("self_attn.k_proj"), keys),
-                    (name("self_attn.v_proj"), keys),
-                ],
-            )?,
-            query_norm: norm("self_attn.q_norm.weight")?,
-            key_norm: norm("self_attn.k_norm.weight")?,
-            output: self.packed(queries, &[(name("self_attn.o_proj"), hidden)])?,
-            post_norm: self.vector(&name("post_attention_layernorm.weight"), hidden)?,
-            gate_up: self.packed(hidden, &[(name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner)])?,
-            down: self.packed(inner, &[(name("mlp.down_proj"), hidden)])?,
+            attention_in: norm(norms.attention_in, 1.0)?,
+            attention_out: norm(norms.attention_out, residual)?,
+            mlp_in: norm(norms.mlp_in, 1.0)?,
+            mlp_out: norm(norms.mlp_out, residual)?,
+            window: kind.window,
+            rope: kind.rope,
+            qkv: self.packed(hidden, &projections, 1.0)?,
+            query_norm: head_norm("self_attn.q_norm", |w| w.0)?,
+            key_norm: head_norm("self_attn.k_norm", |w| w.1)?,
+            output: self.packed(queries, &output, matrix_scale(norms.attention_out))?,
+            gate_up: self.packed(hidden, &[gate, up], 1.0)?,
+            down: self.packed(inner, &down, matrix_scale(norms.mlp_out))?,
         })
     }
     fn score(&self, hidden: usize) -> Result<Option<(Packed, usize)>> {
         let Some(shape) = self.weights.shape("score.weight") else { return Ok(None) };
         let labels = shape.first().copied().unwrap_or(0);
-        Ok(Some((self.packed(hidden, &[("score".to_string(), labels)])?, labels)))
+        Ok(Some((self.packed(hidden, &[("score".to_string(), labels)], 1.0)?, labels)))
     }
 }
 
-/// Cosines and sines of the rotary embedding (arXiv 2104.09864), halves convention.
-struct Rotary {
-    frequencies: Vec<f64>,
-    /// `[position][head_dim / 2]` pairs.
-    table: Vec<(f32, f32)>,
-}
-
-impl Rotary {
-    fn new(head_dim: usize, theta: f64) -> Self {
-        let frequencies = (0..head_dim / 2).map(|i| theta.powf(-2.0 * i as f64 / head_dim as f64)).collect();
-        Self { frequencies, table: Vec::new() }
+fn scaled(mut values: Vec<f32>, factor: f32) -> Vec<f32> {
+    if factor != 1.0 {
+        values.iter_mut().for_each(|x| *x *= factor);
     }
-    fn reserve(&mut self, length: usize) {
-        let half = self.frequencies.len();
-        for position in self.table.len() / half..length {
-            self.table.extend(self.frequencies.iter().map(|f| {
-                let angle = position as f64 * f;
-                (angle.cos() as f32, angle.sin() as f32)
-            }));
-        }
-    }
-    fn apply(&self, row: &mut [f32], head_dim: usize, position: usize, scale: f32) {
-        let half = head_dim / 2;
-        let table = &self.table[position * half..][..half];
-        for head in row.chunks_exact_mut(head_dim) {
-            let (low, high) = head.split_at_mut(half);
-            for ((a, b), &(cos, sin)) in low.iter_mut().zip(high).zip(table) {
-                let (x, y) = (*a, *b);
-                *a = (x * cos - y * sin) * scale;
-                *b = (y * cos + x * sin) * scale;
-            }
-        }
-    }
+    values
 }

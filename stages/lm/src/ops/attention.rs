@@ -1,8 +1,9 @@
 //! Causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
 //!
-//! A block of queries sees only the keys up to its own end, so about half of the square is never computed. Only the
-//! log-sum-exp of each row is kept; the backward computes the probabilities again block by block (Dao et al., arXiv
-//! 2205.14135). A row of `qkv` is `[query heads | key heads | value heads]`, already rotated.
+//! A block of queries sees only the keys up to its own end, and with a sliding window only those from the window of
+//! its first query on; the rest of the square is never computed. Only the log-sum-exp of each row is kept; the backward
+//! computes the probabilities again block by block (Dao et al., arXiv 2205.14135). A row of `qkv` is
+//! `[query heads | key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
@@ -10,8 +11,8 @@ use super::{Matrix, Scalar, product};
 /// Queries per block.
 const BLOCK: usize = 64;
 
-/// Numbers of heads and their width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Numbers of heads, their width, and what a query sees.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
     /// Query heads.
     pub queries: usize,
@@ -19,15 +20,24 @@ pub struct Heads {
     pub keys: usize,
     /// Width of a head.
     pub dim: usize,
+    /// Multiplies the products of queries and keys.
+    pub scale: f64,
+    /// A query sees this many tokens, its own included; none = all before it.
+    pub window: Option<usize>,
 }
 
 impl Heads {
+    /// With the usual scale 1/√dim, without a window.
+    pub fn new(queries: usize, keys: usize, dim: usize) -> Self {
+        Self { queries, keys, dim, scale: 1.0 / (dim as f64).sqrt(), window: None }
+    }
+    /// The first token that the query at `place` sees.
+    fn first_seen(self, place: usize) -> usize {
+        self.window.map_or(0, |w| (place + 1).saturating_sub(w))
+    }
     /// Width of a row of `qkv`.
     pub fn width(self) -> usize {
         (self.queries + 2 * self.keys) * self.dim
-    }
-    fn scale<T: Scalar>(self) -> T {
-        T::of(1.0 / (self.dim as f64).sqrt())
     }
     fn key_of(self, query: usize) -> usize {
         query / (self.queries / self.keys)
@@ -79,13 +89,16 @@ pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out
         }
         let values = &qkv[heads.value_column(key)..];
         for first in (0..length).step_by(BLOCK) {
-            let end = (first + BLOCK).min(length);
-            let (rows, q) = (end - first, &qkv[first * width + query * dim..]);
-            let scores = &mut scratch.scores[..rows * end];
-            product((rows, end, dim), Matrix::rows(q, width), Matrix::rows(&scratch.keys, length), scores, end, false);
-            softmax(scores, end, first, heads.scale(), &mut log_sums[first * heads.queries + query..], heads.queries);
-            let block = &mut out[first * out_width + query * dim..];
-            product((rows, dim, end), Matrix::rows(scores, end), Matrix::rows(values, width), block, out_width, false);
+            let block = Block::new(heads, first, length);
+            let (rows, seen) = (block.rows, block.seen);
+            let q = Matrix::rows(&qkv[first * width + query * dim..], width);
+            let scores = &mut scratch.scores[..rows * seen];
+            let keys = Matrix::rows(&scratch.keys[block.low..], length);
+            product((rows, seen, dim), q, keys, scores, seen, false);
+            softmax(scores, block, T::of(heads.scale), &mut log_sums[first * heads.queries + query..], heads.queries);
+            let values = Matrix::rows(&values[block.low * width..], width);
+            let out = &mut out[first * out_width + query * dim..];
+            product((rows, dim, seen), Matrix::rows(scores, seen), values, out, out_width, false);
         }
     }
 }
@@ -115,40 +128,67 @@ pub fn backward<T: Scalar>(
             transpose(&qkv[value_column..], width, length, dim, &mut scratch.values, length);
         }
         for first in (0..length).step_by(BLOCK) {
-            let end = (first + BLOCK).min(length);
-            let rows = end - first;
+            let block = Block::new(heads, first, length);
+            let (rows, seen, low) = (block.rows, block.seen, block.low);
             let q = Matrix::rows(&qkv[first * width + query * dim..], width);
             let d_block = Matrix::rows(&d_out[first * out_width + query * dim..], out_width);
-            let scores = &mut scratch.scores[..rows * end];
-            let d_scores = &mut scratch.d_scores[..rows * end];
-            product((rows, end, dim), q, Matrix::rows(&scratch.keys, length), scores, end, false);
-            product((rows, end, dim), d_block, Matrix::rows(&scratch.values, length), d_scores, end, false);
+            let scores = &mut scratch.scores[..rows * seen];
+            let d_scores = &mut scratch.d_scores[..rows * seen];
+            product((rows, seen, dim), q, Matrix::rows(&scratch.keys[low..], length), scores, seen, false);
+            product((rows, seen, dim), d_block, Matrix::rows(&scratch.values[low..], length), d_scores, seen, false);
             let pulls = &mut scratch.pulls[..rows];
             row_dots(&out[first * out_width + query * dim..], d_block.data, out_width, dim, pulls);
             softmax_backward(
                 scores,
                 d_scores,
-                first,
-                heads.scale(),
+                block,
+                T::of(heads.scale),
                 &log_sums[first * heads.queries + query..],
                 heads.queries,
                 pulls,
             );
-            let (p, ds) = (Matrix::rows(scores, end), Matrix::rows(d_scores, end));
-            let k = Matrix::rows(&qkv[key_column..], width);
-            product((rows, dim, end), ds, k, &mut d_qkv[first * width + query * dim..], width, false);
-            product((end, dim, rows), ds.transposed(), q, &mut d_qkv[key_column..], width, true);
-            product((end, dim, rows), p.transposed(), d_block, &mut d_qkv[value_column..], width, true);
+            let (p, ds) = (Matrix::rows(scores, seen), Matrix::rows(d_scores, seen));
+            let k = Matrix::rows(&qkv[low * width + key_column..], width);
+            product((rows, dim, seen), ds, k, &mut d_qkv[first * width + query * dim..], width, false);
+            product((seen, dim, rows), ds.transposed(), q, &mut d_qkv[low * width + key_column..], width, true);
+            product((seen, dim, rows), p.transposed(), d_block, &mut d_qkv[low * width + value_column..], width, true);
         }
     }
 }
 
+/// A block of queries and the keys that it sees together.
+#[derive(Clone, Copy)]
+struct Block {
+    heads: Heads,
+    /// First query.
+    first: usize,
+    rows: usize,
+    /// First key.
+    low: usize,
+    /// Keys.
+    seen: usize,
+}
+
+impl Block {
+    fn new(heads: Heads, first: usize, length: usize) -> Self {
+        let (end, low) = ((first + BLOCK).min(length), heads.first_seen(first));
+        Self { heads, first, rows: end - first, low, seen: end - low }
+    }
+    /// The columns that row `r` sees.
+    #[inline(always)]
+    fn columns(self, r: usize) -> std::ops::Range<usize> {
+        self.heads.first_seen(self.first + r) - self.low..self.first + r + 1 - self.low
+    }
+}
+
 vectorized! {
-    /// Each row of scores becomes probabilities over its first `first + r + 1` columns, 0 elsewhere; keeps the
-    /// log-sum-exp.
-    fn softmax(scores: &mut [T], width: usize, first: usize, scale: T, log_sums: &mut [T], stride: usize) {
-        for (r, row) in scores.chunks_exact_mut(width).enumerate() {
-            let (seen, future) = row.split_at_mut(first + r + 1);
+    /// Each row of scores becomes probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
+    fn softmax(scores: &mut [T], block: Block, scale: T, log_sums: &mut [T], stride: usize) {
+        for (r, row) in scores.chunks_exact_mut(block.seen).enumerate() {
+            let columns = block.columns(r);
+            let (seen, future) = row.split_at_mut(columns.end);
+            let (past, seen) = seen.split_at_mut(columns.start);
+            past.fill(T::ZERO);
             let top = largest(seen) * scale;
             let sum = exp_sum(seen, scale, top);
             let share = T::ONE / sum;
@@ -166,16 +206,21 @@ vectorized! {
     fn softmax_backward(
         scores: &mut [T],
         d_scores: &mut [T],
-        first: usize,
+        block: Block,
         scale: T,
         log_sums: &[T],
         stride: usize,
         pulls: &[T],
     ) {
-        let width = scores.len() / pulls.len();
+        let width = block.seen;
         for (r, (row, d_row)) in scores.chunks_exact_mut(width).zip(d_scores.chunks_exact_mut(width)).enumerate() {
-            let (seen, future) = row.split_at_mut(first + r + 1);
-            let (d_seen, d_future) = d_row.split_at_mut(first + r + 1);
+            let columns = block.columns(r);
+            let (seen, future) = row.split_at_mut(columns.end);
+            let (d_seen, d_future) = d_row.split_at_mut(columns.end);
+            let ((past, seen), (d_past, d_seen)) =
+                (seen.split_at_mut(columns.start), d_seen.split_at_mut(columns.start));
+            past.fill(T::ZERO);
+            d_past.fill(T::ZERO);
             let (shift, pull) = (log_sums[r * stride], pulls[r]);
             for (s, d) in seen.iter_mut().zip(d_seen) {
                 let p = s.fma(scale, -shift).exp();

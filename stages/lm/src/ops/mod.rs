@@ -1,5 +1,5 @@
-//! The arithmetic of training on slices: matrix products, norms, rotary embedding, causal attention, SwiGLU and the
-//! language head, each with its hand-written backward.
+//! The arithmetic of training on slices: matrix products, norms, rotary embedding, causal attention, gated units and
+//! the language head, each with its hand-written backward.
 //!
 //! On two cores a training step of a small decoder is limited by memory traffic and element-wise work, so each kernel
 //! reads its rows once, in wide vectors, and works on a chunk that stays in the cache. Every reduction has one fixed
@@ -9,12 +9,12 @@
 mod simd;
 
 pub mod attention;
+pub mod gated;
 pub mod head;
 pub mod norm;
 pub mod product;
 pub mod rotary;
 mod scalar;
-pub mod swiglu;
 #[cfg(test)]
 mod tests;
 pub mod vector;

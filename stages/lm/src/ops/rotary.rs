@@ -1,44 +1,67 @@
-//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: dimension i turns
-//! with dimension i + d/2 by the angle position · θ^(-2i/d).
+//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: of the d numbers of
+//! a head that turn, number i turns with number i + d/2. Training and generation share the tables and the rotation.
 
 use super::Scalar;
+use crate::families::Rope;
 
-/// Cosines and sines, `[positions, dim / 2]` each.
+/// Cosines and sines of one rotation, `[positions, half]` each.
 #[derive(Debug, Clone, Default)]
 pub struct Angles<T> {
-    /// Cosines, row after row: position · half + i.
-    pub cos: Vec<T>,
-    /// Sines in the same layout.
-    pub sin: Vec<T>,
-    half: usize,
-    theta: f64,
+    cos: Vec<T>,
+    sin: Vec<T>,
+    /// Angle per position of each pair; `half` pairs.
+    frequencies: Vec<f64>,
 }
 
 impl<T: Scalar> Angles<T> {
     /// Extends the tables to at least `positions`; what is there already stays.
-    pub fn cover(&mut self, positions: usize, dim: usize, theta: f64) {
-        let half = dim / 2;
-        if self.half != half || self.theta != theta {
-            *self = Self { cos: Vec::new(), sin: Vec::new(), half, theta };
+    pub fn cover(&mut self, positions: usize, rope: &Rope, head_dim: usize) {
+        let frequencies = rope.frequencies(head_dim);
+        if self.frequencies != frequencies {
+            *self = Self { cos: Vec::new(), sin: Vec::new(), frequencies };
         }
-        for position in self.cos.len() / half..positions {
-            for i in 0..half {
-                let angle = position as f64 * theta.powf(-2.0 * i as f64 / dim as f64);
-                self.cos.push(T::of(angle.cos()));
-                self.sin.push(T::of(angle.sin()));
+        let factor = rope.attention_factor();
+        for position in self.positions()..positions {
+            for frequency in &self.frequencies {
+                let angle = position as f64 * frequency;
+                self.cos.push(T::of(angle.cos() * factor));
+                self.sin.push(T::of(angle.sin() * factor));
             }
         }
     }
+    /// Turns every head of a row by its position, which the tables must cover.
+    pub fn turn(&self, row: &mut [T], head_dim: usize, position: usize) {
+        let half = self.frequencies.len();
+        let at = position * half..(position + 1) * half;
+        let layout = Layout { stride: row.len(), heads: row.len() / head_dim, dim: head_dim, half };
+        rotate(row, layout, &self.cos[at.clone()], &self.sin[at], false);
+    }
+    /// Turns the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
+    pub fn turn_rows(&self, rows: &mut [T], stride: usize, heads: usize, head_dim: usize, back: bool) {
+        let layout = Layout { stride, heads, dim: head_dim, half: self.frequencies.len() };
+        rotate(rows, layout, &self.cos, &self.sin, back);
+    }
+    fn positions(&self) -> usize {
+        self.cos.len().checked_div(self.frequencies.len()).unwrap_or(0)
+    }
+}
+
+/// Rows `stride` apart that begin with `heads` heads of `dim` numbers, of which twice `half` turn.
+#[derive(Clone, Copy)]
+struct Layout {
+    stride: usize,
+    heads: usize,
+    dim: usize,
+    half: usize,
 }
 
 vectorized! {
-    /// Turns the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
-    pub fn rotate(rows: &mut [T], stride: usize, heads: usize, dim: usize, cos: &[T], sin: &[T], back: bool) {
-        let half = dim / 2;
+    fn rotate(rows: &mut [T], layout: Layout, cos: &[T], sin: &[T], back: bool) {
+        let Layout { stride, heads, dim, half } = layout;
         let sign = if back { -T::ONE } else { T::ONE };
         for ((row, cos), sin) in rows.chunks_exact_mut(stride).zip(cos.chunks_exact(half)).zip(sin.chunks_exact(half)) {
             for head in row[..heads * dim].chunks_exact_mut(dim) {
-                let (low, high) = head.split_at_mut(half);
+                let (low, high) = head[..2 * half].split_at_mut(half);
                 for (((a, b), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
                     let (x, y, s) = (*a, *b, *s * sign);
                     *a = x * *c - y * s;

@@ -1,7 +1,8 @@
 //! Each kernel against the same mathematics composed of candle's own differentiable operations, in float64.
 
 use super::attention::{Heads, Scratch};
-use super::{attention, head, norm, rotary, swiglu};
+use super::{attention, gated, head, norm, rotary};
+use crate::families::{Activation, Rope};
 use candle_core::{D, DType, Device, Tensor, Var};
 
 /// Numbers without structure, the same on every run.
@@ -53,48 +54,69 @@ fn rms_norm_and_its_gradient() {
 }
 
 #[test]
-fn swiglu_and_its_gradient() {
+fn gated_units_and_their_gradients() {
     let (rows, width) = (5, 19);
     let (x, dy) = (numbers(rows * 2 * width, 4), numbers(rows * width, 5));
     let vx = var(&x, &[rows, 2 * width]);
     let (gate, up) = (vx.narrow(1, 0, width).unwrap(), vx.narrow(1, width, width).unwrap());
-    let expected = (gate.silu().unwrap() * up).unwrap();
-    let grads = probe(&expected, &dy).backward().unwrap();
-    let (mut y, mut again, mut dx) = (vec![0.0; dy.len()], vec![0.0; dy.len()], vec![0.0; x.len()]);
-    swiglu::forward(&x, width, &mut y);
-    swiglu::backward(&x, width, &dy, &mut dx, &mut again);
-    close(&y, &flat(&expected));
-    close(&again, &y);
-    close(&dx, &flat(grads.get(&vx).unwrap()));
+    // candle's own GELU has a backward with rounded constants
+    let z = (&gate * ((gate.sqr().unwrap() * 0.044_715).unwrap() + 1.0).unwrap()).unwrap();
+    let z = (z * (8.0 / std::f64::consts::PI).sqrt()).unwrap();
+    let gelu = (&gate * (z.neg().unwrap().exp().unwrap() + 1.0).unwrap().recip().unwrap()).unwrap();
+    close(&flat(&gelu), &flat(&gate.gelu().unwrap()));
+    for (activation, acted) in [(Activation::Silu, gate.silu().unwrap()), (Activation::GeluTanh, gelu)] {
+        let expected = (acted * &up).unwrap();
+        let grads = probe(&expected, &dy).backward().unwrap();
+        let (mut y, mut again, mut dx) = (vec![0.0; dy.len()], vec![0.0; dy.len()], vec![0.0; x.len()]);
+        gated::forward(activation, &x, width, &mut y);
+        gated::backward(activation, &x, width, &dy, &mut dx, &mut again);
+        close(&y, &flat(&expected));
+        close(&again, &y);
+        close(&dx, &flat(grads.get(&vx).unwrap()));
+    }
 }
 
 #[test]
 fn rotation_by_hand_and_back() {
     let mut angles = rotary::Angles::default();
-    angles.cover(3, 4, 100.0);
+    angles.cover(3, &Rope::plain(100.0), 4);
     // dimension pairs (0, 2) and (1, 3) turn by position · 1 and position · 100^(-1/2) = position / 10
     let start = [1.0, 0.0, 0.0, 2.0];
     let mut rows: Vec<f64> = start.repeat(3);
-    rotary::rotate(&mut rows, 4, 1, 4, &angles.cos, &angles.sin, false);
+    angles.turn_rows(&mut rows, 4, 1, 4, false);
     let (c, s) = (2.0f64.cos(), 2.0f64.sin());
     let (c_slow, s_slow) = (0.2f64.cos(), 0.2f64.sin());
     close(&rows[..4], &start);
     close(&rows[8..], &[c, -2.0 * s_slow, s, 2.0 * c_slow]);
-    rotary::rotate(&mut rows, 4, 1, 4, &angles.cos, &angles.sin, true);
+    let mut one = start.repeat(2);
+    angles.turn(&mut one, 4, 2);
+    assert_eq!(one[..4], rows[8..]);
+    assert_eq!(one[4..], rows[8..]);
+    angles.turn_rows(&mut rows, 4, 1, 4, true);
     close(&rows, &start.repeat(3));
+    // half of a head: the pair (0, 1) turns by position, the rest stays
+    angles.cover(3, &Rope { partial: 0.5, ..Rope::plain(100.0) }, 4);
+    let mut rows: Vec<f64> = [1.0, 0.0, 3.0, 4.0].repeat(3);
+    angles.turn_rows(&mut rows, 4, 1, 4, false);
+    close(&rows[8..], &[c, s, 3.0, 4.0]);
+}
+
+/// Whether a query does not see a key.
+fn hidden(heads: Heads, query: usize, key: usize) -> bool {
+    key > query || heads.window.is_some_and(|w| key + w <= query)
 }
 
 /// Attention of one sequence by composed operations: qkv `[length, width]` to `[length, queries · dim]`.
 fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
     let group = heads.queries / heads.keys;
     let take = |head: usize| qkv.narrow(1, head * heads.dim, heads.dim).unwrap();
-    let mask: Vec<f64> =
-        (0..length * length).map(|i| if i % length > i / length { f64::NEG_INFINITY } else { 0.0 }).collect();
+    let penalty = |i: usize| if hidden(heads, i / length, i % length) { f64::NEG_INFINITY } else { 0.0 };
+    let mask: Vec<f64> = (0..length * length).map(penalty).collect();
     let mask = Tensor::from_vec(mask, (length, length), &Device::Cpu).unwrap();
     let outs: Vec<Tensor> = (0..heads.queries)
         .map(|h| {
             let (q, k, v) = (take(h), take(heads.queries + h / group), take(heads.queries + heads.keys + h / group));
-            let scores = (q.matmul(&k.t().unwrap()).unwrap() / (heads.dim as f64).sqrt()).unwrap();
+            let scores = (q.matmul(&k.t().unwrap()).unwrap() * heads.scale).unwrap();
             candle_nn::ops::softmax(&(scores + &mask).unwrap(), D::Minus1)
                 .unwrap()
                 .matmul(&v.contiguous().unwrap())
@@ -107,8 +129,10 @@ fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
 #[test]
 fn attention_and_its_gradient() {
     let mut scratch = Scratch::default();
-    for (queries, keys, dim) in [(1, 1, 2), (4, 2, 6), (3, 3, 24), (4, 1, 16)] {
-        let heads = Heads { queries, keys, dim };
+    let shapes = [(1, 1, 2), (4, 2, 6), (3, 3, 24), (4, 1, 16)].map(|(q, k, d)| Heads::new(q, k, d));
+    let windows = [1, 2, 30, 64, 100, 500].map(|w| Heads { window: Some(w), scale: 0.3, ..Heads::new(2, 1, 4) });
+    for heads in shapes.into_iter().chain(windows) {
+        let Heads { queries, dim, .. } = heads;
         for length in [1, 2, 63, 64, 65, 131] {
             let (x, dy) = (numbers(length * heads.width(), 6), numbers(length * queries * dim, 7));
             let vx = var(&x, &[length, heads.width()]);

@@ -79,6 +79,24 @@ vectorized! {
 }
 
 vectorized! {
+    /// `sum += term · scale`, element by element.
+    pub fn add_scaled(sum: &mut [T], term: &[T], scale: T) {
+        for (s, t) in sum.iter_mut().zip(term) {
+            *s = t.fma(scale, *s);
+        }
+    }
+}
+
+vectorized! {
+    /// `x *= factor`, element by element.
+    pub fn multiply(values: &mut [T], factor: T) {
+        for x in values {
+            *x *= factor;
+        }
+    }
+}
+
+vectorized! {
     /// Σ x² in double precision.
     pub fn sum_of_squares(values: &[T]) -> f64 {
         let mut lanes = [0.0f64; LANES];

@@ -1,6 +1,6 @@
 //! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
-use crate::config::{ModelConfig, ModelType};
+use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::template::{Builtin, Chat};
@@ -50,8 +50,8 @@ pub struct TokenizerOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A Hugging Face folder to start from (llama, qwen2 or qwen3 family). All other options except `template` are then
-    /// unused.
+    /// A Hugging Face folder to start from, of a family in `docs/models.md`. All other options except `template` are
+    /// then unused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
@@ -125,8 +125,9 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 (byte-level byte pairs, digits one by one). The template decides the special tokens: `compact` has one per role,
 `chatml` is the format of Qwen and Hermes models.
 
-With `from`, a Hugging Face folder of the llama, qwen2 or qwen3 family is read, checked and written as float32;
-`template` replaces its chat template, for base models that have none.
+With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
+smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as float32; `template` replaces its
+chat template, for base models that have none. Other families are refused with the reason.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
 the weights, templates that cannot be encoded piece by piece.";
@@ -239,11 +240,10 @@ impl Config {
             ModelConfig::llama(vocabulary, self.hidden_size, self.intermediate_size, self.layers, self.heads, kv_heads);
         shape.max_position_embeddings = self.max_position_embeddings;
         shape.initializer_range = self.initializer_range;
-        if self.family == Family::Qwen3 {
-            shape.model_type = ModelType::Qwen3;
-            shape.qk_norm = true;
+        match self.family {
+            Family::Llama => shape,
+            Family::Qwen3 => shape.as_qwen3(),
         }
-        shape
     }
 }
 

@@ -100,7 +100,7 @@ fn a_new_model_is_a_complete_folder_and_the_same_for_the_same_seed() {
             ]
         );
         let model = ModelFolder::load(&out).unwrap();
-        assert_eq!(model.config.model_type.name(), family);
+        assert_eq!(model.config.family.name, family);
         assert_eq!(model.generation.eos_token_id, [model.chat.end_token()]);
         assert_eq!(model.metadata(), context.metadata["model"]);
         assert_eq!(context.metrics["parameters"], model.config.parameter_count() as f64);

@@ -4,6 +4,7 @@
 use super::elementwise::exp_shifted_body;
 use super::lanes::{Lanes, kernel};
 use crate::generate::cache::{AttentionShape, BLOCK, Block};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Buffers that are reused from row to row.
@@ -14,7 +15,7 @@ pub struct AttentionScratch {
 }
 
 kernel! {
-    /// `out[h] = softmax(query[h] · keys) values` over the first `length` positions, for every head `h`.
+    /// `out[h] = softmax(query[h] · keys) values` over the positions of `seen`, for every head `h`.
     ///
     /// `query` (`heads * head_dim`, already scaled) and `out` (the same) are one row. Scores are one chain over the
     /// head's dimensions; values are four chains by position modulo 4, added in pairs.
@@ -22,7 +23,7 @@ kernel! {
         shape: AttentionShape,
         query: &[f32],
         blocks: &[Arc<Block>],
-        length: usize,
+        seen: Range<usize>,
         scratch: &mut AttentionScratch,
         out: &mut [f32],
     )
@@ -33,12 +34,15 @@ fn attention_body<L: Lanes>(
     shape: AttentionShape,
     query: &[f32],
     blocks: &[Arc<Block>],
-    length: usize,
+    seen: Range<usize>,
     scratch: &mut AttentionScratch,
     out: &mut [f32],
 ) {
     let d = shape.head_dim;
-    let blocks = &blocks[..length.div_ceil(BLOCK)];
+    // Blocks before a sliding window are not read.
+    let before = seen.start / BLOCK;
+    let blocks = &blocks[before..seen.end.div_ceil(BLOCK)];
+    let (start, length) = (seen.start - before * BLOCK, seen.end - before * BLOCK);
     scratch.scores.resize(blocks.len() * BLOCK, 0.0);
     scratch.padded.resize(shape.padded(), 0.0);
     let (scores, padded) = (&mut scratch.scores[..], &mut scratch.padded[..]);
@@ -58,9 +62,10 @@ fn attention_body<L: Lanes>(
             }
         }
         let mut highest = f32::NEG_INFINITY;
-        for &s in &scores[..length] {
+        for &s in &scores[start..length] {
             highest = if s > highest { s } else { highest };
         }
+        scores[..start].fill(f32::NEG_INFINITY);
         scores[length..].fill(f32::NEG_INFINITY);
         let total = exp_shifted_body::<L>(scores, highest);
         weigh::<L>(shape, kv, blocks, &scores[..length], 1.0 / total, padded);

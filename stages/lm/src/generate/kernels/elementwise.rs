@@ -1,4 +1,4 @@
-//! Exponential, SiLU and root-mean-square norm.
+//! Exponential, gated units and root-mean-square norm.
 //!
 //! The exponential splits `x = n ln 2 + r` (Cody and Waite, two constants) and evaluates a polynomial of degree 6 in
 //! `r` (coefficients of Cephes `expf`): within 2 units in the last place for results that are normal numbers. Below -87
@@ -62,6 +62,21 @@ fn silu_times_body<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
     assert!(gate.len() == up.len() && up.len() == out.len());
     for ((o, &g), &u) in out.iter_mut().zip(gate).zip(up) {
         *o = g / (1.0 + exp(-g)) * u;
+    }
+}
+
+kernel! {
+    /// `out[i] = gelu(gate[i]) * up[i]`, GELU in its tanh form: `x * sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))`.
+    gelu_times = gelu_times_body(gate: &[f32], up: &[f32], out: &mut [f32])
+}
+
+#[inline(always)]
+fn gelu_times_body<L: Lanes>(gate: &[f32], up: &[f32], out: &mut [f32]) {
+    const SCALE: f32 = 1.595_769;
+    assert!(gate.len() == up.len() && up.len() == out.len());
+    for ((o, &g), &u) in out.iter_mut().zip(gate).zip(up) {
+        let z = SCALE * g * (g * g).mul_add(0.044_715, 1.0);
+        *o = g / (1.0 + exp(-z)) * u;
     }
 }
 

@@ -14,6 +14,6 @@ mod tests;
 
 pub use super::cache::AttentionShape;
 pub use attention::{AttentionScratch, attention};
-pub use elementwise::{exp_shifted, rms_norm, silu_times};
+pub use elementwise::{exp_shifted, gelu_times, rms_norm, silu_times};
 pub use lanes::Isa;
 pub use matmul::{PANEL, Packed, matmul};

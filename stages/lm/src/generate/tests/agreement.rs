@@ -24,8 +24,8 @@ fn logprobs_agree_with_the_training_model() {
                 for (j, &t) in sampled.iter().enumerate() {
                     assert!(
                         (logprobs[j] - state.logprobs[t]).abs() < 1e-4,
-                        "{:?}: {} {}",
-                        config.model_type,
+                        "{}: {} {}",
+                        config.family.name,
                         logprobs[j],
                         state.logprobs[t]
                     );

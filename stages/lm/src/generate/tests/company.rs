@@ -15,7 +15,7 @@ fn alone_and_among_others_with_one_and_two_threads() {
                 let place = requests.len() / 2;
                 requests.insert(place, one.clone());
                 let among = generator(&config, threads).generate(requests).unwrap();
-                assert_eq!(bits(&among[place]), alone, "{:?} among {others} with {threads} threads", config.model_type);
+                assert_eq!(bits(&among[place]), alone, "{} among {others} with {threads} threads", config.family.name);
             }
         }
     }

@@ -6,8 +6,9 @@ mod faults;
 mod trees;
 
 use super::{DrawKey, Generator, Request, SequenceState};
-use crate::config::{ModelConfig, ModelType};
+use crate::config::ModelConfig;
 use crate::decoder::{Decoder, Weights};
+use crate::families::find;
 use candle_core::Tensor;
 use trainyard_core::Chance;
 use trainyard_tables::Sampling;
@@ -18,17 +19,15 @@ const VOCABULARY: usize = 53;
 fn variants() -> Vec<ModelConfig> {
     let mut grouped = ModelConfig::llama(VOCABULARY, 32, 40, 2, 4, 2);
     grouped.max_position_embeddings = 256;
-    let mut qwen3 = grouped.clone();
-    qwen3.model_type = ModelType::Qwen3;
-    qwen3.qk_norm = true;
+    let mut qwen3 = grouped.clone().as_qwen3();
     qwen3.head_dim = 12;
     let mut qwen2 = grouped.clone();
-    qwen2.model_type = ModelType::Qwen2;
-    qwen2.attention_bias = true;
+    qwen2.family = find("qwen2").unwrap();
+    qwen2.architecture.attention_bias = true;
     qwen2.tie_word_embeddings = false;
     let mut llama = grouped.clone();
     llama.num_key_value_heads = 4;
-    llama.attention_bias = true;
+    (llama.architecture.attention_bias, llama.architecture.output_bias) = (true, true);
     vec![grouped, qwen3, qwen2, llama]
 }
 

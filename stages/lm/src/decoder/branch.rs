@@ -1,0 +1,144 @@
+//! Between the residual stream and its branches, attention and MLP: the norm before a branch, the norm and the scale
+//! behind it, and the way back of the gradients. Families differ in which of these there are.
+
+use super::state::fit;
+use crate::config::ModelConfig;
+use crate::ops::vector::{add_bias, add_into, add_scaled};
+use crate::ops::{Matrix, Scalar, norm, product};
+
+/// What all branches of a decoder share.
+#[derive(Clone, Copy)]
+pub(super) struct Joint<T> {
+    pub hidden: usize,
+    pub epsilon: T,
+    /// Multiplies what a branch adds.
+    pub scale: f64,
+}
+
+/// What a branch adds to the residual stream: `norm(input · weight + bias)`.
+pub(super) struct Branch<'a, T> {
+    pub input: Matrix<'a, T>,
+    pub depth: usize,
+    /// `[depth, hidden]`.
+    pub weight: &'a [T],
+    pub bias: Option<&'a [T]>,
+    pub norm: Option<&'a [T]>,
+}
+
+/// The norm behind a branch, with what the forward kept of it.
+pub(super) struct OutNorm<'a, T> {
+    pub weight: Option<&'a [T]>,
+    pub raw: &'a [T],
+    pub scales: &'a [T],
+    /// The chunk's share of the weight's gradient.
+    pub share: &'a mut Vec<T>,
+}
+
+impl<T: Scalar> Joint<T> {
+    pub fn of(config: &ModelConfig) -> Self {
+        Self {
+            hidden: config.hidden_size,
+            epsilon: T::of(config.rms_norm_eps),
+            scale: config.architecture.residual_scale,
+        }
+    }
+    /// The branch's input: the residual rows, normed if there is a norm.
+    pub fn enter(&self, x: &[T], weight: Option<&[T]>, normed: &mut [T], scales: &mut [T]) {
+        match weight {
+            Some(weight) => norm::forward(x, weight, self.epsilon, normed, scales),
+            None => normed.copy_from_slice(x),
+        }
+    }
+
+    /// Adds a branch to the residual rows: at once, or through its norm and the scale. What the norm reads stays in
+    /// `raw`.
+    pub fn join(
+        &self,
+        branch: Branch<'_, T>,
+        residual: &mut [T],
+        buffer: &mut Vec<T>,
+        raw: &mut [T],
+        scales: &mut [T],
+    ) {
+        let rows = residual.len() / self.hidden;
+        match branch.norm {
+            None if self.scale == 1.0 => self.apply(&branch, residual, true),
+            None => {
+                let result = fit(buffer, residual.len());
+                self.apply(&branch, result, false);
+                add_scaled(residual, result, T::of(self.scale));
+            }
+            Some(weight) => {
+                let (raw, result) = (&mut raw[..residual.len()], fit(buffer, residual.len()));
+                self.apply(&branch, raw, false);
+                norm::forward(raw, weight, self.epsilon, result, &mut scales[..rows]);
+                add_scaled(residual, result, T::of(self.scale));
+            }
+        }
+    }
+
+    /// `out = input · weight + bias`, or `out +=` with `add`.
+    fn apply(&self, branch: &Branch<'_, T>, out: &mut [T], add: bool) {
+        let size = (out.len() / self.hidden, self.hidden, branch.depth);
+        product(size, branch.input, Matrix::rows(branch.weight, self.hidden), out, self.hidden, add);
+        if let Some(bias) = branch.bias {
+            add_bias(out, bias);
+        }
+    }
+
+    /// The gradient of what a branch gave, from that of the residual stream that it was added to. Where they are the
+    /// same, `d` is left empty.
+    pub fn leave<'t>(
+        &self,
+        out: OutNorm<'_, T>,
+        d_residual: &'t [T],
+        buffer: &mut Vec<T>,
+        d: &'t mut Vec<T>,
+    ) -> &'t [T] {
+        if out.weight.is_none() && self.scale == 1.0 {
+            d.clear();
+            return d_residual;
+        }
+        let (n, rows) = (d_residual.len(), d_residual.len() / self.hidden);
+        let d = zeroed(d, n);
+        match out.weight {
+            None => add_scaled(d, d_residual, T::of(self.scale)),
+            Some(weight) => {
+                let d_normed = zeroed(buffer, n);
+                add_scaled(d_normed, d_residual, T::of(self.scale));
+                let share = zeroed(out.share, self.hidden);
+                norm::backward(&out.raw[..n], weight, &out.scales[..rows], d_normed, d, share);
+            }
+        }
+        d
+    }
+}
+
+/// Takes the gradient of a branch's input to the residual rows `x`, and computes that input once more.
+pub(super) fn back_to_residual<T: Scalar>(
+    x: &[T],
+    weight: Option<&[T]>,
+    scales: &[T],
+    d_normed: &[T],
+    normed: &mut [T],
+    d_x: &mut [T],
+    share: &mut Vec<T>,
+) {
+    match weight {
+        Some(weight) => {
+            norm::again(x, weight, scales, normed);
+            norm::backward(x, weight, scales, d_normed, d_x, zeroed(share, weight.len()));
+        }
+        None => {
+            normed.copy_from_slice(x);
+            add_into(d_x, d_normed);
+        }
+    }
+}
+
+/// The first `n` places of a buffer, all 0.
+pub(super) fn zeroed<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
+    let part = fit(buffer, n);
+    part.fill(T::ZERO);
+    part
+}

@@ -1,0 +1,114 @@
+//! What a family file fills in, and the reading and writing that several of them share.
+
+use super::architecture::{Activation, Architecture, LayerKind};
+use super::keys::Keys;
+use serde_json::{Map, Value, json};
+use trainyard_core::{Error, Result};
+
+/// A family of decoders: how its `config.json` is read and written.
+#[derive(Debug)]
+pub struct Family {
+    /// `model_type` in `config.json`.
+    pub name: &'static str,
+    /// Its classes in transformers are `{class}ForCausalLM` and `{class}ForTokenClassification`.
+    pub class: &'static str,
+    /// What `config.json` may leave out.
+    pub defaults: Defaults,
+    /// Files keep queries, keys and values in one tensor, and gate and up in another (Phi-3).
+    pub fused: bool,
+    /// The construction that a `config.json` describes. Errors name the key that is not supported.
+    pub read: fn(&Keys<'_>, &Sizes) -> Result<Architecture>,
+    /// Adds the keys that say the same, beside those of all families.
+    pub write: fn(&Architecture, &mut Map<String, Value>),
+}
+
+/// Values of keys that `config.json` leaves out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Defaults {
+    /// None: `hidden_size / num_attention_heads`.
+    pub head_dim: Option<usize>,
+    /// `rms_norm_eps`.
+    pub rms_norm_eps: f64,
+    /// `tie_word_embeddings`.
+    pub tied: bool,
+}
+
+/// Llama's.
+pub const DEFAULTS: Defaults = Defaults { head_dim: None, rms_norm_eps: 1e-6, tied: false };
+
+/// Sizes that are read before the architecture.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    /// `hidden_size`.
+    pub hidden: usize,
+    /// `num_hidden_layers`.
+    pub layers: usize,
+    /// Numbers per head.
+    pub head_dim: usize,
+}
+
+impl PartialEq for Family {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+/// Which function the gate goes through. Errors: another one than SiLU and GELU's tanh form.
+pub fn activation(keys: &Keys<'_>, key: &str) -> Result<Activation> {
+    let found = if keys.present(key).is_some() { keys.text(key)? } else { return Ok(Activation::Silu) };
+    [Activation::Silu, Activation::GeluTanh].into_iter().find(|a| a.name() == found).ok_or_else(|| {
+        Error::invalid(format!("config.json: `{key}` = \"{found}\" is not supported")).help("use a model without it")
+    })
+}
+
+/// The window of every layer: `sliding_window` where `layer_types` says so, else where `sliding` does.
+pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) -> Result<Vec<Option<usize>>> {
+    let window = keys.present("sliding_window").map(|_| keys.size("sliding_window")).transpose()?;
+    let types = match keys.present("layer_types") {
+        None => (0..layers).map(|i| window.is_some() && sliding(i)).collect(),
+        Some(value) => layer_types(value, layers)?,
+    };
+    let of = |slides: bool| match (slides, window) {
+        (false, _) => Ok(None),
+        (true, Some(w)) if w > 0 => Ok(Some(w)),
+        (true, _) => Err(Error::data("config.json: layers slide, but `sliding_window` is missing or 0")),
+    };
+    types.into_iter().map(of).collect()
+}
+
+/// Which layers slide.
+fn layer_types(value: &Value, layers: usize) -> Result<Vec<bool>> {
+    let list = value.as_array().filter(|l| l.len() >= layers);
+    let list = list.ok_or_else(|| Keys::wrong("layer_types", "a list with an entry for each layer", value))?;
+    let slides = |kind: &Value| match kind.as_str() {
+        Some("full_attention") => Ok(false),
+        Some("sliding_attention") => Ok(true),
+        _ => Err(Error::invalid(format!("config.json: `layer_types` has {kind}, which is not supported"))
+            .help("use a model whose layers are full_attention or sliding_attention")),
+    };
+    list.iter().take(layers).map(slides).collect()
+}
+
+/// Layers with these windows and the first rotation.
+pub fn sliding_layers(windows: Vec<Option<usize>>) -> Vec<LayerKind> {
+    windows.into_iter().map(|window| LayerKind { window, rope: Some(0) }).collect()
+}
+
+/// Writes `layer_types` and `sliding_window`.
+pub fn write_windows(architecture: &Architecture, map: &mut Map<String, Value>) {
+    let name = |slides: bool| if slides { "sliding_attention" } else { "full_attention" };
+    let types: Vec<&str> = architecture.layers.iter().map(|l| name(l.window.is_some())).collect();
+    map.insert("layer_types".into(), json!(types));
+    write_window(architecture, map);
+}
+
+/// Writes `sliding_window`, null without one.
+pub fn write_window(architecture: &Architecture, map: &mut Map<String, Value>) {
+    map.insert("sliding_window".into(), json!(architecture.layers.iter().find_map(|l| l.window)));
+}
+
+/// Writes the rotations of layers without and with a window, in the newer spelling and the older one.
+pub fn write_two_ropes(architecture: &Architecture, map: &mut Map<String, Value>) {
+    let [full, sliding] = [0, 1].map(|i| architecture.ropes[i].to_json());
+    map.insert("rope_parameters".into(), json!({"full_attention": full, "sliding_attention": sliding}));
+}

@@ -1,0 +1,24 @@
+//! Llama 1 to 3.3, SmolLM2, TinyLlama and others of their construction.
+
+use super::architecture::Architecture;
+use super::family::{DEFAULTS, Family, Sizes, activation};
+use super::keys::Keys;
+use super::rope::{ALL_LAYERS, Rope};
+use serde_json::json;
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family =
+    Family { name: "llama", class: "Llama", defaults: DEFAULTS, fused: false, read, write: |_, _| {} };
+
+/// Also what SmolLM3, Granite and OLMo begin with: `attention_bias` stands for all four projections.
+pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    keys.refuse("mlp_bias", &json!(false))?;
+    let bias = keys.flag_or("attention_bias", false)?;
+    Ok(Architecture {
+        attention_bias: bias,
+        output_bias: bias,
+        activation: activation(keys, "hidden_act")?,
+        ..Architecture::plain(sizes.layers, Rope::read(keys, ALL_LAYERS, sizes.head_dim)?)
+    })
+}

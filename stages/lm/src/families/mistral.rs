@@ -1,0 +1,16 @@
+//! Mistral 7B and its kin: Llama without biases, with one window for all layers where `sliding_window` is set.
+
+use super::architecture::Architecture;
+use super::family::{DEFAULTS, Family, Sizes, sliding_layers, windows, write_window};
+use super::keys::Keys;
+use super::llama;
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family =
+    Family { name: "mistral", class: "Mistral", defaults: DEFAULTS, fused: false, read, write: write_window };
+
+fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    let layers = sliding_layers(windows(keys, sizes.layers, |_| true)?);
+    Ok(Architecture { layers, attention_bias: false, output_bias: false, ..llama::read(keys, sizes)? })
+}

@@ -1,0 +1,63 @@
+//! Model families as data: what a `config.json` of each says about the construction of its decoder.
+//!
+//! A family is one file here and one line in [`FAMILIES`]. Training, generation and other backends read the
+//! [`Architecture`] that it gives and never ask for its name (docs/design/0021-model-families.md).
+
+mod architecture;
+mod family;
+mod gemma3;
+mod granite;
+mod keys;
+mod llama;
+mod ministral;
+mod mistral;
+mod olmo2;
+mod olmo3;
+mod phi3;
+mod qwen2;
+mod qwen3;
+mod refused;
+mod rope;
+mod smollm3;
+#[cfg(test)]
+mod tests;
+
+pub use architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
+pub use family::{Defaults, Family, Sizes};
+pub use keys::Keys;
+pub use rope::{Rope, RopeScaling, Yarn};
+
+use trainyard_core::{Error, Result};
+
+/// The families of this build, sorted by name.
+pub static FAMILIES: [&Family; 11] = [
+    &gemma3::FAMILY,
+    &granite::FAMILY,
+    &llama::FAMILY,
+    &ministral::FAMILY,
+    &mistral::FAMILY,
+    &olmo2::FAMILY,
+    &olmo3::FAMILY,
+    &phi3::FAMILY,
+    &qwen2::FAMILY,
+    &qwen3::FAMILY,
+    &smollm3::FAMILY,
+];
+
+/// Llama, which `model/init` makes by default.
+pub fn llama() -> &'static Family {
+    &llama::FAMILY
+}
+/// Qwen3, which `model/init` makes if asked.
+pub fn qwen3() -> &'static Family {
+    &qwen3::FAMILY
+}
+/// Finds a family by `model_type`. Errors: invalid, with the reason where it is known.
+pub fn find(model_type: &str) -> Result<&'static Family> {
+    FAMILIES.into_iter().find(|f| f.name == model_type).ok_or_else(|| {
+        let names: Vec<&str> = FAMILIES.iter().map(|f| f.name).collect();
+        let reason = refused::reason(model_type).map_or(String::new(), |r| format!(": {r}"));
+        Error::invalid(format!("config.json: model_type `{model_type}` is not supported{reason}"))
+            .help(format!("use a model of one of the families {}", names.join(", ")))
+    })
+}

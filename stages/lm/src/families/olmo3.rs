@@ -1,0 +1,34 @@
+//! OLMo 3: OLMo 2 with a window on three of four layers, whose positions are not scaled.
+
+use super::architecture::{Architecture, LayerKind};
+use super::family::{DEFAULTS, Defaults, Family, Sizes, windows, write_two_ropes, write_windows};
+use super::keys::Keys;
+use super::olmo2;
+use super::rope::{ALL_LAYERS, Rope, RopeKeys};
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "olmo3",
+    class: "Olmo3",
+    defaults: Defaults { rms_norm_eps: 1e-5, ..DEFAULTS },
+    fused: false,
+    read,
+    write: |architecture, map| {
+        write_windows(architecture, map);
+        write_two_ropes(architecture, map);
+    },
+};
+
+fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    let full = RopeKeys { default_theta: 500_000.0, ..ALL_LAYERS };
+    let sliding = RopeKeys { layers: "sliding_attention", scaled: false, ..full };
+    let ropes = [full, sliding].map(|place| Rope::read(keys, place, sizes.head_dim)).into_iter();
+    let windows = windows(keys, sizes.layers, |i| !(i + 1).is_multiple_of(4))?;
+    let kind = |window: Option<usize>| LayerKind { window, rope: Some(usize::from(window.is_some())) };
+    Ok(Architecture {
+        ropes: ropes.collect::<Result<_>>()?,
+        layers: windows.into_iter().map(kind).collect(),
+        ..olmo2::read(keys, sizes)?
+    })
+}

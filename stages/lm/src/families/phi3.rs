@@ -1,0 +1,42 @@
+//! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models a part of each head that turns.
+
+use super::architecture::Architecture;
+use super::family::{DEFAULTS, Defaults, Family, Sizes, activation, sliding_layers, windows, write_window};
+use super::keys::Keys;
+use super::rope::{ALL_LAYERS, Rope, RopeKeys, RopeScaling};
+use serde_json::{Map, Value, json};
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "phi3",
+    class: "Phi3",
+    defaults: Defaults { rms_norm_eps: 1e-5, ..DEFAULTS },
+    fused: true,
+    read,
+    write,
+};
+
+fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    let rope = Rope::read(keys, RopeKeys { partial: true, ..ALL_LAYERS }, sizes.head_dim)?;
+    Ok(Architecture {
+        activation: activation(keys, "hidden_act")?,
+        layers: sliding_layers(windows(keys, sizes.layers, |_| true)?),
+        ..Architecture::plain(sizes.layers, rope)
+    })
+}
+
+/// transformers 4 wants exactly three keys in `rope_scaling`, and the original length beside it.
+fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
+    write_window(architecture, map);
+    let rope = &architecture.ropes[0];
+    map.insert("partial_rotary_factor".into(), json!(rope.partial));
+    if let RopeScaling::Longrope { short_factor, long_factor, original, attention_factor, .. } = &rope.scaling {
+        let mut scaling = json!({"type": "longrope", "short_factor": short_factor, "long_factor": long_factor});
+        if let Some(factor) = attention_factor {
+            scaling["attention_factor"] = json!(factor);
+        }
+        map.insert("rope_scaling".into(), scaling);
+        map.insert("original_max_position_embeddings".into(), json!(original));
+    }
+}

@@ -1,0 +1,32 @@
+//! Qwen2 and Qwen2.5: biases on queries, keys and values, none on the output projection.
+
+use super::architecture::{Architecture, LayerKind};
+use super::family::{DEFAULTS, Family, Sizes, sliding_layers, windows, write_windows};
+use super::keys::Keys;
+use super::llama;
+use serde_json::{Map, Value, json};
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family = Family { name: "qwen2", class: "Qwen2", defaults: DEFAULTS, fused: false, read, write };
+
+fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    let layers = layers(keys, sizes)?;
+    Ok(Architecture { layers, attention_bias: true, output_bias: false, ..llama::read(keys, sizes)? })
+}
+
+/// Qwen's files name a window even where `use_sliding_window` says that it is not used.
+pub(super) fn layers(keys: &Keys<'_>, sizes: &Sizes) -> Result<Vec<LayerKind>> {
+    if !keys.flag_or("use_sliding_window", false)? {
+        return Ok(sliding_layers(vec![None; sizes.layers]));
+    }
+    let first = keys.size_or("max_window_layers", 28)?;
+    Ok(sliding_layers(windows(keys, sizes.layers, |i| i >= first)?))
+}
+
+pub(super) fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
+    if architecture.has_windows() {
+        map.insert("use_sliding_window".into(), json!(true));
+        write_windows(architecture, map);
+    }
+}

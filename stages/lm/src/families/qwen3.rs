@@ -1,0 +1,22 @@
+//! Qwen3's dense models: a norm on every query and key head, head sizes apart from the width.
+
+use super::architecture::{Architecture, QkNorm};
+use super::family::{DEFAULTS, Defaults, Family, Sizes};
+use super::keys::Keys;
+use super::{llama, qwen2};
+use trainyard_core::Result;
+
+/// The family.
+pub static FAMILY: Family = Family {
+    name: "qwen3",
+    class: "Qwen3",
+    defaults: Defaults { head_dim: Some(128), ..DEFAULTS },
+    fused: false,
+    read,
+    write: qwen2::write,
+};
+
+fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
+    let layers = qwen2::layers(keys, sizes)?;
+    Ok(Architecture { layers, qk_norm: QkNorm::Head, ..llama::read(keys, sizes)? })
+}
