@@ -44,7 +44,7 @@ fuzz_target!(|text: &str| {
     if let (Ok(before), Ok(after)) = (&value, again.evaluate(&Known)) {
         assert_eq!(*before, after, "{printed:?}");
     }
-    if let Ok(folded) = read.rewrite(&|_| Ok(None))
+    if let Ok(folded) = read.rewrite(&mut |_, _| Ok(None))
         && let (Ok(before), Ok(after)) = (&value, folded.evaluate(&Known))
     {
         assert_eq!(*before, after, "{printed:?} folds to {folded}");

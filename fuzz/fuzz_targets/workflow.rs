@@ -7,10 +7,11 @@
 mod catalogue;
 
 use libfuzzer_sys::fuzz_target;
+use serde_json::json;
 use std::path::Path;
 use trainyard_core::{Digest, Error, Result};
 use trainyard_spec::compile::{Request, compile};
-use trainyard_spec::site::{self, Pool, Site, Surroundings};
+use trainyard_spec::site::{self, ExecutorOptions, Pool, Site, Surroundings};
 use trainyard_spec::{Diagnostic, Files, Sources, draw};
 
 /// Two files in memory; every other name is missing.
@@ -53,6 +54,7 @@ fuzz_target!(|text: &str| {
         path: Path::new("/w/f.yaml"),
         working_directory: Path::new("/w"),
         params: &[],
+        tick: Some("2026-01-01T00:00:00Z"),
         catalogue: &kinds,
         site: &Site::of_this_machine(machine.clone()),
     });
@@ -61,8 +63,22 @@ fuzz_target!(|text: &str| {
     if let Some(plan) = &compiled.plan {
         assert!(!draw::mermaid(plan).is_empty());
     }
-    let surroundings =
-        Surroundings { this_machine: &machine, executors: &["local"], check_store: trainyard_store::Store::check_url };
+    let local = json!({
+        "type": "object",
+        "properties": {"orphans": {"enum": ["stop", "keep"]}},
+        "additionalProperties": false,
+    });
+    let cluster = json!({
+        "type": "object",
+        "properties": {"partition": {"type": "string"}, "retries": {"type": "integer"}},
+        "required": ["partition"],
+    });
+    let executors = [
+        ExecutorOptions { name: "local", schema: &local, several_nodes: false },
+        ExecutorOptions { name: "slurm", schema: &cluster, several_nodes: true },
+    ];
+    let check_store = trainyard_store::Store::check_url;
+    let surroundings = Surroundings { this_machine: &machine, executors: &executors, check_store };
     let (_, diagnostics, sources) = site::read(&files, Path::new("/w/f.yaml"), surroundings);
     places(&diagnostics, &sources);
 });

@@ -114,6 +114,16 @@ impl<'a> Builder<'a> {
     }
 
     fn run(&mut self) {
+        if let Some(at) = lone_return(self.text) {
+            let place = self.place_of(at);
+            let message = "a carriage return stands here without a line feed";
+            return self.report(
+                "yaml-syntax",
+                place,
+                message,
+                "save the file with the line breaks of Unix or of Windows",
+            );
+        }
         let options =
             granit_parser::options! { disallow_directives: true, emit_comments: false, emit_unresolved_aliases: true };
         for next in Parser::new_from_str_with_options(self.text, options) {
@@ -147,17 +157,21 @@ impl<'a> Builder<'a> {
     /// Reports a syntax error where the mistake is, which need not be where the parser noticed it.
     fn syntax(&mut self, place: Span, info: &str) {
         let Advice { at, message, help } = advise(self.text, place.start as usize, info);
+        let place = if at == place.start as usize { place } else { self.place_of(at) };
+        self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
+    }
+
+    /// The place of a byte.
+    fn place_of(&self, at: usize) -> Span {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        let moved = Span {
+        Span {
             file: self.file,
             start: at as u32,
             end: at as u32,
             line: before.bytes().filter(|b| *b == b'\n').count() as u32 + 1,
             column: before[line_start..].chars().count() as u32 + 1,
-        };
-        let place = if at == place.start as usize { place } else { moved };
-        self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
+        }
     }
 
     fn event(&mut self, event: Event<'_>, span: Span, tagged: bool) {
@@ -339,6 +353,12 @@ impl<'a> Builder<'a> {
         let at = marker.byte_offset().unwrap_or(0).min(self.text.len()) as u32;
         Span { file: self.file, start: at, end: at, line: marker.line().max(1) as u32, column: marker.col() as u32 + 1 }
     }
+}
+
+/// The first carriage return that is not part of a line break of Windows. YAML would end a line there, and editors
+/// would not agree about the number of any line below it.
+fn lone_return(text: &str) -> Option<usize> {
+    text.match_indices('\r').map(|(at, _)| at).find(|at| text.as_bytes().get(at + 1) != Some(&b'\n'))
 }
 
 /// The text between typographic quotes.

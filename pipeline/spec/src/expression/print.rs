@@ -1,6 +1,6 @@
 //! Expression → text that parses back to an equal expression, with as few parentheses as that needs.
 
-use super::{Expression, Reference, Term};
+use super::{Expression, Reference, Term, Unary};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{Display, Formatter, Result};
@@ -17,7 +17,8 @@ impl Display for Expression {
             }
             Term::Unary(operator, operand) => {
                 f.write_str(operator.symbol())?;
-                let number = matches!(operand.term, Term::Literal(Value::Number(_)));
+                // `-1` would read as a number.
+                let number = matches!(operand.term, Term::Literal(Value::Number(_))) && *operator == Unary::Negate;
                 grouped(f, operand, number || matches!(operand.term, Term::Binary(..)))
             }
             Term::Binary(operator, left, right) => {
@@ -35,15 +36,13 @@ impl Display for Expression {
             Term::Index(base, index) => {
                 let simple = match &base.term {
                     Term::Unary(..) | Term::Binary(..) => false,
-                    // `1.x` would read as a number, `-1[0]` as a negation.
-                    Term::Literal(value) => !value.is_number(),
-                    // `stages.a.metrics.m.low` would read as the number `low` of a comparison.
-                    Term::Reference(Reference::Metric { of: None, .. }) => false,
+                    // `-1[0]` would read as a negation.
+                    Term::Literal(Value::Number(number)) => number.as_f64().is_some_and(f64::is_sign_positive),
                     _ => true,
                 };
                 grouped(f, base, !simple)?;
                 match &index.term {
-                    Term::Literal(Value::String(name)) if is_name(name) => write!(f, ".{name}"),
+                    Term::Literal(Value::String(name)) if is_name(name) && takes_a_name(base) => write!(f, ".{name}"),
                     _ => write!(f, "[{index}]"),
                 }
             }
@@ -54,6 +53,12 @@ impl Display for Expression {
             }
         }
     }
+}
+
+/// Whether a dot and a name behind it read as a key of it: `1.x` would read as a number, and `stages.a.metrics.m.low` as
+/// a number of a comparison.
+fn takes_a_name(base: &Expression) -> bool {
+    !matches!(base.term, Term::Literal(Value::Number(_)) | Term::Reference(Reference::Metric { of: None, .. }))
 }
 
 /// As text.

@@ -248,6 +248,17 @@ fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
     }
 }
 
+#[test]
+fn what_is_printed_nests_no_deeper_than_what_was_read() {
+    for innermost in ["1 + null", "stages.a.metrics.m['low']", "1['x']", "1[0]", "-(1)"] {
+        let open =
+            (1..64).rev().find(|n| Expression::parse(&format!("{}{innermost}", "!".repeat(*n))).is_ok()).unwrap();
+        let deepest = Expression::parse(&format!("{}{innermost}", "!".repeat(open))).unwrap();
+        let printed = deepest.to_string();
+        assert_eq!(Expression::parse(&printed).map_err(|fault| fault.message), Ok(deepest), "{printed}");
+    }
+}
+
 proptest! {
     #[test]
     fn printing_and_parsing_are_inverse(text in texts()) {

@@ -52,6 +52,8 @@ fn the_dialect_refuses_what_it_does_not_know() {
     assert_eq!(codes("# only a comment\n"), [("yaml-empty", 1, 1)]);
     assert_eq!(codes("a: [1, 2\nb: 3\n").first().map(|c| c.0), Some("yaml-syntax"));
     assert_eq!(codes("%YAML 1.1\n---\na: 1\n").first().map(|c| c.0), Some("yaml-syntax"));
+    assert_eq!(codes("a: 1\r\nb: 2\r\n"), []);
+    assert_eq!(codes("a: 1\r\nb: 2\rc: 3\n"), [("yaml-syntax", 2, 5)], "lines below would have two numbers");
 }
 
 #[test]
