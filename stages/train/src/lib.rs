@@ -22,6 +22,7 @@ mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+pub mod with_backend;
 pub mod with_environment;
 
 pub use parts::Parts;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::OptionProblem;
+use trainyard_lm::backend::registry;
 
 /// What the labels train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +68,10 @@ pub struct Config {
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of all random draws.
     pub seed: u64,
 }
@@ -99,6 +104,7 @@ impl Default for Config {
             optimizer: Optimizer::defaults(),
             held_out_share: 0.2,
             bins: 10,
+            backend: registry::default_options(),
             seed: 0,
         }
     }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use trainyard_api::family::fill_schema;
 use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
+use trainyard_lm::backend::registry;
 use trainyard_lm::optimizer::Decay;
 
 /// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
@@ -92,6 +93,10 @@ pub struct Config {
     /// Newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
+    /// Where the model is computed.
+    #[serde(default = "registry::default_options", skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of all random draws.
     #[serde(default)]
     pub seed: u64,

@@ -2,10 +2,12 @@
 
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
+use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::Prepared;
+use serde_json::Value;
 use trainyard_core::{OptionProblem, Wired};
+use trainyard_lm::backend::registry;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +43,10 @@ pub struct Config {
     pub patience: Option<u64>,
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of the order of examples and of the held-out share.
     pub seed: u64,
 }
@@ -70,6 +76,7 @@ impl Default for Config {
             validation_share: 0.05,
             patience: None,
             checkpoint_every: 50,
+            backend: registry::default_options(),
             seed: 0,
         }
     }
@@ -82,12 +89,7 @@ impl Config {
     }
 }
 
-impl Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-
+impl TrainOptions for Config {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
