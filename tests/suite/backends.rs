@@ -66,7 +66,7 @@ fn metrics(s: &Sandbox, backend: &str, stage: &str) -> Value {
 }
 
 #[test]
-fn every_stage_with_a_model_runs_on_candle_and_learns_what_the_reference_learns() {
+fn every_stage_with_a_model_runs_on_another_backend_and_learns_what_the_reference_learns() {
     let s = Sandbox::new();
     s.write("backends.yaml", PIPELINE);
     let [ours, theirs] = ["candle", "cpu"].map(|backend| metrics(&s, backend, "sft"));
