@@ -56,20 +56,14 @@ impl TokenBatch {
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
     }
-    /// Errors: a sequence longer than the model, or a token outside its vocabulary.
+    /// Errors: a sequence longer than the model, or a token that the model or its tokenizer lacks.
     pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
         let (longest, positions) = (self.longest(), config.positions());
         if longest > positions {
             let message = format!("a sequence of {longest} tokens exceeds the model's {positions} positions");
             return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
         }
-        match self.sequences.iter().flatten().find(|token| **token as usize >= config.vocab_size) {
-            Some(token) => {
-                Err(Error::data(format!("token {token} is outside the model's vocabulary of {}", config.vocab_size))
-                    .help("use data that was made with this model's tokenizer"))
-            }
-            None => Ok(()),
-        }
+        config.expect_tokens(self.sequences.iter().flatten())
     }
     /// Whole sequences in order, cut into chunks of about `target` rows (one long sequence may exceed it).
     pub(crate) fn chunks(&self, target: usize) -> Vec<Range<usize>> {

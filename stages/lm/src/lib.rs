@@ -16,6 +16,7 @@ pub mod decoder;
 pub mod families;
 pub mod folder;
 pub mod generate;
+pub mod gguf;
 pub mod ops;
 pub mod optimizer;
 pub mod registry;

@@ -9,6 +9,8 @@
 pub mod checkpoint;
 pub mod config;
 pub mod curves;
+#[cfg(test)]
+mod family_tests;
 pub mod model;
 pub mod optimize;
 pub mod own_defaults;

@@ -1,6 +1,7 @@
 //! A [`Sampler`] whose sequences are kept by the engine's roster: what a backend adds is how tokens are computed.
 
 use super::{Parameters, Sampler};
+use crate::config::ModelConfig;
 use crate::generate::{Cache, DrawKey, Finish, Request, Roster, Scored, SequenceId, SequenceState};
 use trainyard_core::Result;
 use trainyard_tables::Sampling;
@@ -30,9 +31,9 @@ pub struct Rostered<D: Decode> {
 }
 
 impl<D: Decode> Rostered<D> {
-    /// `vocabulary` and `positions` are the model's.
-    pub fn new(decode: D, vocabulary: usize, positions: usize) -> Self {
-        Self { decode, roster: Roster::new(vocabulary, positions) }
+    /// `config` is the model's.
+    pub fn new(decode: D, config: &ModelConfig) -> Self {
+        Self { decode, roster: Roster::new(config) }
     }
     fn expect_tokens(&self, sequences: &[&[u32]]) -> Result<()> {
         sequences.iter().try_for_each(|sequence| self.roster.check_tokens(sequence))

@@ -126,7 +126,8 @@ impl Decoder {
     }
 
     /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden
-    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1.
+    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1. Ids
+    /// that the tokenizer lacks have probability 0.
     pub fn logprobs(
         &self,
         hidden: &Tensor,
@@ -140,7 +141,9 @@ impl Decoder {
             );
         }
         let temperature = temperature * self.config.architecture.logits_scaling;
-        head::logprobs(hidden, self.head()?.as_tensor(), rows, targets, temperature)
+        self.config.expect_tokens(targets)?;
+        let (head, unused) = (self.head()?.as_tensor(), &self.config.unused_tokens);
+        head::logprobs(hidden, head, unused, rows, targets, temperature)
     }
     /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
     pub fn scores(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {

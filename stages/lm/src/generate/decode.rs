@@ -71,7 +71,7 @@ fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32]
     if entry.is_full() {
         return;
     }
-    let Some(distribution) = Distribution::new(isa, logits, &entry.sampling, buffer) else {
+    let Some(distribution) = Distribution::new(isa, logits, &model.unused, &entry.sampling, buffer) else {
         entry.state.finish = Some(Finish::Nan);
         return;
     };

@@ -49,7 +49,7 @@ impl Generator {
             scratches: (0..threads).map(|_| Scratch::default()).collect(),
             pool,
             config: config.clone(),
-            roster: Roster::new(config.vocab_size, config.positions()),
+            roster: Roster::new(config),
         })
     }
     /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
@@ -74,7 +74,7 @@ impl Generator {
 
     /// Adds a sequence that samples from the next [`Self::step`] on.
     ///
-    /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample,
+    /// Errors: data, for tokens that the model lacks; invalid, for no tokens, a prompt that leaves no position to sample,
     /// sampling options out of range (see `sampling::check`).
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
         self.check_head()?;
@@ -87,8 +87,8 @@ impl Generator {
     }
     /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
     ///
-    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the
-    /// vocabulary, or more than [`Self::room`] tokens; the sequence is then unchanged.
+    /// Errors: data, for tokens that the model lacks; invalid, if the sequence is still sampling or ended with NaN, for
+    /// no tokens, or for more than [`Self::room`] tokens. The sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.roster.append(id, tokens, max_new_tokens)
     }

@@ -3,6 +3,7 @@
 
 use super::sampling;
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use crate::config::ModelConfig;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
@@ -56,20 +57,18 @@ impl<C> Entry<C> {
 pub struct Roster<C> {
     entries: BTreeMap<SequenceId, Entry<C>>,
     next: u64,
-    /// Ids below this are tokens.
-    vocabulary: usize,
-    /// Most tokens of a sequence.
-    positions: usize,
+    /// Says which tokens there are, and how many a sequence may have.
+    config: ModelConfig,
     /// Version of the weights that sample now; 0 for the first.
     pub version: u32,
 }
 
 impl<C: Cache> Roster<C> {
-    pub fn new(vocabulary: usize, positions: usize) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, vocabulary, positions, version: 0 }
+    pub fn new(config: &ModelConfig) -> Self {
+        Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0 }
     }
     pub fn positions(&self) -> usize {
-        self.positions
+        self.config.positions()
     }
     /// As [`super::Generator::add`].
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
@@ -178,25 +177,19 @@ impl<C: Cache> Roster<C> {
     pub fn finished(&self, ids: Vec<SequenceId>) -> Vec<(SequenceId, Finish)> {
         ids.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect()
     }
-    /// Errors: invalid, naming a token outside the vocabulary.
+    /// Errors: data, naming a token that the model or its tokenizer lacks.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
-        match tokens.iter().find(|&&t| t as usize >= self.vocabulary) {
-            None => Ok(()),
-            Some(t) => {
-                Err(Error::invalid(format!("token {t} is outside the model's vocabulary of {}", self.vocabulary))
-                    .help("use the tokenizer of the model's folder"))
-            }
-        }
+        self.config.expect_tokens(tokens)
     }
     pub fn entry_mut(&mut self, id: SequenceId) -> &mut Entry<C> {
         self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
     }
 
     fn check_length(&self, length: usize) -> Result<()> {
-        if length < self.positions {
+        if length < self.positions() {
             return Ok(());
         }
-        Err(Error::invalid(format!("{length} tokens leave no position to sample: the model has {}", self.positions))
+        Err(Error::invalid(format!("{length} tokens leave no position to sample: the model has {}", self.positions()))
             .help("shorten the prompt or the observations, or raise max_position_embeddings"))
     }
     fn insert(&mut self, entry: Entry<C>) -> SequenceId {

@@ -38,8 +38,8 @@ impl Generator {
                 matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
                 for (row, logits) in scratch.logits.chunks_exact(columns).take(rows).enumerate() {
                     let next = chunk * LOGIT_ROWS + row + 1;
-                    let distribution =
-                        Distribution::new(isa, &logits[..model.vocabulary], sampling, &mut scratch.probabilities);
+                    let (logits, buffer) = (&logits[..model.vocabulary], &mut scratch.probabilities);
+                    let distribution = Distribution::new(isa, logits, &model.unused, sampling, buffer);
                     (scored.logprobs[next], scored.entropies[next]) =
                         distribution.map_or((f32::NAN, f32::NAN), |d| (d.logprob(tokens[next]), d.entropy()));
                 }

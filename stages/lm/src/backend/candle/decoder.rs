@@ -2,6 +2,7 @@
 
 use super::cache::{Held, Pool};
 use super::device::Precision;
+use super::head::penalty;
 use super::layer::{self, Angles, Masks, attention, by_heads, rms_norm, scaled};
 use super::layout::Layout;
 use super::weights::{LayerWeights, norm};
@@ -39,6 +40,8 @@ pub struct Decoder {
     pub config: ModelConfig,
     pub device: Device,
     pub model: Model,
+    /// See [`penalty`].
+    pub penalty: Option<Tensor>,
     precision: Precision,
     angles: Angles,
     pool: Pool,
@@ -49,7 +52,8 @@ impl Decoder {
         let model = Model::new(config, weights.clone(), &device, precision)?;
         let angles = Angles::new(config, &device);
         let pool = Pool::new(config, precision.dtype(), &device);
-        Ok(Self { config: config.clone(), device, model, precision, angles, pool })
+        let penalty = penalty(config, &device).map_err(candle)?;
+        Ok(Self { config: config.clone(), device, model, penalty, precision, angles, pool })
     }
     /// Keys and values in the cache stay those of the weights before.
     pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {

@@ -184,7 +184,7 @@ mod tests {
                 let drawn = Distributions::new(&tensor, &sampling).unwrap().draw(&uniforms).unwrap();
                 for ((row, uniform), drawn) in logits.iter().zip(&uniforms).zip(drawn) {
                     let mut buffer = DistributionBuffer::default();
-                    let reference = Distribution::new(Isa::detect(), row, &sampling, &mut buffer).unwrap();
+                    let reference = Distribution::new(Isa::detect(), row, &[], &sampling, &mut buffer).unwrap();
                     let (token, logprob, entropy) = drawn.unwrap();
                     assert_eq!(token, reference.draw(*uniform), "{vocabulary} {sampling:?}");
                     let off = [logprob - reference.logprob(token), entropy - reference.entropy()];

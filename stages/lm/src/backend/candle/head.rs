@@ -1,7 +1,8 @@
 //! Log-probabilities and entropies of tokens, with the gradient of both, over pieces of the logits: all of them are
 //! never in memory. The gradient is written out, so nothing of the forward pass is kept.
 
-use candle_core::{D, DType, Result, Tensor};
+use crate::config::ModelConfig;
+use candle_core::{D, DType, Device, Result, Tensor};
 
 /// Most logits in memory at once.
 const LOGITS: usize = 1 << 25;
@@ -14,6 +15,30 @@ pub struct Targets {
     pub tokens: Vec<u32>,
     /// Divides the logits.
     pub temperature: f64,
+    /// See [`penalty`].
+    pub penalty: Option<Tensor>,
+}
+
+/// So far below every logit that its exponential is 0, and finite, so that 0 times it is 0.
+const LOW: f32 = -1e4;
+
+/// What is added to the logits `[1, vocabulary]` so that ids that the tokenizer lacks have probability 0; none if it
+/// has them all.
+pub fn penalty(config: &ModelConfig, device: &Device) -> Result<Option<Tensor>> {
+    if config.unused_tokens.is_empty() {
+        return Ok(None);
+    }
+    let mut row = vec![0.0f32; config.vocab_size];
+    config.unused_tokens.iter().for_each(|ids| row[ids.start as usize..ids.end as usize].fill(LOW));
+    Tensor::from_vec(row, (1, config.vocab_size), device).map(Some)
+}
+
+/// Logits with the penalty.
+pub fn penalized(logits: Tensor, penalty: Option<&Tensor>) -> Result<Tensor> {
+    match penalty {
+        Some(penalty) => logits.broadcast_add(penalty),
+        None => Ok(logits),
+    }
 }
 
 /// A part of the targets, on the device.
@@ -88,6 +113,7 @@ impl Targets {
         let tokens = Tensor::new(&self.tokens[at], device)?.unsqueeze(1)?;
         let hidden = hidden.index_select(&rows, 0)?.to_dtype(weight.dtype())?;
         let logits = (hidden.matmul(&weight.t()?)?.to_dtype(DType::F32)? * (1.0 / self.temperature))?;
+        let logits = penalized(logits, self.penalty.as_ref())?;
         let scaled = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?)?;
         let masses = scaled.exp()?;
         let total = masses.sum_keepdim(D::Minus1)?;

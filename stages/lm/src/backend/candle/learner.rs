@@ -3,7 +3,7 @@
 use super::adamw::AdamW;
 use super::body::{Body, EMBEDDINGS, Pass};
 use super::gradients::Gradients;
-use super::head::Targets;
+use super::head::{Targets, penalty};
 use super::layout::Layout;
 use super::options::Candle;
 use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
@@ -35,6 +35,8 @@ pub struct CandleLearner {
     optimizer: AdamW,
     gradients: Option<Gradients>,
     kept: Option<Kept>,
+    /// See [`penalty`].
+    penalty: Option<Tensor>,
 }
 
 impl CandleLearner {
@@ -62,7 +64,8 @@ impl CandleLearner {
         let learned = body.weights.iter().filter(|(name, _)| learns(name));
         let learned = learned.map(|(name, var)| (name.clone(), var.clone())).collect();
         let optimizer = AdamW::new(learned, options.optimizer)?;
-        Ok(Self { body, learns: options.learns, optimizer, gradients: None, kept: None })
+        let penalty = penalty(&body.config, &body.device).map_err(candle)?;
+        Ok(Self { body, learns: options.learns, optimizer, gradients: None, kept: None, penalty })
     }
 
     fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, keep: bool) -> Result<(Outputs, Kept)> {
@@ -71,7 +74,8 @@ impl CandleLearner {
         let rows = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
         // A value after the last token has no target.
         let tokens = places.iter().map(|p| sequences[p.sequence].get(p.token).copied().unwrap_or(0)).collect();
-        let targets = Targets { rows, tokens, temperature: temperature * self.body.config.architecture.logits_scaling };
+        let temperature = temperature * self.body.config.architecture.logits_scaling;
+        let targets = Targets { rows, tokens, temperature, penalty: self.penalty.clone() };
         let layout = Layout::new(&batch, &self.body.config, &self.body.device).map_err(candle)?;
         let (hidden, pass) = self.body.forward(layout, keep).map_err(candle)?;
         let outputs = self.outputs(&hidden, &targets).map_err(candle)?;

@@ -3,6 +3,7 @@
 use super::cache::Held;
 use super::decoder::{Decoder, Work};
 use super::draw::Distributions;
+use super::head::penalized;
 use super::layer::scaled;
 use super::options::Candle;
 use crate::backend::{Decode, Parameters, Rostered, Sampler};
@@ -26,8 +27,7 @@ pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler
     // Every part of a model is named: one that is added must be looked at here.
     let ModelFolder { config, weights, chat: _, generation: _ } = model;
     let decoder = Decoder::new(config, weights, backend.device.open()?, backend.dtype)?;
-    let (vocabulary, positions) = (config.vocab_size, config.positions());
-    Ok(Box::new(Rostered::new(CandleDecode(decoder), vocabulary, positions)))
+    Ok(Box::new(Rostered::new(CandleDecode(decoder), config)))
 }
 
 struct CandleDecode(Decoder);
@@ -149,7 +149,7 @@ impl CandleDecode {
         let Some(head) = &self.0.model.head else { candle_core::bail!("the model has no language head") };
         let hidden = hidden.narrow(0, rows.start, rows.len())?.to_dtype(head.dtype())?;
         let logits = hidden.matmul(&head.t()?)?.to_dtype(DType::F32)?;
-        scaled(logits, 1.0 / self.0.config.architecture.logits_scaling)
+        penalized(scaled(logits, 1.0 / self.0.config.architecture.logits_scaling)?, self.0.penalty.as_ref())
     }
     /// Hands the hidden states at positions of given sequences to `read`, a few sequences at a time.
     fn at(

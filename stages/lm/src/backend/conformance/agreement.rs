@@ -43,6 +43,10 @@ fn variants() -> Vec<(&'static str, ModelFolder)> {
         ("plain", base.config.clone()),
         ("norms of heads", with(&grouped, &|c| (c.head_dim, c.architecture.qk_norm) = (6, QkNorm::Head))),
         (
+            "ids without a token",
+            with(&grouped, &|c| (c.unused_tokens, c.tie_word_embeddings) = (vec![2..4, 7..8], false)),
+        ),
+        (
             "biases and a head of its own",
             with(&grouped, &|c| (c.architecture.attention_bias, c.tie_word_embeddings) = (true, false)),
         ),

@@ -267,7 +267,7 @@ fn given(
 
 /// Drops the rows that the model has no positions for, and says so in the log. Returns their number.
 fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, context: &StageContext) -> usize {
-    let positions = model.config.max_position_embeddings;
+    let positions = model.config.positions();
     let all = rows.len();
     let first = rows.iter().find(|r| r.token_ids.len() > positions).map(|r| r.id.clone());
     rows.retain(|r| r.token_ids.len() <= positions);

@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
         declared: Vec<Metric>,
         context: &StageContext,
     ) -> Result<Self> {
-        let positions = policy.folder.config.max_position_embeddings;
+        let positions = policy.folder.config.positions();
         let Episodes { environment, problems, validation, demonstrations } = episodes;
         Ok(Self {
             config,

@@ -118,7 +118,7 @@ impl Stage for Sft {
         let WithBackend { config, backend } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
         let (train, held) = rows(&config, context)?;
-        let positions = policy.folder.config.max_position_embeddings;
+        let positions = policy.folder.config.positions();
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
         let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
