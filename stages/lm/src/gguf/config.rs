@@ -40,7 +40,10 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
         "intermediate_size": metadata.size(&key("feed_forward_length"))?,
         "num_hidden_layers": metadata.size(&key("block_count"))?,
         "num_attention_heads": heads,
-        "num_key_value_heads": metadata.size(&key("attention.head_count_kv")).unwrap_or(heads),
+        "num_key_value_heads": match metadata.get(&key("attention.head_count_kv")) {
+            Some(_) => metadata.size(&key("attention.head_count_kv"))?,
+            None => heads,
+        },
         "head_dim": head_dim,
         "rms_norm_eps": metadata.number(&key("attention.layer_norm_rms_epsilon"))?,
         "max_position_embeddings": metadata.size(&key("context_length"))?,
@@ -81,11 +84,15 @@ fn scaling(metadata: &Metadata<'_>, key: &impl Fn(&str) -> String) -> Result<Opt
     if kind == "none" {
         return Ok(None);
     }
+    if metadata.get(&key("rope.scaling.attn_factor")).is_some()
+        && metadata.number(&key("rope.scaling.attn_factor"))? != 1.0
+    {
+        return Err(Error::invalid("`rope.scaling.attn_factor` is not 1, which is not supported"));
+    }
     let mut map = Map::from_iter([("rope_type".to_string(), json!(kind))]);
     let names = [
         ("factor", "factor"),
         ("original_context_length", "original_max_position_embeddings"),
-        ("attn_factor", "attention_factor"),
         ("yarn_beta_fast", "beta_fast"),
         ("yarn_beta_slow", "beta_slow"),
     ];

@@ -120,7 +120,8 @@ fn files_that_cannot_be_read_are_named() {
         error
     };
     message(&whole[..100]);
-    assert!(message(&whole[..whole.len() - 3_000]).contains("cannot be read"));
+    let cut = message(&whole[..whole.len() - 3_000]);
+    assert!(cut.contains("cannot be read") || cut.contains("not a valid GGUF"), "{cut}");
     // Names of one length, changed in place.
     let changed = |from: &str, to: &str| {
         let mut bytes = whole.clone();

@@ -2,7 +2,6 @@
 
 use crate::config::{SamplingOptions, default_environment};
 use crate::optimize::OptimizerOptions;
-use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::StepKind;
 use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
@@ -59,8 +58,6 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
     /// Optimizer of the scoring head, and of the decoder with `train: all`.
-    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
     /// Share of the problems that are not trained on; all quality metrics are measured on them.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
@@ -74,16 +71,6 @@ pub struct Config {
     pub backend: Value,
     /// Seed of all random draws.
     pub seed: u64,
-}
-
-/// The optimizer of `prm`.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
-    }
 }
 
 impl Default for Config {
@@ -101,7 +88,7 @@ impl Default for Config {
             epochs: 4,
             batch_tokens: 8192,
             micro_batch_tokens: 8192,
-            optimizer: Optimizer::defaults(),
+            optimizer: OptimizerOptions::default(),
             held_out_share: 0.2,
             bins: 10,
             backend: registry::default_options(),

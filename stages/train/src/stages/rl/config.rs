@@ -73,8 +73,7 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
     /// The optimizer of the policy.
-    #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
+    #[serde(default)]
     pub optimizer: OptimizerOptions,
     /// The value model, if a part needs one.
     #[serde(default)]
@@ -153,29 +152,13 @@ impl Default for Critic {
     }
 }
 
-/// The optimizer of the policy.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
-    }
-}
-
 /// The optimizer of the value model: no weight decay, and a rate that falls in a straight line.
 pub struct CriticOptimizer;
 
 impl OwnDefaults for CriticOptimizer {
     type Options = OptimizerOptions;
     fn defaults() -> OptimizerOptions {
-        OptimizerOptions {
-            learning_rate: 1e-3,
-            decay: Decay::Linear,
-            final_share: 0.2,
-            weight_decay: 0.0,
-            ..OptimizerOptions::default()
-        }
+        OptimizerOptions { decay: Decay::Linear, final_share: 0.2, weight_decay: 0.0, ..OptimizerOptions::default() }
     }
 }
 

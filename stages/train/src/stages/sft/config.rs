@@ -1,7 +1,6 @@
 //! Options of `sft`.
 
 use crate::optimize::OptimizerOptions;
-use crate::own_defaults::{self, OwnDefaults};
 use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,8 +30,6 @@ pub struct Config {
     /// Leave turns whose tool call failed out of the loss; they stay in the context.
     pub mask_errored_turns: bool,
     /// The optimizer of the model.
-    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
     /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
     pub validate_every: Option<u64>,
@@ -51,16 +48,6 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// The optimizer of `sft`.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 2e-3, ..OptimizerOptions::default() }
-    }
-}
-
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -71,7 +58,7 @@ impl Default for Config {
             micro_batch_tokens: 8192,
             max_tokens: 0,
             mask_errored_turns: true,
-            optimizer: Optimizer::defaults(),
+            optimizer: OptimizerOptions::default(),
             validate_every: None,
             validation_share: 0.05,
             patience: None,
