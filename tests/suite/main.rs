@@ -7,6 +7,7 @@ mod published;
 
 mod artifacts;
 mod attempts;
+mod backends;
 mod bad_input;
 mod caching;
 mod check;

@@ -68,7 +68,7 @@ impl Loop {
         let chance = Chance::new(1);
         let model = random_model(config.clone(), &chance)?;
         let options = OptimizerOptions {
-            learning_rate: 1e-4,
+            learning_rate: Some(1e-4),
             decay: Decay::Constant,
             warmup_share: 0.0,
             ..OptimizerOptions::default()

@@ -32,6 +32,7 @@ impl Catalogue {
         families.extend(self.parts.learn.families());
         families.extend(self.parts.envs.families());
         families.extend(self.data.families());
+        families.push(&*self.parts.backends);
         families.sort_by_key(|family| family.folder());
         families
     }

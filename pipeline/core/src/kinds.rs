@@ -244,6 +244,10 @@ pub trait Settled {
     fn validate_inputs(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// Every contradiction with the number of GPUs that the stage asks for.
+    fn validate_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// What is known about the outputs before the stage runs, by output port.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()

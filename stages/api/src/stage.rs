@@ -100,6 +100,10 @@ pub trait Prepared: Send + 'static {
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// What the options and the number of GPUs that the stage asks for contradict in.
+    fn problems_with_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// What the parts cannot do without, by name.
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
@@ -151,6 +155,8 @@ pub trait DynPrepared: Send {
     fn problems(&self) -> Vec<OptionProblem>;
     /// See [`Prepared::problems_with`].
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// See [`Prepared::problems_with_gpus`].
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
     /// See [`Prepared::facts`].
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
     /// See [`Prepared::needs`].
@@ -179,6 +185,9 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
+    }
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.prepared.problems_with_gpus(gpus)
     }
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)
@@ -209,6 +218,9 @@ impl Settled for Good<'_> {
     }
     fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
+    }
+    fn validate_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.prepared.problems_with_gpus(gpus)
     }
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
         self.prepared.facts(inputs)

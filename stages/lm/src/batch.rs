@@ -4,6 +4,7 @@
 //! whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
 //! order.
 
+use crate::config::ModelConfig;
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 
@@ -54,6 +55,15 @@ impl TokenBatch {
     /// Length of the longest sequence.
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
+    }
+    /// Errors: a sequence longer than the model, or a token that the model or its tokenizer lacks.
+    pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
+        let (longest, positions) = (self.longest(), config.positions());
+        if longest > positions {
+            let message = format!("a sequence of {longest} tokens exceeds the model's {positions} positions");
+            return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
+        }
+        config.expect_tokens(self.sequences.iter().flatten())
     }
     /// Whole sequences in order, cut into chunks of about `target` rows (one long sequence may exceed it).
     pub(crate) fn chunks(&self, target: usize) -> Vec<Range<usize>> {

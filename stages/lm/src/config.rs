@@ -2,6 +2,7 @@
 
 use crate::families::{self, Architecture, Family, Keys, QkNorm, Rope, RopeScaling, Sizes};
 use serde_json::{Map, Value, json};
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 
 /// Keys of token ids, which travel from the `config.json` that was read to the one that is written.
@@ -40,6 +41,9 @@ pub struct ModelConfig {
     pub architecture: Architecture,
     /// `bos_token_id`, `eos_token_id` and `pad_token_id` of the file, for other programs.
     pub token_ids: Map<String, Value>,
+    /// Ids below `vocab_size` that the tokenizer has no token for, ascending: rows that fill the matrices up. They have
+    /// probability 0. Known where a tokenizer is at hand, and not part of `config.json`.
+    pub unused_tokens: Vec<Range<u32>>,
 }
 
 impl ModelConfig {
@@ -68,6 +72,7 @@ impl ModelConfig {
             num_labels: None,
             architecture: Architecture::plain(layers, Rope::plain(10_000.0)),
             token_ids: Map::new(),
+            unused_tokens: Vec::new(),
         }
     }
     /// The same shape in the Qwen3 family: a norm on every query and key head.
@@ -97,6 +102,18 @@ impl ModelConfig {
     /// The longest sequence that the model can take.
     pub fn positions(&self) -> usize {
         self.architecture.limit().unwrap_or(usize::MAX).min(self.max_position_embeddings)
+    }
+
+    /// Errors: data, naming the first id that is no token of the model.
+    pub fn expect_tokens<'t>(&self, tokens: impl IntoIterator<Item = &'t u32>) -> Result<()> {
+        let unused = |t: &u32| self.unused_tokens.iter().any(|range| range.contains(t));
+        let foreign = |t: &&u32| **t as usize >= self.vocab_size || unused(t);
+        let Some(token) = tokens.into_iter().find(foreign) else { return Ok(()) };
+        let what = match unused(token) {
+            true => "has no entry in the tokenizer: the model's vocabulary is only filled up there".to_string(),
+            false => format!("is outside the model's vocabulary of {}", self.vocab_size),
+        };
+        Err(Error::data(format!("token {token} {what}")).help("use data that was made with this model's tokenizer"))
     }
 
     /// Every parameter of the model: name and shape, in name order (the order of all sums and files).
@@ -202,6 +219,7 @@ impl ModelConfig {
             num_labels: if classifier { Some(keys.labels()?) } else { None },
             architecture: (family.read)(&keys, &Sizes { hidden: hidden_size, layers, head_dim })?,
             token_ids: TOKEN_IDS.iter().filter_map(|k| Some((k.to_string(), object.get(*k)?.clone()))).collect(),
+            unused_tokens: Vec::new(),
         };
         config.validate()?;
         Ok(config)

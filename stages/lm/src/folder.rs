@@ -130,7 +130,7 @@ pub struct ModelFolder {
 
 impl ModelFolder {
     /// Joins the parts. Errors: parts that do not fit each other.
-    pub fn new(config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
+    pub fn new(mut config: ModelConfig, weights: Weights, chat: Chat, generation: GenerationConfig) -> Result<Self> {
         let tokens = chat.tokenizer().vocabulary_size();
         if tokens > config.vocab_size {
             return Err(Error::invalid(format!(
@@ -139,6 +139,7 @@ impl ModelFolder {
             ))
             .help("use the tokenizer.json of the model's own folder"));
         }
+        config.unused_tokens = chat.tokenizer().unused(config.vocab_size);
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
         Ok(Self { config, weights, chat, generation })
     }

@@ -1,9 +1,10 @@
-//! Language models on candle: decoders of the Llama kind and their kin ([`families`]), their training, checkpoints,
-//! tokenizers, chat templates and generation. CPU only.
+//! Language models: decoders of the Llama kind and their kin ([`families`]), their training, checkpoints, tokenizers,
+//! chat templates and generation, on several backends.
 //!
-//! Training runs through a few custom operations with a hand-written backward ([`ops`], [`decoder`]): composed tensor
-//! operations spend most of their time on memory traffic, and several of candle's fused ones have no backward.
-//! Generation has its own kernels, whose result for a sequence does not depend on what shares its batch.
+//! The reference runs on the CPU. Its training runs through a few custom operations with a hand-written backward
+//! ([`ops`], [`decoder`]): composed tensor operations spend most of their time on memory traffic, and several of candle's
+//! fused ones have no backward. Its generation has kernels whose result for a sequence does not depend on what shares its
+//! batch.
 
 #![warn(missing_docs)]
 
@@ -15,6 +16,7 @@ pub mod decoder;
 pub mod families;
 pub mod folder;
 pub mod generate;
+pub mod gguf;
 pub mod ops;
 pub mod optimizer;
 pub mod registry;

@@ -9,6 +9,8 @@
 pub mod checkpoint;
 pub mod config;
 pub mod curves;
+#[cfg(test)]
+mod family_tests;
 pub mod model;
 pub mod optimize;
 pub mod own_defaults;
@@ -22,6 +24,7 @@ mod spans;
 pub mod stages;
 #[cfg(test)]
 mod testing;
+pub mod with_backend;
 pub mod with_environment;
 
 pub use parts::Parts;

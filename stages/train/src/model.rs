@@ -7,7 +7,7 @@ use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, registry};
+use trainyard_lm::backend::{Backend, Sampler, SamplerOptions};
 use trainyard_tables::Trajectory;
 
 /// A model with the content digest of its artifact, and where it is computed.
@@ -22,9 +22,9 @@ pub struct Policy {
 
 impl Policy {
     /// Loads the model wired to `port`. Errors: data, naming the port, if the folder is incomplete or damaged.
-    pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
+    pub fn load(artifact: &InputArtifact, port: &str, backend: Arc<dyn Backend>) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
-        Ok(Self { folder, digest: artifact.digest.to_string(), backend: registry::find(registry::DEFAULT)? })
+        Ok(Self { folder, digest: artifact.digest.to_string(), backend })
     }
     /// Decodes with the model's weights.
     pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {

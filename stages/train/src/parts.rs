@@ -1,10 +1,11 @@
-//! The families that the stages of this room compose: RL parts, environments, rewards.
+//! The families that the stages of this room compose: RL parts, environments, rewards, backends.
 
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_api::AnyFamily;
 use trainyard_api::family::fill_schema;
 use trainyard_envs::rewards::weighted;
+use trainyard_lm::backend::registry::{self, Backends};
 
 /// Shared by the stages of a build.
 #[derive(Clone)]
@@ -13,21 +14,32 @@ pub struct Parts {
     pub learn: Arc<trainyard_learn::Parts>,
     /// Environments, rewards, tools, formats and verifiers.
     pub envs: Arc<trainyard_envs::Parts>,
+    /// Where models are computed.
+    pub backends: Arc<Backends>,
 }
 
 impl Default for Parts {
     /// Those of this workspace.
     fn default() -> Self {
-        Self { learn: Arc::new(trainyard_learn::Parts::standard()), envs: Arc::new(trainyard_envs::Parts::standard()) }
+        Self {
+            learn: Arc::new(trainyard_learn::Parts::standard()),
+            envs: Arc::new(trainyard_envs::Parts::standard()),
+            backends: Arc::new(registry::family()),
+        }
     }
 }
 
 impl Parts {
-    /// Fills in the schema of `environment`.
+    /// Fills in the schema of `backend`.
+    pub fn fill_backend(&self, schema: &mut Value) {
+        fill_schema(schema, self.backends.folder, &self.backends.schema());
+    }
+    /// Fills in the schemas of `environment` and `backend`.
     pub fn fill_environment(&self, schema: &mut Value) {
+        self.fill_backend(schema);
         fill_schema(schema, "environments", &self.envs.environments.schema());
     }
-    /// Fills in the schemas of `environment`, `rewards`, and of every RL part but the advantage, which takes
+    /// Fills in the schemas of `environment`, `backend`, `rewards`, and of every RL part but the advantage, which takes
     /// modulations as well.
     pub fn fill_all(&self, schema: &mut Value) {
         self.fill_environment(schema);

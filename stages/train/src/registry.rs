@@ -14,7 +14,7 @@ pub fn stages(parts: &Parts) -> Vec<Box<dyn DynStage>> {
         erase(prm::Prm { parts: parts.clone() }),
         erase(report::JoinReports),
         erase(rl::Rl { parts: parts.clone() }),
-        erase(sft::Sft),
+        erase(sft::Sft { parts: parts.clone() }),
     ]
 }
 

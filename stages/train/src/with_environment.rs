@@ -1,20 +1,22 @@
-//! Options of a stage that plays in one environment, read together with it.
+//! Options of a stage that plays in one environment with a model, read together with the environment and the backend.
 
 use crate::config::default_environment;
 use crate::parts::Parts;
 use crate::problems;
+use crate::with_backend::PLACE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_lm::backend::registry::BackendSlot;
 
-/// Options with a key `environment`, of a stage whose input `problems` is made for it.
+/// Options with the keys `environment` and `backend`, of a stage whose input `problems` is made for it.
 pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     /// The value of `environment`.
     fn environment(&self) -> &Value;
-    /// Ranges and contradictions of the options, without the environment's own.
+    /// Ranges and contradictions of the options, without the environment's and the backend's own.
     fn problems(&self) -> Vec<OptionProblem>;
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
@@ -22,21 +24,24 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     }
 }
 
-/// The options and the environment that they name.
+/// The options, and the environment and the backend that they name.
 pub struct WithEnvironment<C> {
-    /// The options, the environment's included.
+    /// The options, those of the parts included.
     pub config: C,
     /// The environment.
     pub environment: EnvironmentSlot,
+    /// Where models are computed.
+    pub backend: BackendSlot,
 }
 
 impl<C: PlayOptions> WithEnvironment<C> {
-    /// Reads the environment, then all options with its defaults filled in.
+    /// Reads the parts, then all options with their defaults filled in.
     pub fn read(parts: &Parts, mut options: Value, parse: impl FnOnce(Value) -> Result<C>) -> Result<Self> {
         let environment = environments::read(&parts.envs.environments, &mut options, default_environment);
-        Ok(Self { config: parse(options)?, environment })
+        let backend = BackendSlot::read(&parts.backends, PLACE, &mut options);
+        Ok(Self { config: parse(options)?, environment, backend })
     }
-    /// The schema of the options, environments included.
+    /// The schema of the options, parts included.
     pub fn schema(parts: &Parts) -> Value {
         let mut schema = schemars::schema_for!(C).to_value();
         parts.fill_environment(&mut schema);
@@ -50,11 +55,15 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        self.config.problems().into_iter().chain(self.environment.problems()).collect()
+        let parts = self.environment.problems().into_iter().chain(self.backend.problems());
+        self.config.problems().into_iter().chain(parts).collect()
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
         problems
+    }
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.backend.problems_with_gpus(gpus)
     }
 }

@@ -15,6 +15,7 @@ use trainyard_envs::{
 };
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy, registry as learn};
+use trainyard_lm::backend::registry as backends;
 use trainyard_runtime::executors::{self, ExecutorKind};
 
 type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
@@ -209,7 +210,11 @@ impl Builder {
             add(&mut environments, &toolbox)?;
         }
         let envs = Arc::new(trainyard_envs::Parts { environments, rewards: self.rewards, toolbox });
-        let parts = trainyard_train::Parts { learn: Arc::new(self.learn), envs: envs.clone() };
+        let parts = trainyard_train::Parts {
+            learn: Arc::new(self.learn),
+            envs: envs.clone(),
+            backends: Arc::new(backends::family()),
+        };
         let (import, rules, synthesize) = (self.import, self.rules, self.synthesize);
         let data = Arc::new(trainyard_data::Parts { envs, import, rules, synthesize });
         let rooms = [

@@ -4,6 +4,7 @@ use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
 use crate::plan::{Node, When};
 use crate::site::Pool;
+use std::collections::BTreeSet;
 use trainyard_core::Placement;
 
 impl Checker<'_> {
@@ -13,6 +14,7 @@ impl Checker<'_> {
             if node.placement == Placement::InProcess || matches!(node.when, When::Never(_)) {
                 continue;
             }
+            self.gpus_of_options(draft, node);
             let Some(nearest) = self.nearest_misfit(node) else { continue };
             let raw = self.expanded.raw(draft);
             let span = raw.entry("resources").map_or(raw.id_span, |e| e.key_span);
@@ -22,6 +24,15 @@ impl Checker<'_> {
                 format!("stage `{}` can never be placed: no pool has what it asks for", raw.id),
             );
             self.report(d.help(nearest));
+        }
+    }
+
+    /// GPUs that the options of the stage have no use for, or lack.
+    fn gpus_of_options(&mut self, draft: usize, node: &Node) {
+        let Some(stage) = self.whole.get(&draft).cloned() else { return };
+        let counts: BTreeSet<u32> = node.resources.iter().map(|request| request.gpus).collect();
+        for gpus in counts {
+            self.wrong_options(stage.settled.validate_gpus(gpus), &stage.with);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Parameters;
 use crate::config::ModelConfig;
 use crate::optimizer::{AdamWConfig, StepReport};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use trainyard_core::Result;
 
 /// The token at `token` of sequence `sequence` of a batch.
@@ -113,4 +113,9 @@ pub trait Learner: Send {
     fn save(&self, folder: &Path, prefix: &str) -> Result<()>;
     /// Reads back what [`Learner::save`] wrote for the same model; everything goes on as if it had never stopped.
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()>;
+}
+
+/// The files that [`Learner::save`] writes: weights and optimizer state.
+pub(super) fn learned_files(folder: &Path, prefix: &str) -> (PathBuf, PathBuf) {
+    (folder.join(format!("{prefix}weights.safetensors")), folder.join(format!("{prefix}optimizer.safetensors")))
 }

@@ -3,24 +3,44 @@
 //! The traits carry numbers and token ids only, so a GPU, another machine or an endpoint is one more file here and one
 //! line in [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
 
+pub mod candle;
 pub mod conformance;
 pub mod cpu;
 mod learner;
 mod parameters;
 pub mod registry;
+mod rostered;
 mod sampler;
 
+use learner::learned_files;
 pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
 pub use parameters::{Parameter, Parameters};
+use rostered::{Decode, Rostered};
 pub use sampler::{Sampler, SamplerOptions};
 
 use crate::folder::ModelFolder;
 use trainyard_core::Result;
 
+/// What a backend does with the GPUs that a stage asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gpus {
+    /// It computes on the CPU, or elsewhere.
+    Unused,
+    /// It computes on a GPU that no pool counts.
+    Uncounted,
+    /// It computes on the first of them.
+    Needed,
+}
+
 /// Hands out learners and samplers of a model.
 pub trait Backend: Send + Sync {
     /// Its name in [`registry`].
     fn kind(&self) -> &'static str;
+    /// Which GPUs of its stage it computes on.
+    fn gpus(&self) -> Gpus;
+    /// Whether a number has the same bits whatever shares its batch. If not, it is the same up to the rounding of
+    /// float32 sums, and a token differs only where its draw falls between the two roundings.
+    fn is_batch_invariant(&self) -> bool;
     /// A learner that starts from the folder's weights.
     ///
     /// Errors: weights that do not fit the config; what the backend cannot run.

@@ -1,37 +1,131 @@
-//! The backends of this build, sorted by kind.
+//! The backends of this build, one line each, sorted by kind.
 
-use super::Backend;
-use super::cpu::Cpu;
+use super::candle::Candle;
+use super::cpu::{self, Cpu};
+use super::{Backend, Gpus};
+use serde_json::{Value, json};
 use std::sync::Arc;
-use trainyard_core::{Error, Result};
+use trainyard_api::family::{PartKind, PartOptions};
+use trainyard_api::{Family, Slot};
+use trainyard_core::{OptionProblem, Result};
 
-/// The backend that stages use unless they are told otherwise.
-pub const DEFAULT: &str = "cpu";
+/// The backends that a stage may name in `backend`.
+pub type Backends = Family<dyn Backend>;
 
 /// All backends of this build.
-pub fn all() -> [Arc<dyn Backend>; 1] {
-    [Arc::new(Cpu)]
+pub fn family() -> Backends {
+    let members = vec![
+        backend::<Candle>(),
+        PartKind::plain(cpu::KIND, cpu::SUMMARY, cpu::DOC, |()| Ok(Box::new(Cpu) as Box<dyn Backend>)),
+    ];
+    Family::new("backends", "backend", members)
 }
 
-/// Finds a backend by its kind. Errors: invalid, naming the kinds that exist.
-pub fn find(kind: &str) -> Result<Arc<dyn Backend>> {
-    let backends = all();
-    let kinds: Vec<&str> = backends.iter().map(|b| b.kind()).collect();
-    let help = format!("use one of: {}", kinds.join(", "));
-    backends
-        .into_iter()
-        .find(|b| b.kind() == kind)
-        .ok_or_else(|| Error::invalid(format!("unknown backend `{kind}`")).help(help))
+/// The line of a backend whose options are the backend itself.
+pub fn backend<P: PartOptions + Backend>() -> PartKind<dyn Backend> {
+    PartKind::new(|options: P, ()| Ok(Box::new(options)))
+}
+
+/// The backend that stages use unless they are told otherwise.
+pub fn default_options() -> Value {
+    json!({ "kind": cpu::KIND })
+}
+
+/// For `#[serde(skip_serializing_if)]`: the default stays out of a config, which so has the digest that it had before
+/// there were other backends.
+pub fn is_default(options: &Value) -> bool {
+    *options == default_options()
+}
+
+/// The backend that the options of a stage name.
+pub struct BackendSlot {
+    place: &'static str,
+    slot: Slot<dyn Backend>,
+}
+
+impl BackendSlot {
+    /// Reads the key at `place` (`/backend`) of the options and fills its defaults in.
+    pub fn read(family: &Backends, place: &'static str, options: &mut Value) -> Self {
+        if let Some(map) = options.as_object_mut() {
+            map.entry(place.trim_start_matches('/')).or_insert_with(default_options);
+        }
+        Self { place, slot: Slot::read_at(family, place, options) }
+    }
+    /// Everything wrong with the backend's own options.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        self.slot.problems()
+    }
+    /// What it and the number of GPUs that its stage asks for contradict in.
+    pub fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        let Ok(backend) = self.build() else { return Vec::new() };
+        let (message, help) = match (backend.gpus(), gpus) {
+            (Gpus::Unused, 1..) => (
+                format!("the stage asks for a GPU, but its backend `{}` does not compute on one", backend.kind()),
+                super::candle::how_to_use_a_gpu(),
+            ),
+            (Gpus::Needed, 0) => (
+                "the backend computes on a GPU, but the stage asks for none".to_string(),
+                "add `resources: {gpus: 1}` to the stage".to_string(),
+            ),
+            (Gpus::Needed, 2..) => (
+                format!("the backend computes on one GPU, but the stage asks for {gpus}"),
+                "ask for one: `resources: {gpus: 1}`".to_string(),
+            ),
+            (Gpus::Unused | Gpus::Uncounted | Gpus::Needed, _) => return Vec::new(),
+        };
+        vec![OptionProblem::new(self.place, message).help(help)]
+    }
+    /// The backend. Errors: invalid, with the place and what is wrong.
+    pub fn build(&self) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::from(self.slot.build(&())?))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::conformance;
 
     #[test]
-    fn the_default_exists_and_an_unknown_kind_is_refused_with_the_known_ones() {
-        assert_eq!(find(DEFAULT).unwrap().kind(), DEFAULT);
-        let error = find("abacus").err().unwrap();
-        assert!(error.message.contains("abacus") && error.help.unwrap().contains("cpu"));
+    fn every_backend_conforms() {
+        let family = family();
+        for kind in family.names() {
+            conformance::suite(&*family.build(&json!({ "kind": kind }), &()).unwrap());
+        }
+    }
+
+    #[test]
+    fn gpus_are_asked_for_by_those_who_use_them() {
+        let of = |options: Value, gpus: u32| {
+            let slot = BackendSlot::read(&family(), "/backend", &mut json!({ "backend": options }));
+            slot.problems_with_gpus(gpus).into_iter().map(|p| (p.message, p.help.unwrap())).next()
+        };
+        for kind in ["cpu", "candle"] {
+            assert_eq!(of(json!(kind), 0), None);
+            let (message, help) = of(json!(kind), 1).unwrap();
+            assert!(message.contains(kind) && help.contains("backend: {kind: candle, device:"), "{message} {help}");
+        }
+        if !cfg!(feature = "cuda") {
+            let slot = BackendSlot::read(
+                &family(),
+                "/backend",
+                &mut json!({ "backend": {"kind": "candle", "device": "cuda"} }),
+            );
+            let problem = slot.problems().remove(0);
+            assert_eq!(problem.pointer, "/backend/device");
+            assert!(problem.help.unwrap().contains("cargo build --release --features cuda"));
+        }
+    }
+
+    #[test]
+    fn the_default_leaves_no_trace_and_every_other_choice_does() {
+        let read = |mut options: Value| {
+            BackendSlot::read(&family(), "/backend", &mut options);
+            options["backend"].clone()
+        };
+        assert!(is_default(&read(json!({}))) && is_default(&read(json!({"backend": "cpu"}))));
+        let candle = read(json!({"backend": "candle"}));
+        assert_eq!(candle, json!({"kind": "candle", "device": "cpu", "dtype": "f32", "recompute": true}));
+        assert!(!is_default(&candle));
     }
 }

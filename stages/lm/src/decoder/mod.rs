@@ -61,39 +61,11 @@ impl Decoder {
 
     /// Copies the weights. A missing, misshapen or unexpected tensor is an error that names it (an `lm_head.weight`
     /// beside tied embeddings, or in a classifier, is ignored).
-    pub fn from_weights(config: &ModelConfig, mut weights: Weights) -> Result<Self> {
-        config.validate()?;
+    pub fn from_weights(config: &ModelConfig, weights: Weights) -> Result<Self> {
         let mut parameters = BTreeMap::new();
-        let mut dtype = None;
-        for (name, shape) in config.parameters() {
-            let tensor = weights.remove(&name).ok_or_else(|| {
-                Error::data(format!("the weights lack `{name}` of shape {shape:?}"))
-                    .help("use the config.json and the model.safetensors of one model")
-            })?;
-            if tensor.dims() != shape {
-                return Err(Error::data(format!(
-                    "`{name}` has shape {:?}, the config asks for {shape:?}",
-                    tensor.dims()
-                ))
-                .help("use the config.json and the model.safetensors of one model"));
-            }
-            let kind = *dtype.get_or_insert(tensor.dtype());
-            if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
-                return Err(Error::bug(format!(
-                    "`{name}` is {:?}: all weights must be f32 (or all f64)",
-                    tensor.dtype()
-                )));
-            }
+        for (name, tensor) in expect_weights(config, weights)? {
             let copy = tensor.force_contiguous().and_then(|t| t.copy()).map_err(candle)?;
             parameters.insert(name, Var::from_tensor(&copy).map_err(candle)?);
-        }
-        weights.remove("lm_head.weight");
-        if let Some(name) = weights.keys().next() {
-            return Err(Error::data(format!(
-                "the weights hold `{name}`, which a {} of this config does not have",
-                config.family.name
-            ))
-            .help("check `attention_bias` and the number of layers in config.json"));
         }
         Ok(Self { config: config.clone(), parameters, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
     }
@@ -136,12 +108,12 @@ impl Decoder {
     /// Hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the head.
     /// Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
     pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
-        self.check(batch)?;
+        batch.expect_fit(&self.config)?;
         self.run(batch, true)
     }
     /// The same numbers, bit for bit, without a gradient and with the memory of one layer.
     pub fn hidden_no_grad(&self, batch: &TokenBatch) -> Result<Tensor> {
-        self.check(batch)?;
+        batch.expect_fit(&self.config)?;
         self.run(batch, false)
     }
 
@@ -154,7 +126,8 @@ impl Decoder {
     }
 
     /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden
-    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1.
+    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1. Ids
+    /// that the tokenizer lacks have probability 0.
     pub fn logprobs(
         &self,
         hidden: &Tensor,
@@ -168,7 +141,9 @@ impl Decoder {
             );
         }
         let temperature = temperature * self.config.architecture.logits_scaling;
-        head::logprobs(hidden, self.head()?.as_tensor(), rows, targets, temperature)
+        self.config.expect_tokens(targets)?;
+        let (head, unused) = (self.head()?.as_tensor(), &self.config.unused_tokens);
+        head::logprobs(hidden, head, unused, rows, targets, temperature)
     }
     /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
     pub fn scores(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
@@ -200,24 +175,36 @@ impl Decoder {
         let name = if self.config.tie_word_embeddings { "model.embed_tokens.weight" } else { "lm_head.weight" };
         self.parameters.get(name).ok_or_else(|| Error::bug(format!("the model lost `{name}`")))
     }
+}
 
-    fn check(&self, batch: &TokenBatch) -> Result<()> {
-        if batch.longest() > self.config.positions() {
-            let message = format!(
-                "a sequence of {} tokens exceeds the model's {} positions",
-                batch.longest(),
-                self.config.positions()
-            );
-            return Err(Error::invalid(message).help("shorten the sequences or raise `max_position_embeddings`"));
+/// The weights that the config asks for. A missing, misshapen or unexpected tensor is an error that names it (an
+/// `lm_head.weight` beside tied embeddings, or in a classifier, is left out).
+pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Result<Weights> {
+    config.validate()?;
+    let mut found = Weights::new();
+    let mut dtype = None;
+    for (name, shape) in config.parameters() {
+        let tensor = weights.remove(&name).ok_or_else(|| {
+            Error::data(format!("the weights lack `{name}` of shape {shape:?}"))
+                .help("use the config.json and the model.safetensors of one model")
+        })?;
+        if tensor.dims() != shape {
+            return Err(Error::data(format!("`{name}` has shape {:?}, the config asks for {shape:?}", tensor.dims()))
+                .help("use the config.json and the model.safetensors of one model"));
         }
-        let foreign = batch.sequences().iter().flatten().find(|t| **t as usize >= self.config.vocab_size);
-        match foreign {
-            Some(token) => Err(Error::data(format!(
-                "token {token} is outside the model's vocabulary of {}",
-                self.config.vocab_size
-            ))
-            .help("use data that was made with this model's tokenizer")),
-            None => Ok(()),
+        let kind = *dtype.get_or_insert(tensor.dtype());
+        if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
+            return Err(Error::bug(format!("`{name}` is {:?}: all weights must be f32 (or all f64)", tensor.dtype())));
         }
+        found.insert(name, tensor);
+    }
+    weights.remove("lm_head.weight");
+    match weights.keys().next() {
+        None => Ok(found),
+        Some(name) => Err(Error::data(format!(
+            "the weights hold `{name}`, which a {} of this config does not have",
+            config.family.name
+        ))
+        .help("check `attention_bias` and the number of layers in config.json")),
     }
 }

@@ -1,5 +1,6 @@
 //! Cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
 
+use super::roster::Cache;
 use std::sync::Arc;
 
 /// Positions of a block.
@@ -46,11 +47,14 @@ pub struct Block {
 #[derive(Debug, Clone, Default)]
 pub struct Blocks(Vec<Arc<Block>>);
 
-impl Blocks {
+impl Cache for Blocks {
     /// The blocks of the first `length` positions, shared.
-    pub fn prefix(&self, length: usize) -> Self {
+    fn prefix(&self, length: usize) -> Self {
         Self(self.0[..length.div_ceil(BLOCK)].to_vec())
     }
+}
+
+impl Blocks {
     /// Makes room for `length` positions.
     pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
         while self.0.len() * BLOCK < length {

@@ -6,42 +6,14 @@ use super::cache::Blocks;
 use super::forward::{Scratch, Work, forward};
 use super::kernels::{Isa, matmul};
 use super::pack::Model;
+use super::roster;
 use super::sampling::{self, Distribution};
-use super::sequence::{DrawKey, Finish, SequenceState};
-use std::collections::BTreeMap;
-use trainyard_tables::Sampling;
+use super::sequence::Finish;
 
 /// Rows whose logits are in memory at once.
 pub(super) const LOGIT_ROWS: usize = 64;
 
-/// A sequence and what sampling it needs.
-pub(super) struct Entry {
-    pub state: SequenceState,
-    pub draw: DrawKey,
-    pub sampling: Sampling,
-    pub stop_tokens: Vec<u32>,
-    pub max_new_tokens: usize,
-    /// Tokens with keys and values in `blocks`.
-    pub cached: usize,
-    pub blocks: Blocks,
-}
-
-/// Sequences with equal tokens and no cache form one group, computed once; all others are alone.
-pub(super) fn groups<'a>(running: impl Iterator<Item = &'a mut Entry>) -> Vec<Vec<&'a mut Entry>> {
-    let mut groups: Vec<Vec<&'a mut Entry>> = Vec::new();
-    let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
-    for entry in running {
-        if entry.cached == 0 {
-            if let Some(&group) = first.get(&entry.state.token_ids) {
-                groups[group].push(entry);
-                continue;
-            }
-            first.insert(entry.state.token_ids.clone(), groups.len());
-        }
-        groups.push(vec![entry]);
-    }
-    groups
-}
+pub(super) type Entry = roster::Entry<Blocks>;
 
 /// At most `threads` shares of about equal numbers of rows.
 pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry>>> {
@@ -67,7 +39,7 @@ pub(super) fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&
         .iter_mut()
         .zip(&wanted)
         .map(|(group, wanted)| {
-            let Entry { state, cached, blocks, .. } = &mut *group[0];
+            let Entry { state, cached, cache: blocks, .. } = &mut *group[0];
             Work { tokens: &state.token_ids, cached: *cached, blocks, wanted }
         })
         .collect();
@@ -82,10 +54,10 @@ pub(super) fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&
         matmul(isa, head, hidden, model.hidden, groups.len(), false, &mut scratch.logits);
         for (group, logits) in groups.iter_mut().zip(scratch.logits.chunks_exact(columns)) {
             let cached = group[0].state.token_ids.len();
-            let blocks = group[0].blocks.clone();
+            let blocks = group[0].cache.clone();
             for entry in group.iter_mut() {
                 if entry.cached < cached {
-                    entry.blocks = blocks.clone();
+                    entry.cache = blocks.clone();
                 }
                 entry.cached = cached;
                 draw(model, isa, version, entry, &logits[..model.vocabulary], &mut scratch.probabilities);
@@ -96,22 +68,13 @@ pub(super) fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&
 
 /// Draws the next token of one sequence and decides whether it goes on.
 fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32], buffer: &mut sampling::Buffer) {
-    let state = &mut entry.state;
-    if state.sampled_in_turn().len() >= entry.max_new_tokens {
-        state.finish = Some(Finish::Length);
+    if entry.is_full() {
         return;
     }
-    let Some(distribution) = Distribution::new(isa, logits, &entry.sampling, buffer) else {
-        state.finish = Some(Finish::Nan);
+    let Some(distribution) = Distribution::new(isa, logits, &model.unused, &entry.sampling, buffer) else {
+        entry.state.finish = Some(Finish::Nan);
         return;
     };
-    let DrawKey { chance, problem, sample } = entry.draw;
-    let place = [problem, sample, u64::from(state.current_turn()), state.token_ids.len() as u64];
-    let token = distribution.draw(chance.at("sample", &place).uniform());
-    state.push(token, distribution.logprob(token), distribution.entropy(), version);
-    if entry.stop_tokens.contains(&token) {
-        state.finish = Some(Finish::Stop(token));
-    } else if state.sampled_in_turn().len() >= entry.max_new_tokens || state.token_ids.len() >= model.positions {
-        state.finish = Some(Finish::Length);
-    }
+    let token = distribution.draw(entry.uniform());
+    entry.take(token, distribution.logprob(token), distribution.entropy(), version, model.positions);
 }

@@ -7,15 +7,14 @@
 //! are the callers' business.
 
 use super::cache::Blocks;
-use super::decode::{Entry, decode, groups, share};
+use super::decode::{decode, share};
 use super::forward::Scratch;
 use super::kernels::Isa;
 use super::pack::{Model, WeightSource};
-use super::sampling;
+use super::roster::{Roster, groups};
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 use crate::config::ModelConfig;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 
 /// The inference engine.
@@ -25,9 +24,7 @@ pub struct Generator {
     pub(super) scratches: Vec<Scratch>,
     pool: Option<rayon::ThreadPool>,
     config: ModelConfig,
-    entries: BTreeMap<SequenceId, Entry>,
-    next: u64,
-    version: u32,
+    pub(super) roster: Roster<Blocks>,
 }
 
 impl Generator {
@@ -52,25 +49,23 @@ impl Generator {
             scratches: (0..threads).map(|_| Scratch::default()).collect(),
             pool,
             config: config.clone(),
-            entries: BTreeMap::new(),
-            next: 0,
-            version: 0,
+            roster: Roster::new(config),
         })
     }
     /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
     /// them; tokens sampled from now on carry `version`. The first weights have version 0.
     pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
         self.model = Model::pack(&self.config, weights)?;
-        self.version = version;
+        self.roster.version = version;
         Ok(())
     }
     /// Version of the weights that sample now, as given to [`Self::update`]; 0 for the first.
     pub fn version(&self) -> u32 {
-        self.version
+        self.roster.version
     }
     /// Most tokens of a sequence.
     pub fn positions(&self) -> usize {
-        self.model.positions
+        self.roster.positions()
     }
     /// Name of the instruction set in use.
     pub fn instruction_set(&self) -> &'static str {
@@ -79,25 +74,11 @@ impl Generator {
 
     /// Adds a sequence that samples from the next [`Self::step`] on.
     ///
-    /// Errors (kind invalid): no tokens, tokens outside the vocabulary, a prompt that leaves no position to sample,
+    /// Errors: data, for tokens that the model lacks; invalid, for no tokens, a prompt that leaves no position to sample,
     /// sampling options out of range (see `sampling::check`).
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
         self.check_head()?;
-        if request.tokens.is_empty() {
-            return Err(Error::invalid("a prompt needs at least one token"));
-        }
-        self.check_tokens(&request.tokens)?;
-        self.check_length(request.tokens.len())?;
-        sampling::check(&request.sampling)?;
-        Ok(self.insert(Entry {
-            state: SequenceState::given(&request.tokens, self.version),
-            draw: request.draw,
-            sampling: request.sampling,
-            stop_tokens: request.stop_tokens,
-            max_new_tokens: request.max_new_tokens,
-            cached: 0,
-            blocks: Blocks::default(),
-        }))
+        self.roster.add(request)
     }
     /// `n` samples of one prompt, numbered from `draw.sample` on; the prompt is computed once.
     pub fn add_group(&mut self, request: &Request, n: usize) -> Result<Vec<SequenceId>> {
@@ -106,99 +87,46 @@ impl Generator {
     }
     /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
     ///
-    /// Errors (kind invalid): the sequence is still sampling or ended with NaN, no tokens, tokens outside the
-    /// vocabulary, or more than [`Self::room`] tokens; the sequence is then unchanged.
+    /// Errors: data, for tokens that the model lacks; invalid, if the sequence is still sampling or ended with NaN, for
+    /// no tokens, or for more than [`Self::room`] tokens. The sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
-        self.check_tokens(tokens)?;
-        let state = &self.entry(id).state;
-        if tokens.is_empty() {
-            return Err(Error::invalid("an observation needs at least one token"));
-        }
-        match state.finish {
-            None => {
-                return Err(Error::invalid(format!("sequence {} is still sampling", id.0))
-                    .help("append after its turn has finished"));
-            }
-            Some(Finish::Nan) => {
-                return Err(Error::data(format!("sequence {} ended with logits that are not finite", id.0)));
-            }
-            Some(Finish::Stop(_) | Finish::Length) => {}
-        }
-        self.check_length(state.token_ids.len() + tokens.len())?;
-        let version = self.version;
-        let entry = self.entry_mut(id);
-        let turn = entry.state.current_turn() + 1;
-        entry.state.extend(tokens, turn, version);
-        entry.state.finish = None;
-        entry.max_new_tokens = max_new_tokens;
-        Ok(())
+        self.roster.append(id, tokens, max_new_tokens)
     }
     /// Tokens that can still be appended so that at least one can be sampled after them.
     pub fn room(&self, id: SequenceId) -> usize {
-        self.model.positions.saturating_sub(self.entry(id).state.token_ids.len() + 1)
+        self.positions().saturating_sub(self.sequence(id).token_ids.len() + 1)
     }
     /// A new sequence that shares the first `at` tokens (`1..=len`) and goes on with its own draws, under the parent's
     /// sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a stop token
     /// that was sampled, the turn is over: the fork is finished and waits for `append`.
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
-        let parent = self.entry(id);
-        let length = parent.state.token_ids.len();
-        if at == 0 || at > length {
-            return Err(Error::invalid(format!("sequence {} has {length} tokens: it cannot be forked at {at}", id.0)));
-        }
-        let mut state = parent.state.prefix(at);
-        state.fork_of = Some((id, at));
-        let last = state.token_ids[at - 1];
-        if state.loss_mask[at - 1] && parent.stop_tokens.contains(&last) {
-            state.finish = Some(Finish::Stop(last));
-        }
-        // The last token is computed again: its logits are not kept.
-        let cached = parent.cached.min(at - 1);
-        let child = Entry {
-            state,
-            draw,
-            sampling: parent.sampling,
-            stop_tokens: parent.stop_tokens.clone(),
-            max_new_tokens: parent.max_new_tokens,
-            cached,
-            blocks: parent.blocks.prefix(cached),
-        };
-        Ok(self.insert(child))
+        self.roster.fork(id, at, draw)
     }
     /// Ends a running turn early, as if its limit were reached.
     pub fn stop(&mut self, id: SequenceId) {
-        self.entry_mut(id).state.finish.get_or_insert(Finish::Length);
+        self.roster.stop(id);
     }
     /// Resumes a turn that ended at its limit, with a new limit.
     ///
     /// Errors (kind invalid): the turn is still sampling, or ended with a stop token.
     pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
-        let entry = self.entry_mut(id);
-        if entry.state.finish != Some(Finish::Length) {
-            return Err(Error::invalid(format!(
-                "sequence {} did not end at a limit, so its turn cannot be resumed",
-                id.0
-            )));
-        }
-        entry.state.finish = None;
-        entry.max_new_tokens = max_new_tokens;
-        Ok(())
+        self.roster.resume(id, max_new_tokens)
     }
     /// Changes the limit of the current turn.
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
-        self.entry_mut(id).max_new_tokens = max_new_tokens;
+        self.roster.entry_mut(id).max_new_tokens = max_new_tokens;
     }
     /// Panics if the id was removed or belongs to another generator.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
-        &self.entry(id).state
+        self.roster.sequence(id)
     }
     /// Takes a sequence out and frees its cache; forks of it live on.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
-        self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
+        self.roster.remove(id)
     }
     /// Number of sequences that are sampling.
     pub fn running(&self) -> usize {
-        self.entries.values().filter(|e| e.state.finish.is_none()).count()
+        self.roster.running_count()
     }
     /// Steps until no sequence is sampling.
     pub fn run(&mut self) -> Result<()> {
@@ -216,13 +144,13 @@ impl Generator {
 
     /// Draws one token for every running sequence. Returns those that finished, in id order.
     pub fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
-        let running: Vec<SequenceId> =
-            self.entries.iter().filter(|(_, e)| e.state.finish.is_none()).map(|(id, _)| *id).collect();
-        let longest = running.iter().map(|id| self.entries[id].state.token_ids.len()).max().unwrap_or(0);
+        let longest = self.roster.running().map(|(_, e)| e.state.token_ids.len()).max().unwrap_or(0);
         self.model.reserve(longest);
-        let groups = groups(self.entries.values_mut().filter(|e| e.state.finish.is_none()));
+        let version = self.roster.version;
+        let (ids, running): (Vec<SequenceId>, Vec<_>) = self.roster.running().unzip();
+        let groups = groups(running.into_iter());
         let shares = share(groups, self.scratches.len());
-        let (model, isa, version) = (&self.model, self.isa, self.version);
+        let (model, isa) = (&self.model, self.isa);
         let tasks = shares.into_iter().zip(&mut self.scratches);
         match &self.pool {
             None => tasks.for_each(|(share, scratch)| decode(model, isa, version, share, scratch)),
@@ -233,7 +161,7 @@ impl Generator {
                 });
             }
         }
-        Ok(running.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect())
+        Ok(self.roster.finished(ids))
     }
 
     /// Runs `work` on every item of every share, one share per thread.
@@ -250,42 +178,11 @@ impl Generator {
                 .install(|| tasks.into_par_iter().map(|(share, scratch)| work(model, isa, share, scratch)).collect()),
         }
     }
-    pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
-        match tokens.iter().find(|&&t| t as usize >= self.model.vocabulary) {
-            None => Ok(()),
-            Some(t) => {
-                Err(Error::invalid(format!("token {t} is outside the model's vocabulary of {}", self.model.vocabulary))
-                    .help("use the tokenizer of the model's folder"))
-            }
-        }
-    }
     pub(super) fn check_head(&self) -> Result<()> {
-        if self.model.head.is_some() {
-            return Ok(());
-        }
-        Err(Error::invalid("the model has no language head: it can score, not sample")
-            .help("use a `…ForCausalLM` model"))
+        if self.model.head.is_some() { Ok(()) } else { Err(no_language_head()) }
     }
-    fn check_length(&self, length: usize) -> Result<()> {
-        if length < self.model.positions {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "{length} tokens leave no position to sample: the model has {}",
-            self.model.positions
-        ))
-        .help("shorten the prompt or the observations, or raise max_position_embeddings"))
-    }
-    fn insert(&mut self, entry: Entry) -> SequenceId {
-        let id = SequenceId(self.next);
-        self.next += 1;
-        self.entries.insert(id, entry);
-        id
-    }
-    fn entry(&self, id: SequenceId) -> &Entry {
-        self.entries.get(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
-    }
-    fn entry_mut(&mut self, id: SequenceId) -> &mut Entry {
-        self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
-    }
+}
+
+pub(crate) fn no_language_head() -> Error {
+    Error::invalid("the model has no language head: it can score, not sample").help("use a `…ForCausalLM` model")
 }

@@ -10,6 +10,7 @@ mod engine;
 mod forward;
 pub mod kernels;
 mod pack;
+mod roster;
 mod sampling;
 mod sequence;
 mod teacher;
@@ -17,7 +18,13 @@ mod teacher;
 mod tests;
 
 pub use engine::Generator;
+pub(crate) use engine::no_language_head;
 pub use pack::WeightSource;
+pub(crate) use roster::{Cache, Entry, Roster, groups};
+#[cfg(test)]
+pub(crate) use sampling::Buffer as DistributionBuffer;
 pub use sampling::Distribution;
+pub(crate) use sampling::check as check_sampling;
 pub use sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 pub use teacher::Scored;
+pub(crate) use teacher::{check_positions, no_scoring_head};

@@ -9,6 +9,7 @@ use crate::decoder::Weights;
 use crate::families::{Activation, Rope};
 use crate::ops::rotary::Angles;
 use candle_core::{DType, Tensor};
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 
 /// Named weights, whatever holds them.
@@ -54,6 +55,8 @@ pub struct Layer {
 /// Sizes and packed weights.
 pub struct Model {
     pub vocabulary: usize,
+    /// Tokens that are never sampled.
+    pub unused: Vec<Range<u32>>,
     pub hidden: usize,
     pub intermediate: usize,
     pub positions: usize,
@@ -95,6 +98,7 @@ impl Model {
         };
         Ok(Self {
             vocabulary: config.vocab_size,
+            unused: config.unused_tokens.clone(),
             hidden,
             intermediate: config.intermediate_size,
             positions: config.positions(),

@@ -6,6 +6,7 @@
 //! exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by id.
 
 use super::kernels::{Isa, exp_shifted};
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
@@ -44,24 +45,35 @@ pub fn check(sampling: &Sampling) -> Result<()> {
 }
 
 impl<'a> Distribution<'a> {
-    /// None if a logit is NaN or infinite.
-    pub fn new(isa: Isa, logits: &[f32], sampling: &Sampling, buffer: &'a mut Buffer) -> Option<Self> {
+    /// Tokens that are `unused` have probability 0. None if a logit is NaN or infinite.
+    pub fn new(
+        isa: Isa,
+        logits: &[f32],
+        unused: &[Range<u32>],
+        sampling: &Sampling,
+        buffer: &'a mut Buffer,
+    ) -> Option<Self> {
         if !logits.iter().all(|z| z.is_finite()) {
             return None;
         }
+        buffer.scaled.clear();
+        buffer.scaled.extend_from_slice(logits);
+        for range in unused {
+            buffer.scaled[range.start as usize..range.end as usize].fill(f32::NEG_INFINITY);
+        }
+        let logits = &mut buffer.scaled;
         let best = logits.iter().enumerate().fold(0, |best, (i, &z)| if z > logits[best] { i } else { best });
         let greedy = sampling.temperature == 0.0;
         let temperature = if greedy { 1.0 } else { sampling.temperature as f32 };
         let highest = logits[best] / temperature;
-        buffer.scaled.clear();
-        buffer.scaled.extend(logits.iter().map(|z| z / temperature - highest));
+        logits.iter_mut().for_each(|z| *z = *z / temperature - highest);
         buffer.masses.clear();
         buffer.masses.extend_from_slice(&buffer.scaled);
         exp_shifted(isa, &mut buffer.masses, 0.0);
         if !greedy {
             truncate(sampling, buffer);
         }
-        let all = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= logits.len());
+        let all = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= buffer.scaled.len());
         let whole = greedy || all;
         let Buffer { scaled, masses, .. } = buffer;
         Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32), whole })
@@ -157,7 +169,8 @@ mod tests {
 
     fn probabilities(logits: &[f32], temperature: f64, top_p: f64, top_k: u32) -> Vec<f32> {
         let mut buffer = Buffer::default();
-        let d = Distribution::new(Isa::detect(), logits, &Sampling { temperature, top_p, top_k }, &mut buffer).unwrap();
+        let d = Distribution::new(Isa::detect(), logits, &[], &Sampling { temperature, top_p, top_k }, &mut buffer)
+            .unwrap();
         (0..logits.len() as u32).map(|i| d.logprob(i).exp()).collect()
     }
 
@@ -186,7 +199,7 @@ mod tests {
         let of = |logits: &[f32]| {
             let mut buffer = Buffer::default();
             let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
-            let d = Distribution::new(Isa::detect(), logits, &greedy, &mut buffer).unwrap();
+            let d = Distribution::new(Isa::detect(), logits, &[], &greedy, &mut buffer).unwrap();
             ([0.0, 0.5, 0.999].map(|u| d.draw(u)), d.entropy())
         };
         let expected: f32 = [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| -p * p.ln()).sum();
@@ -200,7 +213,7 @@ mod tests {
         let of = |top_k: u32| {
             let mut buffer = Buffer::default();
             let sampling = Sampling { temperature: 0.5, top_p: 1.0, top_k };
-            Distribution::new(Isa::detect(), &[0.0, 100.0], &sampling, &mut buffer).unwrap().logprob(0)
+            Distribution::new(Isa::detect(), &[0.0, 100.0], &[], &sampling, &mut buffer).unwrap().logprob(0)
         };
         assert_eq!(
             (of(0), of(2), of(1)),
@@ -220,12 +233,29 @@ mod tests {
     fn draws_follow_the_cumulative_distribution_and_entropy_is_right() {
         let mut buffer = Buffer::default();
         let sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
-        let d = Distribution::new(Isa::detect(), &logits(), &sampling, &mut buffer).unwrap();
+        let d = Distribution::new(Isa::detect(), &logits(), &[], &sampling, &mut buffer).unwrap();
         let drawn: Vec<u32> =
             [0.0, 0.0999, 0.1001, 0.4999, 0.5001, 0.6999, 0.7001, 0.999_999].map(|u| d.draw(u)).to_vec();
         assert_eq!(drawn, [0, 0, 1, 1, 2, 2, 3, 3]);
         let expected: f32 = [0.1f32, 0.4, 0.2, 0.3].iter().map(|p| -p * p.ln()).sum();
         assert!((d.entropy() - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn unused_tokens_are_as_if_they_were_not_there() {
+        let padded = [50.0, 0.1f32.ln(), 0.4f32.ln(), 60.0, 0.2f32.ln(), 0.3f32.ln(), 60.0];
+        let mut buffer = Buffer::default();
+        for (temperature, top_p, top_k) in [(1.0, 1.0, 0), (1.0, 1.0, 6), (0.5, 0.75, 0), (1.0, 0.57, 2), (0.0, 1.0, 0)]
+        {
+            let sampling = Sampling { temperature, top_p, top_k };
+            let unused = [0..1, 3..4, 6..7];
+            let d = Distribution::new(Isa::detect(), &padded, &unused, &sampling, &mut buffer).unwrap();
+            let found: Vec<f32> = [1, 2, 4, 5].map(|i| d.logprob(i).exp()).to_vec();
+            assert!(d.entropy().is_finite());
+            assert_eq!([0, 3, 6].map(|i| d.logprob(i)), [f32::NEG_INFINITY; 3]);
+            assert!([0.0, 0.3, 0.6, 0.999_999].iter().all(|u| [1, 2, 4, 5].contains(&d.draw(*u))));
+            near(&found, &probabilities(&logits(), temperature, top_p, top_k));
+        }
     }
 
     #[test]
@@ -236,6 +266,7 @@ mod tests {
                 Distribution::new(
                     Isa::detect(),
                     &[0.0, bad],
+                    &[],
                     &Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
                     &mut buffer
                 )

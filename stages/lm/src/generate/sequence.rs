@@ -108,7 +108,7 @@ impl SequenceState {
         self.weights_version.resize(length, version);
     }
     /// Marks the given tokens from `first` on as computed by these weights.
-    pub(super) fn computed_by(&mut self, version: u32, first: usize) {
+    pub(crate) fn computed_by(&mut self, version: u32, first: usize) {
         for i in first..self.token_ids.len() {
             if !self.loss_mask[i] {
                 self.weights_version[i] = version;

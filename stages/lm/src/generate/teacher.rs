@@ -38,8 +38,8 @@ impl Generator {
                 matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
                 for (row, logits) in scratch.logits.chunks_exact(columns).take(rows).enumerate() {
                     let next = chunk * LOGIT_ROWS + row + 1;
-                    let distribution =
-                        Distribution::new(isa, &logits[..model.vocabulary], sampling, &mut scratch.probabilities);
+                    let (logits, buffer) = (&logits[..model.vocabulary], &mut scratch.probabilities);
+                    let distribution = Distribution::new(isa, logits, &model.unused, sampling, buffer);
                     (scored.logprobs[next], scored.entropies[next]) =
                         distribution.map_or((f32::NAN, f32::NAN), |d| (d.logprob(tokens[next]), d.entropy()));
                 }
@@ -60,9 +60,7 @@ impl Generator {
     /// `positions.len() * score_labels()` raw logits per sequence.
     pub fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         if self.model.score.is_none() {
-            return Err(
-                Error::invalid("the model has no scoring head (`score.weight`)").help("train one with a `prm` stage")
-            );
+            return Err(no_scoring_head());
         }
         self.teach(sequences, positions, |model, isa, _, hidden, scratch| {
             let Some((head, labels)) = &model.score else { return Vec::new() };
@@ -80,23 +78,8 @@ impl Generator {
         positions: &[&[u32]],
         read: impl Fn(&Model, Isa, &[u32], &[f32], &mut Scratch) -> R + Sync,
     ) -> Result<Vec<R>> {
-        if sequences.len() != positions.len() {
-            return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));
-        }
-        for (sequence, positions) in sequences.iter().zip(positions) {
-            self.check_tokens(sequence)?;
-            // Tokens behind the last wanted position are not computed.
-            let used = positions.last().map_or(0, |&p| p as usize + 1);
-            if used > self.model.positions {
-                return Err(Error::invalid(format!(
-                    "{used} tokens, but the model has {} positions",
-                    self.model.positions
-                )));
-            }
-            if !positions.is_sorted() || positions.last().is_some_and(|&p| p as usize >= sequence.len()) {
-                return Err(Error::bug("positions must ascend and lie inside the sequence"));
-            }
-        }
+        check_positions(sequences, positions, self.model.positions)?;
+        sequences.iter().try_for_each(|sequence| self.roster.check_tokens(sequence))?;
         self.model.reserve(sequences.iter().map(|s| s.len()).max().unwrap_or(0));
         let shares = split(sequences, positions, self.scratches.len());
         let results = self.parallel(shares, |model, isa, share, scratch| {
@@ -119,6 +102,29 @@ impl Generator {
         });
         Ok(results.into_iter().flatten().collect())
     }
+}
+
+/// Errors: bug, if the positions are not ascending places of their sequences; invalid, if the tokens up to the last
+/// wanted one (those behind it are not computed) exceed the model's positions.
+pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], most: usize) -> Result<()> {
+    if sequences.len() != positions.len() {
+        return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));
+    }
+    for (sequence, positions) in sequences.iter().zip(positions) {
+        let positions = positions.as_ref();
+        let used = positions.last().map_or(0, |&p| p as usize + 1);
+        if used > most {
+            return Err(Error::invalid(format!("{used} tokens, but the model has {most} positions")));
+        }
+        if !positions.is_sorted() || used > sequence.len() {
+            return Err(Error::bug("positions must ascend and lie inside the sequence"));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn no_scoring_head() -> Error {
+    Error::invalid("the model has no scoring head (`score.weight`)").help("train one with a `prm` stage")
 }
 
 type Pairs<'a> = Vec<(&'a [u32], &'a [u32])>;

@@ -11,6 +11,7 @@ use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Storage, Tensor};
 use rayon::prelude::*;
 use std::marker::PhantomData;
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 
 /// Rows of one task.
@@ -21,10 +22,11 @@ const LOGITS: usize = 1 << 24;
 const TILE: usize = 32;
 
 /// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`:
-/// `([n], [n])`.
+/// `([n], [n])`. Rows of the head that are `unused` have probability 0 and no gradient.
 pub fn logprobs(
     hidden: &Tensor,
     weight: &Tensor,
+    unused: &[Range<u32>],
     rows: &[u32],
     targets: &[u32],
     temperature: f64,
@@ -53,10 +55,11 @@ pub fn logprobs(
         );
     }
     let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();
+    let unused: Vec<Range<usize>> = unused.iter().map(|r| r.start as usize..r.end as usize).collect();
     let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
     let both = match hidden.dtype() {
-        DType::F64 => hidden.apply_op2(&weight, Head::<f64> { places, temperature, number: PhantomData }),
-        _ => hidden.apply_op2(&weight, Head::<f32> { places, temperature, number: PhantomData }),
+        DType::F64 => hidden.apply_op2(&weight, Head::<f64> { places, unused, temperature, number: PhantomData }),
+        _ => hidden.apply_op2(&weight, Head::<f32> { places, unused, temperature, number: PhantomData }),
     };
     let both = both.map_err(candle)?;
     Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
@@ -65,6 +68,7 @@ pub fn logprobs(
 struct Head<T> {
     /// (hidden row, target token).
     places: Vec<(usize, usize)>,
+    unused: Vec<Range<usize>>,
     temperature: f64,
     number: PhantomData<T>,
 }
@@ -111,6 +115,19 @@ impl<T: Scalar> Head<T> {
         out
     }
 
+    /// Puts unused logits so far below the others that they add nothing to any sum. Minus infinity would make the
+    /// entropy's 0 · ∞ a NaN.
+    fn mask(&self, row: &mut [T]) {
+        if !self.unused.is_empty() {
+            let low = largest(row) - T::of(1e6);
+            self.unused.iter().for_each(|range| row[range.clone()].fill(low));
+        }
+    }
+    /// Takes the gradients of unused logits away, which are not quite 0 in float32.
+    fn clear(&self, row: &mut [T]) {
+        self.unused.iter().for_each(|range| row[range.clone()].fill(T::ZERO));
+    }
+
     /// Gradients of hidden states and weight from the gradients of both results (`[2, n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
         let turned = Turned::new(weight, width);
@@ -137,7 +154,9 @@ impl<T: Scalar> Head<T> {
                         false,
                     );
                     for (j, ((_, target), row)) in places.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
+                        self.mask(row);
                         row_gradient(row, *target, inverse, upstream[start + j], upstream[n + start + j]);
+                        self.clear(row);
                     }
                     let mut d_gathered = vec![T::ZERO; m * width];
                     product(
@@ -207,8 +226,9 @@ impl<T: Scalar> CustomOp2 for Head<T> {
                 vocabulary,
                 false,
             );
-            let results = places.iter().zip(logits.chunks_exact(vocabulary)).zip(logprobs).zip(entropies);
+            let results = places.iter().zip(logits.chunks_exact_mut(vocabulary)).zip(logprobs).zip(entropies);
             for ((((_, target), row), logprob), entropy) in results {
+                self.mask(row);
                 (*logprob, *entropy) = row_values(row, *target, inverse);
             }
         });

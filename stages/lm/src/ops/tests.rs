@@ -170,7 +170,7 @@ fn logprob_and_entropy_and_their_gradients() {
         let loss = (probe(&chosen, &up_p) + probe(&entropy, &up_h)).unwrap();
         let grads = loss.backward().unwrap();
 
-        let (p, h) = head::logprobs(&hidden, &weight, &rows, &targets, temperature).unwrap();
+        let (p, h) = head::logprobs(&hidden, &weight, &[], &rows, &targets, temperature).unwrap();
         close(&flat(&p), &flat(&chosen));
         close(&flat(&h), &flat(&entropy));
         let ours = (probe(&p, &up_p) + probe(&h, &up_h)).unwrap().backward().unwrap();
@@ -187,10 +187,43 @@ fn logprob_and_entropy_and_their_gradients() {
 fn the_head_refuses_what_it_cannot_answer() {
     let t = |rows: usize| Tensor::zeros((rows, 2), DType::F32, &Device::Cpu).unwrap();
     let message = |rows: &[u32], targets: &[u32], temperature| {
-        head::logprobs(&t(3), &t(4), rows, targets, temperature).unwrap_err().to_string()
+        head::logprobs(&t(3), &t(4), &[], rows, targets, temperature).unwrap_err().to_string()
     };
     assert!(message(&[3], &[0], 1.0).contains("no row 3 among 3 hidden rows"));
     assert!(message(&[0], &[4], 1.0).contains("target token 4"));
     assert!(message(&[0], &[0], 0.0).contains("temperature 0"));
     assert!(message(&[0, 1], &[0], 1.0).contains("2 rows and 1 targets"));
+}
+
+/// Filled-up rows as if the head did not have them, however large their logits are.
+#[test]
+fn unused_rows_of_the_head_have_no_probability_and_no_gradient() {
+    let (total, width, used) = (4, 6, 7);
+    let (hidden, few) = (numbers(total * width, 8), numbers(used * width, 9));
+    let mut many: Vec<f64> = few.iter().map(|x| x * 40.0).collect();
+    // ids 2 and 3 and the last one are unused: the used rows move to 0, 1, 4, 5, …, 8
+    let places = [0, 1, 4, 5, 6, 7, 8];
+    many = many.into_iter().cycle().take(10 * width).collect();
+    for (row, place) in few.chunks_exact(width).zip(places) {
+        many[place * width..(place + 1) * width].copy_from_slice(row);
+    }
+    let (short_hidden, long_hidden) = (var(&hidden, &[total, width]), var(&hidden, &[total, width]));
+    let (short, long) = (var(&few, &[used, width]), var(&many, &[10, width]));
+    let (rows, targets) = ([0u32, 3, 1], [2usize, 6, 0]);
+    let ids = |t: &dyn Fn(usize) -> usize| targets.map(|i| t(i) as u32);
+    let (p, h) = head::logprobs(&short_hidden, &short, &[], &rows, &ids(&|i| i), 0.8).unwrap();
+    let (q, g) = head::logprobs(&long_hidden, &long, &[2..4, 9..10], &rows, &ids(&|i| places[i]), 0.8).unwrap();
+    close(&flat(&q), &flat(&p));
+    close(&flat(&g), &flat(&h));
+    let (up_p, up_h) = (numbers(3, 10), numbers(3, 11));
+    let theirs = (probe(&p, &up_p) + probe(&h, &up_h)).unwrap().backward().unwrap();
+    let ours = (probe(&q, &up_p) + probe(&g, &up_h)).unwrap().backward().unwrap();
+    close(&flat(ours.get(&long_hidden).unwrap()), &flat(theirs.get(&short_hidden).unwrap()));
+    let (d_long, d_short) = (flat(ours.get(&long).unwrap()), flat(theirs.get(&short).unwrap()));
+    for (row, d) in d_long.chunks_exact(width).enumerate() {
+        match places.iter().position(|p| *p == row) {
+            Some(i) => close(d, &d_short[i * width..(i + 1) * width]),
+            None => assert_eq!(d, [0.0; 6]),
+        }
+    }
 }

@@ -108,13 +108,8 @@ impl AdamW {
     }
 
     fn blame(&self, gradients: &Gradients) -> Error {
-        let name = gradients
-            .values
-            .iter()
-            .find(|(_, g)| g.iter().any(|x| !x.is_finite()))
-            .map_or("all together", |(n, _)| n.as_str());
-        Error::data(format!("the gradient of `{name}` is not finite at step {}", self.steps))
-            .help("lower the learning rate, or check the loss for infinities")
+        let bad = gradients.values.iter().find(|(_, g)| g.iter().any(|x| !x.is_finite()));
+        not_finite(bad.map(|(name, _)| name.as_str()), self.steps)
     }
 
     /// The state as named tensors for a checkpoint: `step` (two u32: low, high), `first.<name>`, `second.<name>`.
@@ -162,6 +157,14 @@ impl AdamW {
         self.steps = u64::from(step[0]) | (u64::from(step[1]) << 32);
         Ok(())
     }
+}
+
+/// Gradients that are not finite after `steps` steps; `name` is the first parameter with such a gradient, if one alone
+/// is to blame.
+pub(crate) fn not_finite(name: Option<&str>, steps: u64) -> Error {
+    let name = name.unwrap_or("all together");
+    Error::data(format!("the gradient of `{name}` is not finite at step {steps}"))
+        .help("lower the learning rate, or check the loss for infinities")
 }
 
 /// The element-wise update of one parameter, in place.

@@ -9,6 +9,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use adamw::not_finite;
 pub use adamw::{AdamW, AdamWConfig, StepReport};
 pub use gradients::Gradients;
 pub use schedule::{Decay, Schedule};

@@ -3,6 +3,7 @@
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
+use crate::gguf;
 use crate::template::{Builtin, Chat};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
@@ -50,8 +51,8 @@ pub struct TokenizerOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A Hugging Face folder to start from, of a family in `docs/models.md`. All other options except `template` are
-    /// then unused.
+    /// A Hugging Face folder or a GGUF file to start from, of a family in `docs/models.md`. All other options except
+    /// `template` are then unused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
@@ -115,7 +116,8 @@ pub struct Init;
 impl Stage for Init {
     type Prepared = Config;
     const NAME: &'static str = "model/init";
-    const SUMMARY: &'static str = "a model to start from: random weights and a new tokenizer, or a Hugging Face folder";
+    const SUMMARY: &'static str =
+        "a model to start from: random weights and a new tokenizer, a Hugging Face folder or a GGUF file";
     const DOC: &'static str = "\
 Makes a model folder: `config.json`, `model.safetensors`, tokenizer, chat template, `generation_config.json`.
 
@@ -128,6 +130,9 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
 smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as float32; `template` replaces its
 chat template, for base models that have none. Other families are refused with the reason.
+
+`from` may also name a GGUF file of llama.cpp, of the architectures llama, qwen2, qwen3 and gemma3. Quantized weights
+become float32; tokenizer and chat template come from the file.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
 the weights, templates that cannot be encoded piece by piece.";
@@ -248,8 +253,10 @@ impl Config {
 }
 
 fn import(folder: &Path, template: Option<Builtin>) -> Result<ModelFolder> {
+    let template = template.map(|builtin| builtin.template()).transpose()?;
     let model = match template {
-        Some(builtin) => ModelFolder::load_with_template(folder, builtin.template()?)?,
+        template if gguf::is_gguf(folder) => gguf::load(folder, template)?,
+        Some(template) => ModelFolder::load_with_template(folder, template)?,
         None => ModelFolder::load(folder)?,
     };
     // Exactly the tensors that the config names, with their shapes.

@@ -176,3 +176,13 @@ fn options_that_make_no_model_are_all_reported() {
     assert_eq!(check(json!({"tokenizer": {"vocabulary_size": 400}})), ["/tokenizer/vocabulary_size"]);
     assert!(serde_json::from_value::<Config>(json!({"hiden_size": 9})).is_err());
 }
+
+#[test]
+fn a_gguf_file_becomes_a_folder() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gguf/fixtures/qwen3.gguf");
+    let (folder, context) = run(json!({"from": file}), "x").unwrap();
+    let model = ModelFolder::load(&folder.path().join("out")).unwrap();
+    assert_eq!(model.config.family.name, "qwen3");
+    assert_eq!(context.metrics["parameters"], model.config.parameter_count() as f64);
+    assert_eq!(model.chat.tokenizer().encode("12 cats").unwrap().len(), 3);
+}

@@ -4,6 +4,7 @@ use super::special;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use tokenizers::Tokenizer as Inner;
 use trainyard_core::error::io_error;
@@ -72,6 +73,12 @@ impl Tokenizer {
         }
         Ok(tokenizer)
     }
+    /// The same tokenizer with names for its special tokens: `bos_token`, `eos_token`, … and their texts.
+    pub(crate) fn with_named(mut self, names: Map<String, Value>) -> Self {
+        self.config.extend(names.clone());
+        self.special_map.extend(names);
+        self
+    }
     /// Writes `tokenizer.json`, `tokenizer_config.json` (without a chat template) and `special_tokens_map.json`.
     pub fn save(&self, folder: &Path) -> Result<()> {
         write_json(&folder.join("tokenizer.json"), &self.json)?;
@@ -85,6 +92,17 @@ impl Tokenizer {
     /// One more than the highest id: what a model's embedding must cover.
     pub fn vocabulary_size(&self) -> usize {
         self.vocabulary_size
+    }
+    /// Ids below `rows` without a token, as ascending ranges.
+    pub fn unused(&self, rows: usize) -> Vec<Range<u32>> {
+        let mut ranges: Vec<Range<u32>> = Vec::new();
+        for id in (0..rows as u32).filter(|id| self.inner.id_to_token(*id).is_none()) {
+            match ranges.last_mut() {
+                Some(last) if last.end == id => last.end += 1,
+                _ => ranges.push(id..id + 1),
+            }
+        }
+        ranges
     }
     /// Id of a whole token; `None` if the vocabulary lacks it.
     pub fn token_id(&self, token: &str) -> Option<u32> {

@@ -1,9 +1,11 @@
 //! What all training loops share: learning-rate schedule, batches by length, and a model with its optimizer.
 
 pub mod batches;
+pub mod rates;
 pub mod schedule;
 pub mod trainer;
 
 pub use batches::{epoch_batches, micro_batches};
+pub use rates::Method;
 pub use schedule::OptimizerOptions;
 pub use trainer::Trainer;

@@ -14,9 +14,10 @@ const HIGHEST_RATE: f64 = 1.0;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerOptions {
-    /// Highest learning rate, reached at the end of warm-up.
+    /// Highest learning rate, reached at the end of warm-up; null = what the method and the model's size need
+    /// (`docs/models.md`).
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
-    pub learning_rate: f64,
+    pub learning_rate: Option<f64>,
     /// How the rate falls after warm-up: to `final_share` along half a cosine, in a straight line, or not at all.
     pub decay: Decay,
     /// Share of all steps spent warming up from 0.
@@ -45,7 +46,7 @@ pub struct OptimizerOptions {
 impl Default for OptimizerOptions {
     fn default() -> Self {
         Self {
-            learning_rate: 1e-3,
+            learning_rate: None,
             decay: Decay::Cosine,
             warmup_share: 0.05,
             final_share: 0.1,
@@ -59,10 +60,10 @@ impl Default for OptimizerOptions {
 }
 
 impl OptimizerOptions {
-    /// The rate of step `step` (from 0) of `total`.
-    pub fn rate(&self, step: u64, total: u64) -> f64 {
+    /// The rate of step `step` (from 0) of `total`, if `peak` is the highest.
+    pub fn rate(&self, peak: f64, step: u64, total: u64) -> f64 {
         let warmup = (self.warmup_share * total as f64).ceil() as u64;
-        Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(self.learning_rate, step)
+        Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(peak, step)
     }
     /// The AdamW settings without the learning rate, which [`OptimizerOptions::rate`] gives per step.
     pub fn adamw(&self) -> AdamWConfig {
@@ -79,10 +80,10 @@ impl OptimizerOptions {
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));
-        if !(self.learning_rate > 0.0 && self.learning_rate <= HIGHEST_RATE) {
-            let message =
-                format!("a learning rate of {} does not train: use a value above 0, at most 1", self.learning_rate);
-            bad("learning_rate", message);
+        if let Some(rate) = self.learning_rate
+            && !(rate > 0.0 && rate <= HIGHEST_RATE)
+        {
+            bad("learning_rate", format!("a learning rate of {rate} does not train: use a value above 0, at most 1"));
         }
         for (key, value) in [("warmup_share", self.warmup_share), ("final_share", self.final_share)] {
             if !(0.0..=1.0).contains(&value) {
@@ -112,16 +113,17 @@ mod tests {
 
     #[test]
     fn warm_up_then_decay_to_the_final_share() {
-        let o = OptimizerOptions { learning_rate: 1.0, warmup_share: 0.1, ..OptimizerOptions::default() };
-        let rates: Vec<f64> = (0..=100).map(|s| o.rate(s, 100)).collect();
+        let o = OptimizerOptions { warmup_share: 0.1, ..OptimizerOptions::default() };
+        let rates: Vec<f64> = (0..=100).map(|s| o.rate(1.0, s, 100)).collect();
         assert!((rates[0] - 0.1).abs() < 1e-12 && (rates[9] - 1.0).abs() < 1e-12 && (rates[100] - 0.1).abs() < 1e-12);
         assert!(rates[10..].windows(2).all(|w| w[0] >= w[1]));
-        assert_eq!(OptimizerOptions { decay: Decay::Constant, warmup_share: 0.0, ..o }.rate(99, 100), 1.0);
+        assert_eq!(OptimizerOptions { decay: Decay::Constant, warmup_share: 0.0, ..o }.rate(1.0, 99, 100), 1.0);
     }
 
     #[test]
     fn every_wrong_range_is_named() {
-        let o = OptimizerOptions { learning_rate: 0.0, beta2: 1.0, clip_norm: f64::NAN, ..OptimizerOptions::default() };
+        let (learning_rate, clip_norm) = (Some(0.0), f64::NAN);
+        let o = OptimizerOptions { learning_rate, beta2: 1.0, clip_norm, ..OptimizerOptions::default() };
         let at: Vec<String> = o.problems("/optimizer").into_iter().map(|p| p.pointer).collect();
         assert_eq!(at, ["/optimizer/learning_rate", "/optimizer/beta2", "/optimizer/clip_norm"]);
     }

@@ -3,7 +3,7 @@
 use super::OptimizerOptions;
 use crate::curves::finite;
 use std::path::Path;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes};
 use trainyard_lm::optimizer::StepReport;
@@ -12,6 +12,8 @@ use trainyard_lm::optimizer::StepReport;
 pub struct Trainer {
     learner: Box<dyn Learner>,
     options: OptimizerOptions,
+    /// Highest rate.
+    peak: f64,
     total: u64,
 }
 
@@ -20,7 +22,7 @@ impl Trainer {
     pub fn new(backend: &dyn Backend, model: &ModelFolder, options: &OptimizerOptions, total: u64) -> Result<Self> {
         Self::with_head(backend, model, options, total, Head::Own, Learns::All)
     }
-    /// Trains another head than the model's own, or the head alone.
+    /// Trains another head than the model's own, or the head alone. Errors: bug, for options without a rate.
     pub fn with_head(
         backend: &dyn Backend,
         model: &ModelFolder,
@@ -30,7 +32,8 @@ impl Trainer {
         learns: Learns,
     ) -> Result<Self> {
         let learner = backend.learner(model, &LearnerOptions { optimizer: options.adamw(), head, learns })?;
-        Ok(Self { learner, options: options.clone(), total })
+        let peak = options.learning_rate.ok_or_else(|| Error::bug("the learning rate was not settled"))?;
+        Ok(Self { learner, options: options.clone(), peak, total })
     }
 
     /// Optimizer steps done.
@@ -39,7 +42,7 @@ impl Trainer {
     }
     /// Learning rate of the next step.
     pub fn rate(&self) -> f64 {
-        self.options.rate(self.steps(), self.total)
+        self.options.rate(self.peak, self.steps(), self.total)
     }
     /// A copy of the current weights.
     pub fn weights(&self) -> Result<Parameters> {

@@ -111,10 +111,7 @@ impl<'a> Driver<'_, 'a> {
     /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of
     /// the stage.
     fn limits(&self) -> Limits {
-        Limits {
-            episode_tokens: self.limits.episode_tokens.min(self.model.config.max_position_embeddings),
-            ..self.limits
-        }
+        Limits { episode_tokens: self.limits.episode_tokens.min(self.model.config.positions()), ..self.limits }
     }
 
     /// Decodes the next turn of an episode, or ends it when no token is left.

@@ -1,6 +1,6 @@
 //! A decoder with AdamW: tensors stay in here, numbers go out.
 
-use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes};
+use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
 use crate::batch::TokenBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
@@ -10,7 +10,7 @@ use crate::optimizer::{AdamW, Gradients, StepReport};
 use crate::tensor::candle;
 use candle_core::{Device, Tensor, Var};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use trainyard_core::{Error, Result};
 
 const SCORES: &str = "score.weight";
@@ -132,20 +132,16 @@ impl Learner for CpuLearner {
         Parameters::from_weights(&tensors.collect())
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
-        let (weights, optimizer) = files(folder, prefix);
+        let (weights, optimizer) = learned_files(folder, prefix);
         save_tensors(&weights, &self.decoder.weights()?)?;
         save_tensors(&optimizer, &self.optimizer.save()?)
     }
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
-        let (weights, optimizer) = files(folder, prefix);
+        let (weights, optimizer) = learned_files(folder, prefix);
         (self.graph, self.gradients) = (None, None);
         self.decoder.set_weights(&load_tensors(&weights)?)?;
         self.optimizer.load(&load_tensors(&optimizer)?)
     }
-}
-
-fn files(folder: &Path, prefix: &str) -> (PathBuf, PathBuf) {
-    (folder.join(format!("{prefix}weights.safetensors")), folder.join(format!("{prefix}optimizer.safetensors")))
 }
 
 fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {

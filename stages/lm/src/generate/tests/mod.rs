@@ -3,6 +3,7 @@
 mod agreement;
 mod company;
 mod faults;
+mod padded;
 mod trees;
 
 use super::{DrawKey, Generator, Request, SequenceState};

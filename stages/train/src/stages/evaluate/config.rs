@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_core::{OptionProblem, Wired};
+use trainyard_lm::backend::registry;
 
 /// Options of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,6 +34,10 @@ pub struct Config {
     pub steps: StepKind,
     /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
     pub keep_rollouts: Option<usize>,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of all random draws.
     pub seed: u64,
 }
@@ -49,6 +54,7 @@ impl Default for Config {
             problems_limit: None,
             steps: StepKind::Lines,
             keep_rollouts: None,
+            backend: registry::default_options(),
             seed: 0,
         }
     }

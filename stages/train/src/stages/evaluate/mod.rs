@@ -27,12 +27,14 @@ use ledger::Ledger;
 use run::Evaluation;
 use scorer::Scorer;
 use serde_json::Value;
+use std::sync::Arc;
 use summary::Summary;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
+use trainyard_lm::backend::Backend;
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
 
@@ -79,7 +81,7 @@ impl Stage for Evaluate {
     const ALL_CPUS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("accuracy");
 
-    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+    const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
         declared::any()
@@ -118,7 +120,7 @@ impl Stage for Evaluate {
     }
 
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
-        let WithEnvironment { config, environment } = prepared;
+        let WithEnvironment { config, environment, backend } = prepared;
         // A list that was only known at run time was not checked before.
         refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
@@ -132,7 +134,8 @@ impl Stage for Evaluate {
         let host = ToolHost::new(context.cpus);
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
-        let mut scorer = scorer(&config, context)?;
+        let backend = backend.build()?;
+        let mut scorer = scorer(&config, &backend, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
         let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
         let per_model = |name: &String| {
@@ -140,7 +143,7 @@ impl Stage for Evaluate {
         };
         let mut ledger = Ledger::create(context, config.keep_rollouts, names.iter().map(per_model).sum())?;
         for (name, artifact) in names.iter().zip(models) {
-            let policy = Policy::load(artifact, "models").at(name)?;
+            let policy = Policy::load(artifact, "models", backend.clone()).at(name)?;
             if let Some(scorer) = &scorer {
                 scorer.expect_same_text(&policy.folder).at(name)?;
             }
@@ -164,12 +167,12 @@ fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageConte
 }
 
 /// The process reward model, if one is given; its artifact says where steps end.
-fn scorer(config: &Config, context: &StageContext) -> Result<Option<Scorer>> {
+fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {
         Some(value) => serde_json::from_value::<StepKind>(value.clone())
             .map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
         None => config.steps,
     };
-    Scorer::new(Policy::load(artifact, "prm")?, steps, context.cpus).map(Some)
+    Scorer::new(Policy::load(artifact, "prm", backend.clone())?, steps, context.cpus).map(Some)
 }

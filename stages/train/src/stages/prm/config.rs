@@ -2,13 +2,13 @@
 
 use crate::config::{SamplingOptions, default_environment};
 use crate::optimize::OptimizerOptions;
-use crate::own_defaults::{self, OwnDefaults};
 use crate::rollouts::StepKind;
 use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::OptionProblem;
+use trainyard_lm::backend::registry;
 
 /// What the labels train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -58,8 +58,6 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
     /// Optimizer of the scoring head, and of the decoder with `train: all`.
-    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
     /// Share of the problems that are not trained on; all quality metrics are measured on them.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
@@ -67,18 +65,12 @@ pub struct Config {
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of all random draws.
     pub seed: u64,
-}
-
-/// The optimizer of `prm`.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
-    }
 }
 
 impl Default for Config {
@@ -96,9 +88,10 @@ impl Default for Config {
             epochs: 4,
             batch_tokens: 8192,
             micro_batch_tokens: 8192,
-            optimizer: Optimizer::defaults(),
+            optimizer: OptimizerOptions::default(),
             held_out_share: 0.2,
             bins: 10,
+            backend: registry::default_options(),
             seed: 0,
         }
     }

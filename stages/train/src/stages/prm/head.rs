@@ -9,7 +9,7 @@ use super::contrast;
 use super::example::{Example, sigmoid};
 use crate::curves::{Curves, finite};
 use crate::model::Policy;
-use crate::optimize::{Trainer, epoch_batches, micro_batches};
+use crate::optimize::{Method, Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
@@ -26,10 +26,11 @@ pub struct Head {
 
 impl Head {
     /// A fresh head (all scores ½) on the model's decoder.
-    pub fn new(config: &Config, policy: &Policy, steps: u64) -> Result<Self> {
+    pub fn new(config: &Config, policy: &Policy, steps: u64, context: &StageContext) -> Result<Self> {
         let learns = if config.train == Trained::All { Learns::All } else { Learns::Scores };
         let head = backend::Head::Scores(1);
-        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, &config.optimizer, steps, head, learns)?;
+        let optimizer = config.optimizer.settle(Method::Prm, &policy.folder, learns, context);
+        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, &optimizer, steps, head, learns)?;
         Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
@@ -150,7 +151,7 @@ pub fn train(
     let plan: Vec<Vec<usize>> =
         (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
-    let mut head = Head::new(config, policy, total)?;
+    let mut head = Head::new(config, policy, total, context)?;
     for (n, batch) in plan.iter().enumerate() {
         let _span = step_span(n as u64);
         context.stop_if_cancelled()?;

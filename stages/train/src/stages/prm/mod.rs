@@ -85,7 +85,7 @@ impl Stage for Prm {
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
-    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+    const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
         report::metrics().into()
@@ -131,8 +131,8 @@ impl Stage for Prm {
     }
 
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
-        let WithEnvironment { config, environment } = prepared;
-        let policy = Policy::load(context.input("model")?, "model")?;
+        let WithEnvironment { config, environment, backend } = prepared;
+        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
         let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &environment, &policy, context)?;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
@@ -267,7 +267,7 @@ fn given(
 
 /// Drops the rows that the model has no positions for, and says so in the log. Returns their number.
 fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, context: &StageContext) -> usize {
-    let positions = model.config.max_position_embeddings;
+    let positions = model.config.positions();
     let all = rows.len();
     let first = rows.iter().find(|r| r.token_ids.len() > positions).map(|r| r.id.clone());
     rows.retain(|r| r.token_ids.len() <= positions);

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use trainyard_api::family::fill_schema;
 use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
+use trainyard_lm::backend::registry;
 use trainyard_lm::optimizer::Decay;
 
 /// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
@@ -72,8 +73,7 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
     /// The optimizer of the policy.
-    #[serde(default = "Optimizer::defaults", deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
+    #[serde(default)]
     pub optimizer: OptimizerOptions,
     /// The value model, if a part needs one.
     #[serde(default)]
@@ -92,6 +92,10 @@ pub struct Config {
     /// Newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
+    /// Where the model is computed.
+    #[serde(default = "registry::default_options", skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of all random draws.
     #[serde(default)]
     pub seed: u64,
@@ -148,29 +152,13 @@ impl Default for Critic {
     }
 }
 
-/// The optimizer of the policy.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 5e-4, ..OptimizerOptions::default() }
-    }
-}
-
 /// The optimizer of the value model: no weight decay, and a rate that falls in a straight line.
 pub struct CriticOptimizer;
 
 impl OwnDefaults for CriticOptimizer {
     type Options = OptimizerOptions;
     fn defaults() -> OptimizerOptions {
-        OptimizerOptions {
-            learning_rate: 1e-3,
-            decay: Decay::Linear,
-            final_share: 0.2,
-            weight_decay: 0.0,
-            ..OptimizerOptions::default()
-        }
+        OptimizerOptions { decay: Decay::Linear, final_share: 0.2, weight_decay: 0.0, ..OptimizerOptions::default() }
     }
 }
 

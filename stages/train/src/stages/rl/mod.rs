@@ -28,6 +28,7 @@ use crate::config::{default_environment, default_rewards};
 use crate::model::{self, Policy};
 use crate::problems;
 use crate::rewards::Rewards;
+use crate::with_backend::PLACE;
 use parts::Parts;
 use run::{Episodes, Run};
 use serde_json::Value;
@@ -38,6 +39,7 @@ use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::{self, Composed};
+use trainyard_lm::backend::registry::BackendSlot;
 use trainyard_tables::{read_trajectories, write_trajectories};
 
 /// The stage kind, with the parts that it may compose.
@@ -64,6 +66,7 @@ impl Stage for Rl {
     const FAMILIES: &'static [&'static str] = &[
         "advantages",
         "algorithms",
+        "backends",
         "corrections",
         "curricula",
         "environments",
@@ -123,19 +126,20 @@ impl Stage for Rl {
             map.entry("rewards").or_insert_with(default_rewards);
         }
         let rewards = RewardList::read(&self.parts.envs.rewards, &mut options["rewards"]);
+        let backend = BackendSlot::read(&self.parts.backends, PLACE, &mut options);
         let parts = Parts::build(&composed).ok();
-        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards })
+        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards, backend })
     }
 
     fn run(&self, prepared: PreparedRl, context: &mut StageContext) -> Result<()> {
         refuse(prepared.problems_with(&context.wired()))?;
-        let PreparedRl { config, composed, parts, environment, rewards } = prepared;
+        let PreparedRl { config, composed, parts, environment, rewards, backend } = prepared;
         // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
         let host = ToolHost::new(context.cpus);
         let environment = environment.build(&host)?;
-        let policy = Policy::load(context.input("model")?, "model")?;
+        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
         let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
@@ -172,6 +176,7 @@ pub struct PreparedRl {
     parts: Option<Parts>,
     environment: EnvironmentSlot,
     rewards: RewardList,
+    backend: BackendSlot,
 }
 
 impl Prepared for PreparedRl {
@@ -183,11 +188,15 @@ impl Prepared for PreparedRl {
         let mut problems = self.config.problems();
         problems.extend(self.composed.problems());
         problems.extend(self.environment.problems());
+        problems.extend(self.backend.problems());
         problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
         if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::new(1))) {
             problems.extend(parts.contradictions(&self.config, &*environment));
         }
         problems
+    }
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.backend.problems_with_gpus(gpus)
     }
     fn needs(&self) -> Vec<&'static str> {
         self.parts.as_ref().map(|parts| parts.needs().names()).unwrap_or_default()

@@ -14,14 +14,14 @@ use super::state::Progress;
 use super::{pool, validate};
 use crate::checkpoint;
 use crate::model::Policy;
-use crate::optimize::Trainer;
+use crate::optimize::{Method, OptimizerOptions, Trainer};
 use crate::rewards::Rewards;
 use crate::spans::step_span;
 use std::collections::VecDeque;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Metric, Result};
 use trainyard_envs::Environment;
-use trainyard_lm::backend::Parameters;
+use trainyard_lm::backend::{Learns, Parameters};
 use trainyard_tables::{Problem, Trajectory};
 
 /// What the policy practices on, and what it is measured on.
@@ -47,7 +47,7 @@ impl<'a> Run<'a> {
         declared: Vec<Metric>,
         context: &StageContext,
     ) -> Result<Self> {
-        let positions = policy.folder.config.max_position_embeddings;
+        let positions = policy.folder.config.positions();
         let Episodes { environment, problems, validation, demonstrations } = episodes;
         Ok(Self {
             config,
@@ -104,9 +104,14 @@ impl<'a> Run<'a> {
     /// From the newest checkpoint, or from the input model.
     fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
         let (config, policy) = (self.config, self.policy);
-        let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total);
+        let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, Learns::All, context);
+        let optimizer = settle(&config.optimizer, Method::Rl);
+        let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &optimizer, total);
         let needs = parts.needs();
-        let critic = || Critic::new(policy, &config.critic.optimizer, config.updates(), config.micro_batch_tokens);
+        let critic = || {
+            let optimizer = settle(&config.critic.optimizer, Method::Critic);
+            Critic::new(policy, &optimizer, config.updates(), config.micro_batch_tokens)
+        };
         let mut progress = Progress {
             state: State::default(),
             rewards,

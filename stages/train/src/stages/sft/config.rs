@@ -1,11 +1,12 @@
 //! Options of `sft`.
 
 use crate::optimize::OptimizerOptions;
-use crate::own_defaults::{self, OwnDefaults};
+use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_api::Prepared;
+use serde_json::Value;
 use trainyard_core::{OptionProblem, Wired};
+use trainyard_lm::backend::registry;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -29,8 +30,6 @@ pub struct Config {
     /// Leave turns whose tool call failed out of the loss; they stay in the context.
     pub mask_errored_turns: bool,
     /// The optimizer of the model.
-    #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
-    #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
     /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
     pub validate_every: Option<u64>,
@@ -41,18 +40,12 @@ pub struct Config {
     pub patience: Option<u64>,
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
     /// Seed of the order of examples and of the held-out share.
     pub seed: u64,
-}
-
-/// The optimizer of `sft`.
-pub struct Optimizer;
-
-impl OwnDefaults for Optimizer {
-    type Options = OptimizerOptions;
-    fn defaults() -> OptimizerOptions {
-        OptimizerOptions { learning_rate: 2e-3, ..OptimizerOptions::default() }
-    }
 }
 
 impl Default for Config {
@@ -65,11 +58,12 @@ impl Default for Config {
             micro_batch_tokens: 8192,
             max_tokens: 0,
             mask_errored_turns: true,
-            optimizer: Optimizer::defaults(),
+            optimizer: OptimizerOptions::default(),
             validate_every: None,
             validation_share: 0.05,
             patience: None,
             checkpoint_every: 50,
+            backend: registry::default_options(),
             seed: 0,
         }
     }
@@ -82,12 +76,7 @@ impl Config {
     }
 }
 
-impl Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-
+impl TrainOptions for Config {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];

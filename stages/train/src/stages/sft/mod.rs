@@ -12,6 +12,8 @@ mod tests;
 pub use config::Config;
 
 use crate::model::{self, Policy};
+use crate::parts::Parts;
+use crate::with_backend::WithBackend;
 use data::{Prepared, hold_out, prepare};
 use serde_json::Value;
 use trainyard_api::report::Report;
@@ -19,9 +21,12 @@ use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
 use trainyard_tables::{Trajectory, read_trajectories};
 
-/// The stage kind `sft`.
+/// The stage kind `sft`, with the backends that it may compute on.
 #[derive(Default)]
-pub struct Sft;
+pub struct Sft {
+    /// Families of parts that the options may name.
+    pub parts: Parts,
+}
 
 const DOC: &str = "\
 Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
@@ -64,7 +69,7 @@ fn metrics() -> Vec<Metric> {
 }
 
 impl Stage for Sft {
-    type Prepared = Config;
+    type Prepared = WithBackend<Config>;
     const NAME: &'static str = "sft";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
@@ -74,13 +79,15 @@ impl Stage for Sft {
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
+    const FAMILIES: &'static [&'static str] = &["backends"];
+
     fn metrics(&self) -> Declared {
         metrics().into()
     }
-    fn declared(&self, config: &Config, producers: &Producers) -> Declared {
+    fn declared(&self, prepared: &WithBackend<Config>, producers: &Producers) -> Declared {
         let mut list = metrics();
         let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
-        if !wired && config.validation_share == 0.0 {
+        if !wired && prepared.config.validation_share == 0.0 {
             list.retain(|m| !m.name.starts_with("validation") && m.name != "best_step");
         }
         list.into()
@@ -100,14 +107,18 @@ impl Stage for Sft {
             ],
         }
     }
-    fn prepare(&self, options: Value) -> Result<Config> {
-        self.parse(options)
+    fn schema(&self) -> Value {
+        WithBackend::<Config>::schema(&self.parts)
+    }
+    fn prepare(&self, options: Value) -> Result<WithBackend<Config>> {
+        WithBackend::read(&self.parts, options, |options| self.parse(options))
     }
 
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        let policy = Policy::load(context.input("model")?, "model")?;
+    fn run(&self, prepared: WithBackend<Config>, context: &mut StageContext) -> Result<()> {
+        let WithBackend { config, backend } = prepared;
+        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
         let (train, held) = rows(&config, context)?;
-        let positions = policy.folder.config.max_position_embeddings;
+        let positions = policy.folder.config.positions();
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
         let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;

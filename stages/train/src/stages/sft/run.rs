@@ -9,12 +9,12 @@ use super::data::Example;
 use crate::checkpoint;
 use crate::curves::{Curves, finite};
 use crate::model::Policy;
-use crate::optimize::{Trainer, epoch_batches, micro_batches};
+use crate::optimize::{Method, Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::backend::{Parameters, Place, Slopes};
+use trainyard_lm::backend::{Learns, Parameters, Place, Slopes};
 
 const BEST: &str = "best.safetensors";
 
@@ -54,7 +54,8 @@ pub fn run(
     let plan = plan(config, train)?;
     let total = plan.len() as u64;
     let every = config.validation_interval();
-    let mut trainer = Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total)?;
+    let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, Learns::All, context);
+    let mut trainer = Trainer::new(&*policy.backend, &policy.folder, &optimizer, total)?;
     let mut state = State::default();
     let mut best: Option<Parameters> = None;
     if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {

@@ -11,7 +11,7 @@ use trainyard_tables::Trajectory;
 fn trainer() -> Trainer {
     let model = tiny_model(16, 1, 5);
     let options = OptimizerOptions {
-        learning_rate: 1e-2,
+        learning_rate: Some(1e-2),
         decay: Decay::Constant,
         warmup_share: 0.0,
         weight_decay: 0.0,

@@ -1,0 +1,176 @@
+//! The decoder on a device, without gradients: given sequences at once, or the next tokens of cached ones.
+
+use super::cache::{Held, Pool};
+use super::device::Precision;
+use super::head::penalty;
+use super::layer::{self, Angles, Masks, attention, by_heads, rms_norm, scaled};
+use super::layout::Layout;
+use super::weights::{LayerWeights, norm};
+use crate::backend::Parameters;
+use crate::batch::TokenBatch;
+use crate::config::ModelConfig;
+use crate::decoder::{Weights, expect_weights};
+use crate::tensor::candle;
+use candle_core::{DType, Device, Result, Tensor};
+use trainyard_core::Result as Checked;
+
+/// Rows that are computed together: limits memory.
+const ROWS: usize = 8192;
+
+/// Weights of one version.
+pub struct Model {
+    embeddings: Tensor,
+    layers: Vec<LayerWeights>,
+    norm: Tensor,
+    /// `[vocabulary, hidden]`; none: the model scores.
+    pub head: Option<Tensor>,
+    /// `[labels, hidden]`.
+    pub scores: Option<Tensor>,
+}
+
+/// A sequence whose last tokens are not in the cache.
+pub struct Work<'a> {
+    pub tokens: &'a [u32],
+    pub cached: usize,
+    pub held: &'a mut Held,
+}
+
+/// A model with its cache.
+pub struct Decoder {
+    pub config: ModelConfig,
+    pub device: Device,
+    pub model: Model,
+    /// See [`penalty`].
+    pub penalty: Option<Tensor>,
+    precision: Precision,
+    angles: Angles,
+    pool: Pool,
+}
+
+impl Decoder {
+    pub fn new(config: &ModelConfig, weights: &Weights, device: Device, precision: Precision) -> Checked<Self> {
+        let model = Model::new(config, weights.clone(), &device, precision)?;
+        let angles = Angles::new(config, &device);
+        let pool = Pool::new(config, precision.dtype(), &device);
+        let penalty = penalty(config, &device).map_err(candle)?;
+        Ok(Self { config: config.clone(), device, model, penalty, precision, angles, pool })
+    }
+    /// Keys and values in the cache stay those of the weights before.
+    pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
+        self.model = Model::new(&self.config, weights.to_weights()?, &self.device, self.precision)?;
+        Ok(())
+    }
+    /// Hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; nothing is cached.
+    pub fn hidden(&mut self, batch: &TokenBatch) -> Result<Tensor> {
+        let layout = Layout::new(batch, &self.config, &self.device)?;
+        let angles = self.angles.at(&layout.positions, layout.longest)?;
+        let dtype = self.precision.dtype();
+        let mut x = self.embed(&layout.tokens)?;
+        for (index, weights) in self.model.layers.iter().enumerate() {
+            let window = self.config.architecture.layers[index].window;
+            x = layer::forward(&self.config, index, weights, &x, &angles, &mut |q, k, v| {
+                layout.attend(window, [&q, &k, &v], dtype)
+            })?;
+        }
+        rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
+    }
+    /// Computes the tokens that are not cached; gives the hidden states after each last token, `[works, hidden]`.
+    pub fn advance(&mut self, works: &mut [Work<'_>]) -> Result<Tensor> {
+        let longest = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
+        let mut held: Vec<&mut Held> = works.iter_mut().map(|w| &mut *w.held).collect();
+        self.pool.arrange(&mut held, self.config.num_hidden_layers, longest)?;
+        // Longest first, so that padding is small; the order of the results is that of the works.
+        let new = |w: &Work<'_>| w.tokens.len() - w.cached;
+        let mut order: Vec<usize> = (0..works.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(new(&works[i])));
+        let (mut parts, mut rest) = (Vec::new(), order.as_slice());
+        while let Some(&first) = rest.first() {
+            let width = new(&works[first]);
+            // New tokens of running sequences do not wait for long prompts to be padded with them.
+            let alike = rest.iter().take_while(|&&i| (width > 1) == (new(&works[i]) > 1)).count();
+            let (part, after) = rest.split_at(alike.min((ROWS / width).max(1)));
+            let part: Vec<&Work<'_>> = part.iter().map(|&i| &works[i]).collect();
+            parts.push(self.advance_part(&part, width)?);
+            rest = after;
+        }
+        let mut places = vec![0_u32; works.len()];
+        order.iter().enumerate().for_each(|(place, &work)| places[work] = place as u32);
+        Tensor::cat(&parts, 0)?.index_select(&Tensor::new(places, &self.device)?, 0)
+    }
+
+    /// `works` padded to `width` new tokens each by repeating the last one.
+    fn advance_part(&mut self, works: &[&Work<'_>], width: usize) -> Result<Tensor> {
+        let positions = |w: &&Work<'_>| -> Vec<u32> {
+            (w.cached..w.cached + width).map(|p| p.min(w.tokens.len() - 1) as u32).collect()
+        };
+        let rows: Vec<Vec<u32>> = works.iter().map(positions).collect();
+        let tokens = works.iter().zip(&rows).flat_map(|(w, rows)| rows.iter().map(|p| w.tokens[*p as usize]));
+        let tokens = Tensor::new(tokens.collect::<Vec<u32>>(), &self.device)?;
+        let slots: Vec<usize> = works.iter().map(|w| w.held.slot()).collect();
+        let length = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
+        let places = self.pool.places(&slots, &rows, length)?;
+        let at = Tensor::new(rows.concat(), &self.device)?;
+        let angles = self.angles.at(&at, length)?;
+        let (batch, kv, dtype) = (works.len(), self.config.num_key_value_heads, self.precision.dtype());
+        let masks = Masks::new(&self.config, |window| mask(&at, (batch, width, length), window))?;
+        let mut x = self.embed(&tokens)?;
+        for (index, weights) in self.model.layers.iter().enumerate() {
+            let mask = masks.of(self.config.architecture.layers[index].window)?;
+            x = layer::forward(&self.config, index, weights, &x, &angles, &mut |q, k, v| {
+                let by_heads = |x: &Tensor| by_heads(x, batch, kv, dtype);
+                let (keys, values) = self.pool.write(index, &places, &by_heads(&k)?, &by_heads(&v)?)?;
+                attention(&by_heads(&q)?, &keys, &values, mask)
+            })?;
+        }
+        let last: Vec<u32> = (1..=batch).map(|i| (i * width - 1) as u32).collect();
+        let x = x.index_select(&Tensor::new(last, &self.device)?, 0)?;
+        rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
+    }
+    /// The residual stream before the first layer, `[rows, hidden]`.
+    fn embed(&self, tokens: &Tensor) -> Result<Tensor> {
+        scaled(self.model.embeddings.index_select(tokens, 0)?, self.config.architecture.embedding_scale)
+    }
+}
+
+/// `[batch, 1, 1, width, length]`: 0 for keys up to the position of each row that its window holds, else -∞.
+fn mask(positions: &Tensor, (batch, width, length): (usize, usize, usize), window: Option<usize>) -> Result<Tensor> {
+    let keys = Tensor::arange(0, length as u32, positions.device())?.reshape((1, 1, 1, 1, length))?;
+    let rows = positions.reshape((batch, 1, 1, width, 1))?;
+    let mut allowed = keys.broadcast_le(&rows)?;
+    if let Some(window) = window {
+        // Whole numbers of this size are exact in float32.
+        let ends = (keys.to_dtype(DType::F32)? + window as f64)?;
+        allowed = (allowed * ends.broadcast_gt(&rows.to_dtype(DType::F32)?)?)?;
+    }
+    let zeros = Tensor::zeros(allowed.shape(), DType::F32, positions.device())?;
+    allowed.where_cond(&zeros, &(&zeros + f64::NEG_INFINITY)?)
+}
+
+impl Model {
+    fn new(config: &ModelConfig, weights: Weights, device: &Device, precision: Precision) -> Checked<Self> {
+        let weights = expect_weights(config, weights)?;
+        let find = |name: &str| match weights.get(name) {
+            Some(tensor) => tensor.to_device(device)?.to_dtype(DType::F32),
+            None => candle_core::bail!("the model lacks `{name}`"),
+        };
+        let read = || {
+            let embeddings = "model.embed_tokens.weight";
+            let head = if config.num_labels.is_some() {
+                None
+            } else {
+                let name = if config.tie_word_embeddings { embeddings } else { "lm_head.weight" };
+                Some(find(name)?.to_dtype(precision.dtype())?)
+            };
+            Ok(Self {
+                embeddings: find(embeddings)?,
+                layers: (0..config.num_hidden_layers)
+                    .map(|index| LayerWeights::of(config, index, &find, precision.dtype()))
+                    .collect::<Result<_>>()?,
+                norm: norm(config, &find, "model.norm")?,
+                head,
+                scores: config.num_labels.map(|_| find("score.weight")).transpose()?,
+            })
+        };
+        read().map_err(candle)
+    }
+}

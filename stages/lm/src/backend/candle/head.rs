@@ -1,0 +1,124 @@
+//! Log-probabilities and entropies of tokens, with the gradient of both, over pieces of the logits: all of them are
+//! never in memory. The gradient is written out, so nothing of the forward pass is kept.
+
+use crate::config::ModelConfig;
+use candle_core::{D, DType, Device, Result, Tensor};
+
+/// Most logits in memory at once.
+const LOGITS: usize = 1 << 25;
+
+/// What is predicted where.
+pub struct Targets {
+    /// Rows of the hidden states.
+    pub rows: Vec<u32>,
+    /// The token that follows each row.
+    pub tokens: Vec<u32>,
+    /// Divides the logits.
+    pub temperature: f64,
+    /// See [`penalty`].
+    pub penalty: Option<Tensor>,
+}
+
+/// So far below every logit that its exponential is 0, and finite, so that 0 times it is 0.
+const LOW: f32 = -1e4;
+
+/// What is added to the logits `[1, vocabulary]` so that ids that the tokenizer lacks have probability 0; none if it
+/// has them all.
+pub fn penalty(config: &ModelConfig, device: &Device) -> Result<Option<Tensor>> {
+    if config.unused_tokens.is_empty() {
+        return Ok(None);
+    }
+    let mut row = vec![0.0f32; config.vocab_size];
+    config.unused_tokens.iter().for_each(|ids| row[ids.start as usize..ids.end as usize].fill(LOW));
+    Tensor::from_vec(row, (1, config.vocab_size), device).map(Some)
+}
+
+/// Logits with the penalty.
+pub fn penalized(logits: Tensor, penalty: Option<&Tensor>) -> Result<Tensor> {
+    match penalty {
+        Some(penalty) => logits.broadcast_add(penalty),
+        None => Ok(logits),
+    }
+}
+
+/// A part of the targets, on the device.
+struct Piece {
+    /// `[n, hidden]`, in the type of the head.
+    hidden: Tensor,
+    rows: Tensor,
+    /// `[n, 1]`.
+    tokens: Tensor,
+    /// `[n, vocabulary]`: logits over temperature less the highest, float32.
+    scaled: Tensor,
+    /// `[n, vocabulary]`: exp of it.
+    masses: Tensor,
+    /// `[n, 1]`: log of their sum.
+    log_total: Tensor,
+    /// `[n, 1]`.
+    entropy: Tensor,
+}
+
+impl Targets {
+    /// Log-probabilities and entropies, one number per target; `weight` is the head `[vocabulary, hidden]`.
+    pub fn outputs(&self, hidden: &Tensor, weight: &Tensor) -> Result<(Vec<f64>, Vec<f64>)> {
+        let (mut logprobs, mut entropies) = (Vec::new(), Vec::new());
+        for at in self.pieces(weight)? {
+            let piece = self.piece(hidden, weight, at)?;
+            let logprob = (piece.scaled.gather(&piece.tokens, 1)? - &piece.log_total)?;
+            let both = Tensor::cat(&[logprob, piece.entropy], 1)?.to_vec2::<f32>()?;
+            logprobs.extend(both.iter().map(|row| f64::from(row[0])));
+            entropies.extend(both.iter().map(|row| f64::from(row[1])));
+        }
+        Ok((logprobs, entropies))
+    }
+    /// Gradients of Σ slope·output with respect to the hidden states and the head, float32. Empty slopes are zeros.
+    pub fn gradients(
+        &self,
+        hidden: &Tensor,
+        weight: &Tensor,
+        logprobs: &[f64],
+        entropies: &[f64],
+    ) -> Result<(Tensor, Tensor)> {
+        let device = hidden.device();
+        let mut d_hidden = hidden.zeros_like()?;
+        let mut d_weight = Tensor::zeros(weight.shape(), DType::F32, device)?;
+        for at in self.pieces(weight)? {
+            let piece = self.piece(hidden, weight, at.clone())?;
+            let column = |slopes: &[f64]| {
+                let slope = |i: usize| slopes.get(i).map_or(0.0, |s| (s / self.temperature) as f32);
+                Tensor::from_vec(at.clone().map(slope).collect::<Vec<f32>>(), (at.len(), 1), device)
+            };
+            let (on_logprob, on_entropy) = (column(logprobs)?, column(entropies)?);
+            let shares = piece.masses.broadcast_div(&piece.log_total.exp()?)?;
+            // d H / d z = -p · (log p + H), d log p(target) / d z = [target] - p.
+            let log_shares = piece.scaled.broadcast_sub(&piece.log_total)?;
+            let pull = log_shares.broadcast_add(&piece.entropy)?.broadcast_mul(&on_entropy)?;
+            let d_logits = (shares * pull.broadcast_add(&on_logprob)?)?.neg()?;
+            d_logits.scatter_add_set(&piece.tokens, &on_logprob, 1)?;
+            let d_logits = d_logits.to_dtype(weight.dtype())?;
+            let d_rows = d_logits.matmul(weight)?.to_dtype(DType::F32)?;
+            d_hidden = d_hidden.index_add(&piece.rows, &d_rows, 0)?;
+            d_weight = (d_weight + d_logits.t()?.matmul(&piece.hidden)?.to_dtype(DType::F32)?)?;
+        }
+        Ok((d_hidden, d_weight))
+    }
+
+    fn pieces(&self, weight: &Tensor) -> Result<Vec<std::ops::Range<usize>>> {
+        let (count, size) = (self.rows.len(), (LOGITS / weight.dim(0)?).max(1));
+        Ok((0..count).step_by(size).map(|first| first..(first + size).min(count)).collect())
+    }
+    fn piece(&self, hidden: &Tensor, weight: &Tensor, at: std::ops::Range<usize>) -> Result<Piece> {
+        let device = hidden.device();
+        let rows = Tensor::new(&self.rows[at.clone()], device)?;
+        let tokens = Tensor::new(&self.tokens[at], device)?.unsqueeze(1)?;
+        let hidden = hidden.index_select(&rows, 0)?.to_dtype(weight.dtype())?;
+        let logits = (hidden.matmul(&weight.t()?)?.to_dtype(DType::F32)? * (1.0 / self.temperature))?;
+        let logits = penalized(logits, self.penalty.as_ref())?;
+        let scaled = logits.broadcast_sub(&logits.max_keepdim(D::Minus1)?)?;
+        let masses = scaled.exp()?;
+        let total = masses.sum_keepdim(D::Minus1)?;
+        let log_total = total.log()?;
+        let entropy = (&log_total - (&masses * &scaled)?.sum_keepdim(D::Minus1)?.div(&total)?)?;
+        Ok(Piece { hidden, rows, tokens, scaled, masses, log_total, entropy })
+    }
+}

@@ -1,0 +1,191 @@
+//! Decoding on a candle device.
+
+use super::cache::Held;
+use super::decoder::{Decoder, Work};
+use super::draw::Distributions;
+use super::head::penalized;
+use super::layer::scaled;
+use super::options::Candle;
+use crate::backend::{Decode, Parameters, Rostered, Sampler};
+use crate::batch::TokenBatch;
+use crate::folder::ModelFolder;
+use crate::generate::{Cache, Entry, Finish, Roster, Scored, groups};
+use crate::tensor::candle;
+use candle_core::{DType, Result, Tensor};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trainyard_core::Result as Checked;
+use trainyard_tables::Sampling;
+
+/// Most logits in memory at once.
+const LOGITS: usize = 1 << 27;
+/// Tokens of given sequences that are computed together.
+const TOKENS: usize = 8192;
+
+/// The sampler of the backend `candle`.
+pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
+    // Every part of a model is named: one that is added must be looked at here.
+    let ModelFolder { config, weights, chat: _, generation: _ } = model;
+    let decoder = Decoder::new(config, weights, backend.device.open()?, backend.dtype)?;
+    Ok(Box::new(Rostered::new(CandleDecode(decoder), config)))
+}
+
+struct CandleDecode(Decoder);
+
+impl Decode for CandleDecode {
+    type Cache = Held;
+
+    fn step(&mut self, roster: &mut Roster<Held>) -> Checked<()> {
+        let (version, positions) = (roster.version, roster.positions());
+        let mut groups = groups(roster.running().map(|(_, entry)| entry));
+        if groups.is_empty() {
+            return Ok(());
+        }
+        for entry in groups.iter_mut().flatten() {
+            entry.state.computed_by(version, entry.cached);
+        }
+        let mut works: Vec<Work<'_>> = groups.iter_mut().map(|group| work(&mut *group[0])).collect();
+        let hidden = self.0.advance(&mut works).map_err(candle)?;
+        drop(works);
+        let mut waiting: Vec<Waiting<'_>> = Vec::new();
+        for (row, group) in groups.into_iter().enumerate() {
+            let cached = group[0].state.token_ids.len();
+            let shared = group[0].cache.prefix(cached);
+            for (i, entry) in group.into_iter().enumerate() {
+                if i > 0 {
+                    entry.cache = shared.prefix(cached);
+                }
+                entry.cached = cached;
+                if !entry.is_full() {
+                    waiting.push((row, entry));
+                }
+            }
+        }
+        self.draw(&hidden, waiting, version, positions).map_err(candle)
+    }
+    fn expect_language_head(&self) -> Checked<()> {
+        if self.0.model.head.is_some() { Ok(()) } else { Err(crate::generate::no_language_head()) }
+    }
+    fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
+        self.0.set_weights(weights)
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Checked<Vec<Scored>> {
+        let positions: Vec<Vec<u32>> =
+            sequences.iter().map(|s| (0..s.len().saturating_sub(1) as u32).collect()).collect();
+        let mut scored: Vec<Scored> =
+            sequences.iter().map(|s| Scored { logprobs: vec![0.0; s.len()], entropies: vec![0.0; s.len()] }).collect();
+        self.at(sequences, &positions, |decode, hidden, rows| {
+            let tokens: Vec<u32> = rows.iter().map(|(s, position)| sequences[*s][*position as usize + 1]).collect();
+            for at in decode.pieces(rows.len()) {
+                let logits = decode.logits(hidden, &at)?;
+                let numbers = Distributions::new(&logits, sampling)?.of(&tokens[at.clone()])?;
+                for ((sequence, position), (logprob, entropy)) in rows[at].iter().zip(numbers) {
+                    let next = *position as usize + 1;
+                    (scored[*sequence].logprobs[next], scored[*sequence].entropies[next]) = (logprob, entropy);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(scored)
+    }
+    fn score_labels(&self) -> usize {
+        self.0.config.num_labels.unwrap_or(0)
+    }
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Checked<Vec<Vec<f32>>> {
+        let Some(head) = self.0.model.scores.clone() else { return Err(crate::generate::no_scoring_head()) };
+        let wanted: Vec<Vec<u32>> = positions.iter().map(|p| p.to_vec()).collect();
+        let mut scores = vec![Vec::new(); sequences.len()];
+        self.at(sequences, &wanted, |_, hidden, rows| {
+            let values = hidden.matmul(&head.t()?)?.to_vec2::<f32>()?;
+            for ((sequence, _), values) in rows.iter().zip(values) {
+                scores[*sequence].extend(values);
+            }
+            Ok(())
+        })?;
+        Ok(scores)
+    }
+}
+
+/// An entry that draws next, with the row of its hidden state.
+type Waiting<'a> = (usize, &'a mut Entry<Held>);
+
+/// Sequence and position of each row of hidden states.
+type Rows = [(usize, u32)];
+
+impl CandleDecode {
+    /// Draws a token for each.
+    fn draw(&self, hidden: &Tensor, waiting: Vec<Waiting<'_>>, version: u32, positions: usize) -> Result<()> {
+        let mut alike: BTreeMap<(u64, u64, u32), Vec<Waiting<'_>>> = BTreeMap::new();
+        for (row, entry) in waiting {
+            let Sampling { temperature, top_p, top_k } = entry.sampling;
+            alike.entry((temperature.to_bits(), top_p.to_bits(), top_k)).or_default().push((row, entry));
+        }
+        for mut entries in alike.into_values() {
+            let sampling = entries[0].1.sampling;
+            let rows: Vec<u32> = entries.iter().map(|(row, _)| *row as u32).collect();
+            let hidden = hidden.index_select(&Tensor::new(rows, &self.0.device)?, 0)?;
+            for at in self.pieces(entries.len()) {
+                let logits = self.logits(&hidden, &at)?;
+                let entries = &mut entries[at];
+                let uniforms: Vec<f64> = entries.iter().map(|(_, entry)| entry.uniform()).collect();
+                let drawn = Distributions::new(&logits, &sampling)?.draw(&uniforms)?;
+                for ((_, entry), drawn) in entries.iter_mut().zip(drawn) {
+                    match drawn {
+                        Some((token, logprob, entropy)) => entry.take(token, logprob, entropy, version, positions),
+                        None => entry.state.finish = Some(Finish::Nan),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+    /// Parts of so many rows whose logits are in memory together.
+    fn pieces(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let size = (LOGITS / self.0.config.vocab_size).max(1);
+        (0..rows).step_by(size).map(move |first| first..(first + size).min(rows))
+    }
+    /// Float32 logits of some rows of hidden states.
+    fn logits(&self, hidden: &Tensor, rows: &Range<usize>) -> Result<Tensor> {
+        let Some(head) = &self.0.model.head else { candle_core::bail!("the model has no language head") };
+        let hidden = hidden.narrow(0, rows.start, rows.len())?.to_dtype(head.dtype())?;
+        let logits = hidden.matmul(&head.t()?)?.to_dtype(DType::F32)?;
+        penalized(scaled(logits, 1.0 / self.0.config.architecture.logits_scaling)?, self.0.penalty.as_ref())
+    }
+    /// Hands the hidden states at positions of given sequences to `read`, a few sequences at a time.
+    fn at(
+        &mut self,
+        sequences: &[&[u32]],
+        positions: &[Vec<u32>],
+        mut read: impl FnMut(&Self, &Tensor, &Rows) -> Result<()>,
+    ) -> Checked<()> {
+        crate::generate::check_positions(sequences, positions, self.0.config.positions())?;
+        // Tokens behind the last wanted position are not computed.
+        let used = |i: usize| positions[i].last().map_or(0, |p| *p as usize + 1);
+        let wanted: Vec<usize> = (0..sequences.len()).filter(|&i| used(i) > 0).collect();
+        let mut rest = wanted.as_slice();
+        while !rest.is_empty() {
+            let mut tokens = 0;
+            let fits = |i: &&usize| {
+                tokens += used(**i);
+                tokens <= TOKENS
+            };
+            let (part, after) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+            let batch = TokenBatch::new(part.iter().map(|&i| sequences[i][..used(i)].to_vec()).collect())?;
+            let rows: Vec<(usize, u32)> =
+                part.iter().flat_map(|&i| positions[i].iter().map(move |p| (i, *p))).collect();
+            let index = part.iter().enumerate().flat_map(|(n, &i)| {
+                let batch = &batch;
+                positions[i].iter().map(move |p| batch.row(n, *p as usize))
+            });
+            let index: Vec<u32> = index.collect();
+            let hidden = self.0.hidden(&batch).and_then(|h| h.index_select(&Tensor::new(index, &self.0.device)?, 0));
+            read(self, &hidden.map_err(candle)?, &rows).map_err(candle)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+fn work(entry: &mut Entry<Held>) -> Work<'_> {
+    Work { tokens: &entry.state.token_ids, cached: entry.cached, held: &mut entry.cache }
+}

@@ -1,0 +1,225 @@
+//! A backend against the reference, on every variant of the decoder.
+
+use super::kit::{FULL, SEQUENCES, finish, model, places, plain, request};
+use crate::backend::cpu::Cpu;
+use crate::backend::{Backend, Head, Learner, LearnerOptions, Outputs, SamplerOptions, Slopes};
+use crate::config::ModelConfig;
+use crate::decoder::{Decoder, Weights};
+use crate::families::{Activation, LayerKind, LayerNorms, QkNorm, Rope, RopeScaling};
+use crate::folder::ModelFolder;
+use crate::generate::{DrawKey, Request, SequenceId, SequenceState};
+use crate::optimizer::AdamWConfig;
+use candle_core::{Device, Tensor};
+use trainyard_core::{Chance, Error};
+use trainyard_tables::Sampling;
+
+/// Most difference of log-probabilities, entropies and values.
+const FORWARD: f64 = 1e-4;
+/// Most difference of a gradient, as a share of the norm of the parameter's gradient.
+const GRADIENT: f64 = 1e-3;
+
+/// Forward passes, gradients, optimizer steps, sampled tokens, refusals.
+pub(super) fn suite(backend: &dyn Backend) {
+    for (name, model) in variants() {
+        outputs_are_those_of_the_reference(backend, &model, name);
+        gradients_are_those_of_the_reference(backend, &model, name);
+        steps_are_those_of_the_reference(backend, &model, name);
+        tokens_are_those_of_the_reference(backend, &model, name);
+    }
+    refusals_are_those_of_the_reference(backend);
+}
+
+/// The model of the suite in everything that an architecture can express, with norms and biases that matter.
+fn variants() -> Vec<(&'static str, ModelFolder)> {
+    let base = model();
+    let grouped = ModelConfig { num_attention_heads: 4, head_dim: 4, ..base.config.clone() };
+    let with = |config: &ModelConfig, change: &dyn Fn(&mut ModelConfig)| {
+        let mut config = config.clone();
+        change(&mut config);
+        config
+    };
+    let scaling = RopeScaling::Llama3 { factor: 4.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original: 16 };
+    let configs = [
+        ("plain", base.config.clone()),
+        ("norms of heads", with(&grouped, &|c| (c.head_dim, c.architecture.qk_norm) = (6, QkNorm::Head))),
+        (
+            "ids without a token",
+            with(&grouped, &|c| (c.unused_tokens, c.tie_word_embeddings) = (vec![2..4, 7..8], false)),
+        ),
+        (
+            "biases and a head of its own",
+            with(&grouped, &|c| (c.architecture.attention_bias, c.tie_word_embeddings) = (true, false)),
+        ),
+        (
+            "one key head, all biases",
+            with(&grouped, &|c| {
+                c.num_key_value_heads = 1;
+                (c.architecture.attention_bias, c.architecture.output_bias) = (true, true);
+            }),
+        ),
+        (
+            "norms around, offset, GELU, windows, two rotations",
+            with(&grouped, &|c| {
+                let a = &mut c.architecture;
+                (a.norms, a.norm_offset, a.activation) = (LayerNorms::AROUND, 1.0, Activation::GeluTanh);
+                (a.embedding_scale, a.attention_scale, a.qk_norm) = (4.0, Some(0.3), QkNorm::Head);
+                a.ropes = vec![Rope { theta: 1e4, partial: 1.0, scaling: scaling.clone() }, Rope::plain(100.0)];
+                a.layers[1] = LayerKind { window: Some(3), rope: Some(1) };
+            }),
+        ),
+        (
+            "norms behind, norms over all heads",
+            with(&grouped, &|c| (c.architecture.norms, c.architecture.qk_norm) = (LayerNorms::AFTER, QkNorm::Full)),
+        ),
+        (
+            "scales, half a rotation, no positions",
+            with(&grouped, &|c| {
+                let a = &mut c.architecture;
+                (a.residual_scale, a.logits_scaling) = (0.5, 2.0);
+                a.ropes = vec![Rope { partial: 0.5, ..Rope::plain(1e4) }];
+                a.layers[0].rope = None;
+            }),
+        ),
+    ];
+    let shaken = |(name, config): (&'static str, ModelConfig)| {
+        let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
+        let weights = weights.into_iter().map(shake).collect::<Weights>();
+        (name, ModelFolder { config, weights, ..base.clone() })
+    };
+    configs.into_iter().map(shaken).collect()
+}
+
+fn shake((name, tensor): (String, Tensor)) -> (String, Tensor) {
+    let mut draws = Chance::new(4).at(&name, &[]);
+    let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).expect("numbers");
+    let values: Vec<f32> = values.into_iter().map(|v| v + 0.1 * draws.normal() as f32).collect();
+    let shaken = Tensor::from_vec(values, tensor.dims(), &Device::Cpu).expect("a tensor");
+    (name, shaken)
+}
+
+/// A learner of the backend beside one of the reference.
+fn both(backend: &dyn Backend, model: &ModelFolder, options: &LearnerOptions) -> [Box<dyn Learner>; 2] {
+    [backend, &Cpu].map(|backend| backend.learner(model, options).expect("a learner"))
+}
+
+fn expect_near(ours: &Outputs, theirs: &Outputs, what: &str) {
+    let pairs =
+        [(&ours.logprobs, &theirs.logprobs), (&ours.entropies, &theirs.entropies), (&ours.values, &theirs.values)];
+    for (ours, theirs) in pairs {
+        assert_eq!(ours.len(), theirs.len(), "{what}");
+        let off = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off < FORWARD, "{what}: {off} off");
+    }
+}
+
+fn outputs_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let [ours, theirs] = both(backend, model, &plain());
+    for temperature in [1.0, 0.6] {
+        let of = |learner: &dyn Learner| learner.evaluate(&SEQUENCES, &places(), temperature).expect("outputs");
+        expect_near(&of(&*ours), &of(&*theirs), &format!("{name} at temperature {temperature}"));
+    }
+}
+
+/// With an enormous epsilon a step of AdamW is rate / epsilon times the gradient, so weights tell gradients.
+fn gradients_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    const EPSILON: f64 = 1e6;
+    for head in [Head::Own, Head::Scores(2)] {
+        let optimizer = AdamWConfig { epsilon: EPSILON, ..plain().optimizer };
+        let learners = both(backend, model, &LearnerOptions { optimizer, head, ..plain() });
+        let [ours, theirs] = learners.map(|mut learner| {
+            let outputs = learner.forward(&SEQUENCES, &places(), 0.8).expect("outputs");
+            let slope = |i: usize| 0.4 - 0.3 * (i % 4) as f64;
+            let slopes: Vec<f64> = (0..outputs.logprobs.len().max(outputs.values.len())).map(slope).collect();
+            let slopes = match head {
+                Head::Own => Slopes { logprobs: &slopes, entropies: &slopes[..], values: &[] },
+                Head::Scores(_) => Slopes { values: &slopes, ..Slopes::default() },
+            };
+            let before = learner.weights().expect("weights");
+            learner.backward(&slopes).expect("a backward pass");
+            let norm = learner.step(EPSILON).expect("a step").expect("gradients").gradient_norm;
+            (before, learner.weights().expect("weights"), norm)
+        });
+        assert!((ours.2 - theirs.2).abs() < GRADIENT * theirs.2, "{name} {head:?}: norms {} and {}", ours.2, theirs.2);
+        for (parameter, after) in &theirs.1.0 {
+            let change = |weights: &[f32], before: &[f32]| -> Vec<f64> {
+                weights.iter().zip(before).map(|(a, b)| f64::from(a - b)).collect()
+            };
+            let expected = change(&after.values, &theirs.0.0[parameter].values);
+            let found = change(&ours.1.0[parameter].values, &ours.0.0[parameter].values);
+            let norm = |list: &[f64]| list.iter().map(|x| x * x).sum::<f64>().sqrt();
+            let off: Vec<f64> = expected.iter().zip(&found).map(|(a, b)| a - b).collect();
+            let (off, size) = (norm(&off), norm(&expected));
+            // Weights near 1 tell their change to 1e-7.
+            let rounding = 1e-7 * (expected.len() as f64).sqrt();
+            assert!(off <= GRADIENT * size + rounding, "{name} {head:?} {parameter}: {off} of {size}");
+        }
+    }
+}
+
+fn steps_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let options = LearnerOptions { optimizer: AdamWConfig::default(), ..LearnerOptions::default() };
+    let losses = both(backend, model, &options).map(|mut learner| {
+        let mut loss = || {
+            let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+            let slopes = vec![-1.0 / places().len() as f64; places().len()];
+            learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() }).expect("a backward pass");
+            learner.step(3e-3).expect("a step").expect("gradients");
+            -outputs.logprobs.iter().sum::<f64>() / places().len() as f64
+        };
+        (0..8).map(|_| loss()).collect::<Vec<f64>>()
+    });
+    let [ours, theirs] = losses;
+    assert!(theirs[7] < theirs[0] - 0.1, "{name}: the loss falls: {theirs:?}");
+    assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-3), "{name}: {ours:?} and {theirs:?}");
+}
+
+/// The same tokens at the same seed, after truncation, an observation and a fork as well.
+fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let truncated = Sampling { temperature: 0.9, top_p: 0.9, top_k: 6 };
+    let greedy = Sampling { temperature: 0.0, ..FULL };
+    let [ours, theirs] = [backend, &Cpu].map(|backend| -> Vec<SequenceState> {
+        let mut sampler = backend.sampler(model, &SamplerOptions { threads: 2 }).expect("a sampler");
+        let start = |(i, sampling): (usize, Sampling)| {
+            let prompt = (0..5 + 7 * (i as u32 % 3)).map(|t| 10 + (t * 3 + i as u32) % 20).collect();
+            Request { tokens: prompt, sampling, ..request(10, i as u64, 8 + i) }
+        };
+        let requests = [FULL, truncated, greedy, FULL, FULL, truncated].into_iter().enumerate().map(start);
+        let mut ids: Vec<SequenceId> = requests.map(|r| sampler.start(r).expect("a sequence")).collect();
+        ids.push(sampler.start(request(10, 9, 6)).expect("a sequence"));
+        finish(&mut *sampler);
+        sampler.append(ids[0], &[11, 12, 13], 5).expect("an observation");
+        let draw = DrawKey { sample: 77, ..request(10, 0, 1).draw };
+        ids.push(sampler.fork(ids[3], 9, draw).expect("a fork"));
+        ids.push(sampler.fork(ids[7], 4, draw).expect("a fork of a fork that has computed nothing"));
+        sampler.remove(ids[3]);
+        ids.remove(3);
+        finish(&mut *sampler);
+        ids.into_iter().map(|id| sampler.sequence(id).clone()).collect()
+    });
+    for (ours, theirs) in ours.iter().zip(&theirs) {
+        assert_eq!(ours.token_ids, theirs.token_ids, "{name}");
+        assert_eq!((&ours.loss_mask, &ours.turn, ours.finish), (&theirs.loss_mask, &theirs.turn, theirs.finish));
+        let numbers = ours.logprobs.iter().chain(&ours.entropies).zip(theirs.logprobs.iter().chain(&theirs.entropies));
+        for (a, b) in numbers {
+            assert!((a - b).abs() < FORWARD as f32, "{name}: {a} and {b}");
+        }
+    }
+}
+
+/// What does not fit is refused in the same words.
+fn refusals_are_those_of_the_reference(backend: &dyn Backend) {
+    let learners = both(backend, &model(), &plain());
+    let long = vec![10; 65];
+    let batches: [&[&[u32]]; 4] = [&[], &[&[]], &[&[1, u32::MAX]], &[&long]];
+    for batch in batches {
+        let [ours, theirs]: [Error; 2] = [0, 1].map(|i| learners[i].evaluate(batch, &[], 1.0).expect_err("a refusal"));
+        assert_eq!((ours.kind, ours.message, ours.help), (theirs.kind, theirs.message, theirs.help));
+    }
+    let mut samplers = [backend, &Cpu].map(|b| b.sampler(&model(), &SamplerOptions { threads: 1 }).expect("a sampler"));
+    for tokens in [vec![], vec![10; 64], vec![10, 1000]] {
+        let [ours, theirs] = [0, 1].map(|i| {
+            samplers[i].start(Request { tokens: tokens.clone(), ..request(10, 0, 4) }).expect_err("a refusal").message
+        });
+        assert_eq!(ours, theirs);
+    }
+}

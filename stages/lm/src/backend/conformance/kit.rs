@@ -1,0 +1,82 @@
+//! What the checks share: a small random model, sequences, requests.
+
+use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Place, Sampler, SamplerOptions};
+use crate::config::ModelConfig;
+use crate::decoder::Decoder;
+use crate::folder::{GenerationConfig, ModelFolder};
+use crate::generate::{DrawKey, Finish, Request, SequenceId};
+use crate::optimizer::AdamWConfig;
+use crate::template::{Builtin, Chat};
+use crate::tokenizer::character_tokenizer;
+use std::path::PathBuf;
+use trainyard_core::Chance;
+use trainyard_tables::Sampling;
+
+pub(super) const POSITIONS: usize = 64;
+pub(super) const FULL: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+
+/// The model of the suite: random weights, one character per token.
+pub(super) fn model() -> ModelFolder {
+    let template = Builtin::Compact;
+    let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).expect("a tokenizer of characters");
+    let config = ModelConfig {
+        max_position_embeddings: POSITIONS,
+        initializer_range: 0.2,
+        ..ModelConfig::llama(tokenizer.vocabulary_size(), 16, 32, 2, 2, 2)
+    };
+    let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
+    let chat = Chat::new(tokenizer, template.template().expect("a built-in template")).expect("a chat format");
+    ModelFolder { config, weights, chat, generation: GenerationConfig::default() }
+}
+
+pub(super) const SEQUENCES: [&[u32]; 3] = [&[10, 11, 12, 13, 14], &[20, 21, 22], &[30, 31, 32, 33]];
+
+pub(super) fn places() -> Vec<Place> {
+    Place::of_masks(&SEQUENCES.map(|s| vec![true; s.len()]))
+}
+pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
+    backend.learner(&model(), options).expect("a learner of the model")
+}
+pub(super) fn plain() -> LearnerOptions {
+    let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
+    LearnerOptions { optimizer, ..LearnerOptions::default() }
+}
+pub(super) fn evaluate(learner: &dyn Learner) -> Outputs {
+    learner.evaluate(&SEQUENCES, &places(), 1.0).expect("outputs")
+}
+pub(super) fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
+    backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")
+}
+pub(super) fn request(first: u32, sample: u64, most: usize) -> Request {
+    Request {
+        tokens: vec![first, first + 1, first + 2],
+        draw: DrawKey { chance: Chance::new(3), problem: u64::from(first), sample },
+        sampling: FULL,
+        stop_tokens: Vec::new(),
+        max_new_tokens: most,
+    }
+}
+pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, Finish)> {
+    let mut ended = Vec::new();
+    while sampler.running() > 0 {
+        ended.extend(sampler.step().expect("a step"));
+    }
+    ended
+}
+
+/// A folder that goes away with the check.
+pub(super) struct Scratch(pub(super) PathBuf);
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("trainyard-backend-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+        Self(folder)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}

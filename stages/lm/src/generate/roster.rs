@@ -1,0 +1,221 @@
+//! The sequences of a sampler: what may be asked of them, and what a drawn token means. Whatever computes the tokens
+//! keeps its own cache per sequence in here.
+
+use super::sampling;
+use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use crate::config::ModelConfig;
+use std::collections::BTreeMap;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Sampling;
+
+/// What a sampler keeps for a sequence besides its tokens; empty at first.
+pub trait Cache: Default {
+    /// What belongs to the first `length` tokens, for a fork.
+    fn prefix(&self, length: usize) -> Self;
+}
+
+/// A sequence and what sampling it needs.
+pub struct Entry<C> {
+    pub state: SequenceState,
+    pub draw: DrawKey,
+    pub sampling: Sampling,
+    pub stop_tokens: Vec<u32>,
+    pub max_new_tokens: usize,
+    /// Tokens that `cache` covers.
+    pub cached: usize,
+    pub cache: C,
+}
+
+impl<C> Entry<C> {
+    /// True, and the turn is over, if its limit leaves nothing to sample.
+    pub fn is_full(&mut self) -> bool {
+        let full = self.state.sampled_in_turn().len() >= self.max_new_tokens;
+        if full {
+            self.state.finish = Some(Finish::Length);
+        }
+        full
+    }
+    /// The uniform number in [0, 1) that the next token is drawn with.
+    pub fn uniform(&self) -> f64 {
+        let DrawKey { chance, problem, sample } = self.draw;
+        let place = [problem, sample, u64::from(self.state.current_turn()), self.state.token_ids.len() as u64];
+        chance.at("sample", &place).uniform()
+    }
+    /// Takes the next token and decides whether the sequence goes on, which it cannot beyond `positions` tokens.
+    pub fn take(&mut self, token: u32, logprob: f32, entropy: f32, version: u32, positions: usize) {
+        let state = &mut self.state;
+        state.push(token, logprob, entropy, version);
+        if self.stop_tokens.contains(&token) {
+            state.finish = Some(Finish::Stop(token));
+        } else if state.sampled_in_turn().len() >= self.max_new_tokens || state.token_ids.len() >= positions {
+            state.finish = Some(Finish::Length);
+        }
+    }
+}
+
+/// All sequences of a sampler by their ids.
+pub struct Roster<C> {
+    entries: BTreeMap<SequenceId, Entry<C>>,
+    next: u64,
+    /// Says which tokens there are, and how many a sequence may have.
+    config: ModelConfig,
+    /// Version of the weights that sample now; 0 for the first.
+    pub version: u32,
+}
+
+impl<C: Cache> Roster<C> {
+    pub fn new(config: &ModelConfig) -> Self {
+        Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0 }
+    }
+    pub fn positions(&self) -> usize {
+        self.config.positions()
+    }
+    /// As [`super::Generator::add`].
+    pub fn add(&mut self, request: Request) -> Result<SequenceId> {
+        if request.tokens.is_empty() {
+            return Err(Error::invalid("a prompt needs at least one token"));
+        }
+        self.check_tokens(&request.tokens)?;
+        self.check_length(request.tokens.len())?;
+        sampling::check(&request.sampling)?;
+        Ok(self.insert(Entry {
+            state: SequenceState::given(&request.tokens, self.version),
+            draw: request.draw,
+            sampling: request.sampling,
+            stop_tokens: request.stop_tokens,
+            max_new_tokens: request.max_new_tokens,
+            cached: 0,
+            cache: C::default(),
+        }))
+    }
+    /// As [`super::Generator::append`].
+    pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        self.check_tokens(tokens)?;
+        let state = &self.entry(id).state;
+        if tokens.is_empty() {
+            return Err(Error::invalid("an observation needs at least one token"));
+        }
+        match state.finish {
+            None => {
+                return Err(Error::invalid(format!("sequence {} is still sampling", id.0))
+                    .help("append after its turn has finished"));
+            }
+            Some(Finish::Nan) => {
+                return Err(Error::data(format!("sequence {} ended with logits that are not finite", id.0)));
+            }
+            Some(Finish::Stop(_) | Finish::Length) => {}
+        }
+        self.check_length(state.token_ids.len() + tokens.len())?;
+        let version = self.version;
+        let entry = self.entry_mut(id);
+        let turn = entry.state.current_turn() + 1;
+        entry.state.extend(tokens, turn, version);
+        entry.state.finish = None;
+        entry.max_new_tokens = max_new_tokens;
+        Ok(())
+    }
+    /// As [`super::Generator::fork`].
+    pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        let parent = self.entry(id);
+        let length = parent.state.token_ids.len();
+        if at == 0 || at > length {
+            return Err(Error::invalid(format!("sequence {} has {length} tokens: it cannot be forked at {at}", id.0)));
+        }
+        let mut state = parent.state.prefix(at);
+        state.fork_of = Some((id, at));
+        let last = state.token_ids[at - 1];
+        if state.loss_mask[at - 1] && parent.stop_tokens.contains(&last) {
+            state.finish = Some(Finish::Stop(last));
+        }
+        // The last token is computed again: its logits are not kept.
+        let cached = parent.cached.min(at - 1);
+        let child = Entry {
+            state,
+            draw,
+            sampling: parent.sampling,
+            stop_tokens: parent.stop_tokens.clone(),
+            max_new_tokens: parent.max_new_tokens,
+            cached,
+            cache: parent.cache.prefix(cached),
+        };
+        Ok(self.insert(child))
+    }
+    /// Ends a running turn early, as if its limit were reached.
+    pub fn stop(&mut self, id: SequenceId) {
+        self.entry_mut(id).state.finish.get_or_insert(Finish::Length);
+    }
+    /// As [`super::Generator::resume`].
+    pub fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        let entry = self.entry_mut(id);
+        if entry.state.finish != Some(Finish::Length) {
+            return Err(Error::invalid(format!(
+                "sequence {} did not end at a limit, so its turn cannot be resumed",
+                id.0
+            )));
+        }
+        entry.state.finish = None;
+        entry.max_new_tokens = max_new_tokens;
+        Ok(())
+    }
+    /// Panics if the id was removed or belongs to another sampler.
+    pub fn sequence(&self, id: SequenceId) -> &SequenceState {
+        &self.entry(id).state
+    }
+    /// Takes a sequence out; forks of it live on.
+    pub fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
+    }
+    /// The sequences that are sampling, in id order.
+    pub fn running(&mut self) -> impl Iterator<Item = (SequenceId, &mut Entry<C>)> {
+        self.entries.iter_mut().filter(|(_, e)| e.state.finish.is_none()).map(|(id, e)| (*id, e))
+    }
+    /// Their number.
+    pub fn running_count(&self) -> usize {
+        self.entries.values().filter(|e| e.state.finish.is_none()).count()
+    }
+    /// Those of `ids` whose turn is over, in their order.
+    pub fn finished(&self, ids: Vec<SequenceId>) -> Vec<(SequenceId, Finish)> {
+        ids.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect()
+    }
+    /// Errors: data, naming a token that the model or its tokenizer lacks.
+    pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
+        self.config.expect_tokens(tokens)
+    }
+    pub fn entry_mut(&mut self, id: SequenceId) -> &mut Entry<C> {
+        self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+    }
+
+    fn check_length(&self, length: usize) -> Result<()> {
+        if length < self.positions() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{length} tokens leave no position to sample: the model has {}", self.positions()))
+            .help("shorten the prompt or the observations, or raise max_position_embeddings"))
+    }
+    fn insert(&mut self, entry: Entry<C>) -> SequenceId {
+        let id = SequenceId(self.next);
+        self.next += 1;
+        self.entries.insert(id, entry);
+        id
+    }
+    fn entry(&self, id: SequenceId) -> &Entry<C> {
+        self.entries.get(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))
+    }
+}
+
+/// Sequences with equal tokens and no cache form one group, computed once; all others are alone.
+pub fn groups<'a, C>(running: impl Iterator<Item = &'a mut Entry<C>>) -> Vec<Vec<&'a mut Entry<C>>> {
+    let mut groups: Vec<Vec<&'a mut Entry<C>>> = Vec::new();
+    let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();
+    for entry in running {
+        if entry.cached == 0 {
+            if let Some(&group) = first.get(&entry.state.token_ids) {
+                groups[group].push(entry);
+                continue;
+            }
+            first.insert(entry.state.token_ids.clone(), groups.len());
+        }
+        groups.push(vec![entry]);
+    }
+    groups
+}

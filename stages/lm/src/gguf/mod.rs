@@ -1,0 +1,90 @@
+//! Models in llama.cpp's file format GGUF (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): config, weights,
+//! tokenizer and chat template from one file.
+//!
+//! The file's metadata becomes a `config.json` and a `tokenizer.json`, which then go the way of every folder. Quantized
+//! tensors become float32: the model is trained and saved without quantization.
+
+mod config;
+mod metadata;
+mod tensors;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+
+use crate::config::ModelConfig;
+use crate::decoder::Weights;
+use crate::folder::{GenerationConfig, ModelFolder};
+use crate::template::{Chat, ChatTemplate};
+use crate::tokenizer::Tokenizer;
+use candle_core::quantized::gguf_file::Content;
+use metadata::Metadata;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// True if the path is a file that begins as GGUF files do.
+pub fn is_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && &magic == b"GGUF"
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub struct Parts {
+    /// Shape of the decoder.
+    pub config: ModelConfig,
+    /// Tensors by Hugging Face name, in float32.
+    pub weights: Weights,
+    /// Its vocabulary.
+    pub tokenizer: Tokenizer,
+    /// Source of its chat template; base models have none.
+    pub template: Option<String>,
+    /// Tokens that end a turn, and other special ones.
+    pub generation: GenerationConfig,
+}
+
+/// Reads a model; `template` replaces the file's own. Errors name the file and what is missing or not supported.
+pub fn load(path: &Path, template: Option<ChatTemplate>) -> Result<ModelFolder> {
+    let parts = read(path)?;
+    parts.into_model(template).map_err(|e| e.at(path.display()))
+}
+
+/// Reads a file. Errors name it and what is missing or not supported.
+pub fn read(path: &Path) -> Result<Parts> {
+    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    Parts::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))
+}
+
+impl Parts {
+    fn read(reader: &mut BufReader<File>) -> Result<Self> {
+        let content = Content::read(reader)
+            .map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))?;
+        let metadata = Metadata(&content.metadata);
+        let config = ModelConfig::from_json(&config::config(&metadata, &content, reader)?)?;
+        let template = metadata.get("tokenizer.chat_template").map(|_| metadata.text("tokenizer.chat_template"));
+        Ok(Self {
+            tokenizer: tokenizer::tokenizer(&metadata)?,
+            template: template.transpose()?.map(str::to_string),
+            weights: tensors::weights(&config, &content, reader)?,
+            generation: GenerationConfig {
+                eos_token_id: ["eos", "eot", "eom"].iter().filter_map(|name| metadata.token(name)).collect(),
+                pad_token_id: metadata.token("padding"),
+                bos_token_id: metadata.token("bos"),
+                ..GenerationConfig::default()
+            },
+            config,
+        })
+    }
+    fn into_model(self, template: Option<ChatTemplate>) -> Result<ModelFolder> {
+        let template = match (template, self.template) {
+            (Some(template), _) => template,
+            (None, Some(source)) => ChatTemplate::new(source)?,
+            (None, None) => {
+                return Err(Error::invalid("the file has no chat template").help("give `template`, as for base models"));
+            }
+        };
+        ModelFolder::new(self.config, self.weights, Chat::new(self.tokenizer, template)?, self.generation)
+    }
+}

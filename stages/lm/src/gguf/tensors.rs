@@ -1,0 +1,83 @@
+//! A GGUF file's tensors under Hugging Face's names, in float32.
+
+use crate::config::ModelConfig;
+use crate::decoder::Weights;
+use crate::families::Architecture;
+use candle_core::quantized::gguf_file::Content;
+use candle_core::{Device, Tensor};
+use std::io::{Read, Seek};
+use trainyard_core::{Error, Result};
+
+/// Reads every tensor that the config asks for.
+pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, reader: &mut R) -> Result<Weights> {
+    let mut weights = Weights::new();
+    for (name, shape) in config.parameters() {
+        let source = source_name(&config.architecture, &name);
+        let failed = |e: candle_core::Error| Error::data(format!("the tensor `{source}` cannot be read: {e}"));
+        if !content.tensor_infos.contains_key(&source) {
+            return Err(Error::data(format!("the tensor `{source}` is missing")).help("fetch the file again"));
+        }
+        let tensor = content.tensor(reader, &source, &Device::Cpu).map_err(failed)?;
+        let tensor = tensor.dequantize(&Device::Cpu).map_err(failed)?;
+        if tensor.dims() != shape {
+            return Err(Error::data(format!(
+                "`{source}` has shape {:?}, the metadata ask for {shape:?}",
+                tensor.dims()
+            )));
+        }
+        weights.insert(name.clone(), restore(config, &name, tensor).map_err(failed)?);
+    }
+    Ok(weights)
+}
+
+/// llama.cpp's name of a parameter.
+fn source_name(architecture: &Architecture, name: &str) -> String {
+    let top = [
+        ("model.embed_tokens.weight", "token_embd.weight"),
+        ("model.norm.weight", "output_norm.weight"),
+        ("lm_head.weight", "output.weight"),
+    ];
+    if let Some((_, source)) = top.iter().find(|(ours, _)| *ours == name) {
+        return source.to_string();
+    }
+    let (layer, part) = name.trim_start_matches("model.layers.").split_once('.').unwrap_or((name, ""));
+    let (part, kind) = part.rsplit_once('.').unwrap_or((part, "weight"));
+    let norms = &architecture.norms;
+    let source = match part {
+        "self_attn.q_proj" => "attn_q",
+        "self_attn.k_proj" => "attn_k",
+        "self_attn.v_proj" => "attn_v",
+        "self_attn.o_proj" => "attn_output",
+        "self_attn.q_norm" => "attn_q_norm",
+        "self_attn.k_norm" => "attn_k_norm",
+        "mlp.gate_proj" => "ffn_gate",
+        "mlp.up_proj" => "ffn_up",
+        "mlp.down_proj" => "ffn_down",
+        norm if Some(norm) == norms.attention_in => "attn_norm",
+        norm if Some(norm) == norms.attention_out => "post_attention_norm",
+        norm if Some(norm) == norms.mlp_in => "ffn_norm",
+        norm if Some(norm) == norms.mlp_out => "post_ffw_norm",
+        other => other,
+    };
+    format!("blk.{layer}.{source}.{kind}")
+}
+
+/// Undoes what llama.cpp's converter did to the numbers.
+fn restore(config: &ModelConfig, name: &str, tensor: Tensor) -> candle_core::Result<Tensor> {
+    let offset = config.architecture.norm_offset;
+    if name.ends_with("norm.weight") && offset != 0.0 {
+        return tensor - offset;
+    }
+    let heads = match () {
+        () if name.contains(".q_proj.") => config.num_attention_heads,
+        () if name.contains(".k_proj.") => config.num_key_value_heads,
+        () => return Ok(tensor),
+    };
+    if config.family.name != "llama" {
+        return Ok(tensor);
+    }
+    // Of each head the two halves were interleaved: rows 0, d/2, 1, d/2 + 1, …
+    let half = config.head_dim / 2;
+    let shape = tensor.shape().clone();
+    tensor.reshape((heads, half, 2, ()))?.transpose(1, 2)?.contiguous()?.reshape(shape)
+}

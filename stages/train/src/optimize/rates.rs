@@ -1,0 +1,143 @@
+//! Learning rates where the options give none: by what is done to the model, and by its size.
+//!
+//! AdamW moves every weight by about the rate per step, whatever the gradient, so the rate has to suit the weights: a
+//! model of a million parameters that starts from random numbers learns at 2e-3, one of 135 million that was trained
+//! on trillions of tokens is ruined by that within two steps (its loss rises from 3.1 to 10.8). The table and its
+//! sources are in `docs/models.md`.
+
+use super::OptimizerOptions;
+use trainyard_api::StageContext;
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::Learns;
+
+/// What a learner is trained for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Supervised fine-tuning.
+    Sft,
+    /// The policy of reinforcement learning.
+    Rl,
+    /// A process reward model.
+    Prm,
+    /// The value model of actor-critic methods.
+    Critic,
+}
+
+/// Which parameters a learner changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Changed {
+    /// All, or a head of the model.
+    Weights,
+    /// Those of an adapter, which start at no effect and need larger steps.
+    Adapter,
+}
+
+impl From<Learns> for Changed {
+    fn from(learns: Learns) -> Self {
+        match learns {
+            Learns::All | Learns::Scores => Self::Weights,
+        }
+    }
+}
+
+/// Parameters below which a model counts as one that this program made, with random weights.
+const TINY: usize = 5_000_000;
+const SMALL: usize = 100_000_000;
+const MIDDLE: usize = 2_000_000_000;
+/// An adapter's rate over that of all weights (https://thinkingmachines.ai/blog/lora).
+const ADAPTER: f64 = 10.0;
+/// How far below and above the default a rate is still usual.
+const BAND: (f64, f64) = (20.0, 10.0);
+
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Sft => "supervised fine-tuning",
+            Self::Rl => "reinforcement learning",
+            Self::Prm => "a process reward model",
+            Self::Critic => "a value model",
+        }
+    }
+    /// The rate for a model of this many parameters.
+    pub fn rate(self, parameters: usize, changed: Changed) -> f64 {
+        let [tiny, small, middle, large] = match self {
+            Self::Sft => [2e-3, 2e-4, 2e-5, 1e-5],
+            Self::Rl => [5e-4, 1e-5, 1e-6, 1e-6],
+            Self::Prm => [5e-4, 1e-4, 1e-5, 1e-5],
+            Self::Critic => [1e-3, 1e-4, 1e-5, 1e-5],
+        };
+        let (rate, adapter) = match parameters {
+            n if n < TINY => (tiny, 1.0),
+            n if n < SMALL => (small, ADAPTER),
+            n if n < MIDDLE => (middle, ADAPTER),
+            _ => (large, ADAPTER),
+        };
+        if changed == Changed::Adapter { rate * adapter } else { rate }
+    }
+}
+
+impl OptimizerOptions {
+    /// The options with a rate for training this model. Warns in the log if the given one is outside of what is usual.
+    pub fn settle(&self, method: Method, model: &ModelFolder, learns: Learns, context: &StageContext) -> Self {
+        let (settled, warning) = self.settled(method, model.config.parameter_count(), learns.into());
+        if let Some(warning) = warning {
+            context.warn(warning);
+        }
+        settled
+    }
+    /// The options with a rate, and a warning if the given one is outside of what is usual.
+    fn settled(&self, method: Method, parameters: usize, changed: Changed) -> (Self, Option<String>) {
+        let usual = method.rate(parameters, changed);
+        let rate = self.learning_rate.unwrap_or(usual);
+        let (low, high) = (usual / BAND.0, usual * BAND.1);
+        let what = if changed == Changed::Adapter { "an adapter of a model" } else { "a model" };
+        let warning = (rate < low || rate > high).then(|| {
+            format!(
+                "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} \
+                parameters, {low:.0e} to {high:.0e}: leave `learning_rate` out for {usual:.0e}",
+                method.name()
+            )
+        });
+        (Self { learning_rate: Some(rate), ..self.clone() }, warning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_follow_method_size_and_what_changes() {
+        let rate = |method: Method, parameters| method.rate(parameters, Changed::Weights);
+        // Models that this program makes keep the rates that they were tuned with.
+        assert_eq!(
+            [Method::Sft, Method::Rl, Method::Prm, Method::Critic].map(|m| rate(m, 400_000)),
+            [2e-3, 5e-4, 5e-4, 1e-3]
+        );
+        assert_eq!([rate(Method::Sft, 134_515_008), rate(Method::Rl, 1_540_000_000)], [2e-5, 1e-6]);
+        assert_eq!(rate(Method::Sft, 8_000_000_000), 1e-5);
+        for (method, parameters, expected) in
+            [(Method::Sft, 134_515_008, 2e-4), (Method::Rl, 500_000_000, 1e-5), (Method::Sft, 400_000, 2e-3)]
+        {
+            assert!((method.rate(parameters, Changed::Adapter) / expected - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_given_rate_is_kept_and_an_unusual_one_is_named() {
+        let given = |learning_rate| OptimizerOptions { learning_rate, ..OptimizerOptions::default() };
+        let settled = |rate, parameters| given(rate).settled(Method::Sft, parameters, Changed::Weights);
+        assert_eq!(settled(None, 135_000_000), (given(Some(2e-5)), None));
+        assert_eq!(settled(Some(5e-5), 135_000_000), (given(Some(5e-5)), None));
+        assert_eq!(settled(Some(4e-3), 400_000), (given(Some(4e-3)), None));
+        let (kept, warning) = settled(Some(2e-3), 135_000_000);
+        assert_eq!(kept.learning_rate, Some(2e-3));
+        let warning = warning.unwrap();
+        for word in
+            ["2e-3", "supervised fine-tuning", "135000000", "1e-6 to 2e-4", "leave `learning_rate` out for 2e-5"]
+        {
+            assert!(warning.contains(word), "{word}: {warning}");
+        }
+        assert!(settled(Some(1e-8), 135_000_000).1.is_some());
+    }
+}

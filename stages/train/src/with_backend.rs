@@ -1,0 +1,58 @@
+//! Options of a stage that trains a model, read together with the backend that computes it.
+
+use crate::parts::Parts;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use trainyard_api::Prepared;
+use trainyard_core::{OptionProblem, Result, Wired};
+use trainyard_lm::backend::registry::BackendSlot;
+
+/// Where the options name their backend.
+pub const PLACE: &str = "/backend";
+
+/// Options with a key `backend`.
+pub trait TrainOptions: Serialize + JsonSchema + Send + 'static {
+    /// Ranges and contradictions of the options, without the backend's own.
+    fn problems(&self) -> Vec<OptionProblem>;
+    /// What the options and the artifacts at the ports contradict in.
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+}
+
+/// The options and the backend that they name.
+pub struct WithBackend<C> {
+    /// The options, the backend's included.
+    pub config: C,
+    /// The backend.
+    pub backend: BackendSlot,
+}
+
+impl<C: TrainOptions> WithBackend<C> {
+    /// Reads the backend, then all options with its defaults filled in.
+    pub fn read(parts: &Parts, mut options: Value, parse: impl FnOnce(Value) -> Result<C>) -> Result<Self> {
+        let backend = BackendSlot::read(&parts.backends, PLACE, &mut options);
+        Ok(Self { config: parse(options)?, backend })
+    }
+    /// The schema of the options, backends included.
+    pub fn schema(parts: &Parts) -> Value {
+        let mut schema = schemars::schema_for!(C).to_value();
+        parts.fill_backend(&mut schema);
+        schema
+    }
+}
+
+impl<C: TrainOptions> Prepared for WithBackend<C> {
+    type Config = C;
+    fn config(&self) -> &C {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.config.problems().into_iter().chain(self.backend.problems()).collect()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.config.problems_with(inputs)
+    }
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.backend.problems_with_gpus(gpus)
+    }
+}
