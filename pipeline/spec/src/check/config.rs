@@ -13,6 +13,8 @@ use crate::run_stage;
 use crate::template::Template;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::source::Glob;
 use trainyard_core::{Error, KindInfo, OptionProblem};
 
 impl Checker<'_> {
@@ -45,7 +47,7 @@ impl Checker<'_> {
         let mut placed = BTreeMap::new();
         for (pointer, location) in found {
             let span = locate(with, &pointer).0;
-            placed.insert(pointer, self.source(&location, span)?);
+            placed.insert(pointer, self.source(&location, span, true)?);
         }
         Some((Template::Literal(complete), placed))
     }
@@ -81,7 +83,7 @@ impl Checker<'_> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
             let location = self.location(&found.text, found.span);
-            let Some(source) = self.source(&location, found.span) else { continue };
+            let Some(source) = self.source(&location, found.span, found.patterns) else { continue };
             let parts: Vec<String> =
                 found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
             if let Some((first, rest)) = parts.split_first()
@@ -103,10 +105,12 @@ impl Checker<'_> {
     }
 
     /// What a location holds; reported if it holds nothing.
-    fn source(&mut self, location: &str, span: Span) -> Option<Source> {
+    fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<Source> {
         let files = self.expanded.files;
         let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
-            if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
+            let path = Path::new(location);
+            let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
+            if !location.contains("://") && !pattern && !files.exists(path) {
                 return Err(Error::invalid(format!("there is no file or folder {location}")).help(
                     "paths are relative to the file they are written in; those given by `-p` to a param of \
                      `type: path`, to the working directory",
@@ -148,7 +152,7 @@ impl Checker<'_> {
                 continue;
             }
             let location = self.location(&path, span);
-            let Some(source) = self.source(&location, span) else {
+            let Some(source) = self.source(&location, span, false) else {
                 good = false;
                 continue;
             };
