@@ -42,7 +42,7 @@ fn a_pattern_of_archives_is_imported_and_broken_rows_are_an_output() {
     s.run(&["run", "chats.yaml"]).code(0).says("trajectories 62").says("quarantined 1");
     assert_eq!(rows(&s, "select count(*), max(tool_calls) from self", "trajectories")[0][0], 62);
     let refused = rows(&s, "select file, line, reason from self", "quarantine");
-    assert_eq!((&refused[0][0], &refused[0][1]), (&"2.jsonl.zst".into(), &2.into()), "{refused}");
+    assert!(refused[0][0] == "2.jsonl.zst" && refused[0][1] == 2, "{refused}");
     assert!(refused[0][2].as_str().unwrap().contains("not a list"), "{refused}");
     // What matches is what was read: another file that matches is another source, any other file is not.
     s.write("shards/4.jsonl", "not matched");

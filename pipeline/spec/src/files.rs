@@ -14,6 +14,11 @@ pub trait Files {
     fn exists(&self, path: &Path) -> bool;
     /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;
+    /// A URL with the revision that it names now, so that its text stands for its content. Errors: invalid (nothing can
+    /// fetch it), retryable (no answer).
+    fn pin(&self, url: &str) -> Result<String> {
+        Err(cannot_fetch(url))
+    }
 }
 
 /// The local disk.
@@ -39,13 +44,15 @@ impl Files for DiskFiles {
     }
     fn digest(&self, location: &str) -> Result<Digest> {
         if location.contains("://") {
-            return Err(Error::invalid(format!(
-                "this build cannot fetch `{location}`; sources are local files and folders"
-            ))
-            .help("download the folder and give its path"));
+            return Err(cannot_fetch(location));
         }
         digest_path(Path::new(location))
     }
+}
+
+fn cannot_fetch(url: &str) -> Error {
+    Error::invalid(format!("this build cannot fetch `{url}`; sources are local files and folders"))
+        .help("download the folder and give its path")
 }
 
 /// The content digest of a file or folder; see [`digest_listed`].

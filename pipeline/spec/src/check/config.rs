@@ -5,7 +5,7 @@ use super::inputs::entries;
 use super::stage::Config;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::View;
-use crate::files::absolute;
+use crate::files::{Files, absolute};
 use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
 use crate::plan::Source;
 use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::source::Glob;
-use trainyard_core::{Error, KindInfo, OptionProblem};
+use trainyard_core::{Digest, Error, KindInfo, OptionProblem};
 
 impl Checker<'_> {
     /// Config of a stage with `uses`: read, judged by schema, judged by the kind, completed.
@@ -107,19 +107,10 @@ impl Checker<'_> {
     /// What a location holds; reported if it holds nothing.
     fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<Source> {
         let files = self.expanded.files;
-        let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
-            let path = Path::new(location);
-            let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
-            if !location.contains("://") && !pattern && !files.exists(path) {
-                return Err(Error::invalid(format!("there is no file or folder {location}")).help(
-                    "paths are relative to the file they are written in; those given by `-p` to a param of \
-                     `type: path`, to the working directory",
-                ));
-            }
-            files.digest(location)
-        });
+        let looked_up =
+            self.looked_up.entry(location.to_string()).or_insert_with(|| look_up(files, location, patterns));
         match looked_up {
-            Ok(digest) => Some(Source { location: location.to_string(), digest: digest.clone() }),
+            Ok(source) => Some(source.clone()),
             Err(e) => {
                 let d = Diagnostic::error("missing-file", span, e.message.clone()).help_if(e.help.clone());
                 self.report(d);
@@ -210,4 +201,21 @@ fn set(template: &mut Template, path: &[String], location: &str) {
         }
         _ => {}
     }
+}
+
+/// A file or folder with its content; where several files may be meant, a pattern of them or a URL at its revision.
+fn look_up(files: &dyn Files, location: &str, patterns: bool) -> Result<Source, Error> {
+    if patterns && location.contains("://") {
+        let location = files.pin(location)?;
+        return Ok(Source { digest: Digest::of(location.as_bytes()), location });
+    }
+    let path = Path::new(location);
+    let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
+    if !location.contains("://") && !pattern && !files.exists(path) {
+        return Err(Error::invalid(format!("there is no file or folder {location}")).help(
+            "paths are relative to the file they are written in; those given by `-p` to a param of `type: path`, to \
+             the working directory",
+        ));
+    }
+    Ok(Source { location: location.to_string(), digest: files.digest(location)? })
 }

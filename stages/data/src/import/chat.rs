@@ -136,7 +136,7 @@ pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
         Some(Value::String(text)) => text.clone(),
         Some(list) => list.to_string(),
     };
-    let wrong = |e| Error::data(format!("`tools` is not a JSON list of tools: {e}"));
+    let wrong = |e: serde_json::Error| Error::data(format!("`tools` is not a JSON list of tools: {e}"));
     let items: Vec<&RawValue> = match text.trim_start().starts_with('{') {
         true => vec![serde_json::from_str(&text).map_err(wrong)?],
         false => serde_json::from_str::<Option<_>>(&text).map_err(wrong)?.unwrap_or_default(),

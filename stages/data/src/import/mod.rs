@@ -23,6 +23,7 @@ use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
 use crate::parts::Parts;
 use flow::{Counts, OnError, Tables, detect};
+use rows::files::SourceFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, Metric, OptionProblem, Producers, Result, Wired};
+use trainyard_hub::{Hub, Location, SCHEME, Settings};
 
 /// The output ports.
 const OUTPUTS: [&str; 5] = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
@@ -41,12 +43,13 @@ const MOST_QUARANTINED: f64 = 0.05;
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read. JSON Lines,
-    /// JSON, Parquet and text, also compressed by gzip or Zstandard.
+    /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read; or one of these
+    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, Parquet and
+    /// text, also compressed by gzip or Zstandard.
     #[schemars(extend("format" = "sources"))]
     pub source: String,
     /// What the rows are; found by their columns if left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub format: Option<String>,
     /// The split that the rows belong to, written into the column `split`; chooses the files if `source` is a folder.
     #[serde(default = "train")]
@@ -64,10 +67,10 @@ pub struct Config {
     #[serde(default)]
     pub name: Option<String>,
     /// What happens to a row that cannot be read: `quarantine`, or `fail` at the first one.
-    #[serde(default, skip_serializing_if = "is_quarantine")]
+    #[serde(default)]
     pub on_error: OnError,
     /// The share of the rows that may be unreadable; with more, the stage fails.
-    #[serde(default = "most_quarantined", skip_serializing_if = "is_most_quarantined")]
+    #[serde(default = "most_quarantined")]
     #[schemars(range(min = 0, max = 1))]
     pub max_quarantined: f64,
 }
@@ -76,16 +79,8 @@ fn train() -> String {
     "train".into()
 }
 
-fn is_quarantine(on_error: &OnError) -> bool {
-    *on_error == OnError::default()
-}
-
 fn most_quarantined() -> f64 {
     MOST_QUARANTINED
-}
-
-fn is_most_quarantined(share: &f64) -> bool {
-    *share == MOST_QUARANTINED
 }
 
 /// The stage kind `data/import`.
@@ -172,8 +167,7 @@ impl Stage for Import {
     fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
         let PreparedImport { config, format, formats } = prepared;
         let format = format.map_err(|problem| trainyard_core::Error::invalid(problem.message))?;
-        let source = Path::new(&config.source);
-        let files = rows::files::of(source, format, &config.split)?;
+        let files = files(&config, format, context)?;
         let format = format.map_or_else(|| detect::detect(&files, &formats), Ok)?;
         let reading = Reading {
             split: config.split.clone(),
@@ -198,6 +192,17 @@ impl Stage for Import {
         tell(counts, format, context);
         Ok(())
     }
+}
+
+/// The files that the options name; those of the hub are fetched.
+fn files(config: &Config, format: Option<&dyn Format>, context: &StageContext) -> Result<Vec<SourceFile>> {
+    if !config.source.starts_with(SCHEME) {
+        return rows::files::of(Path::new(&config.source), format, &config.split);
+    }
+    let variable = |name: &str| context.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let hub = Hub::new(Settings::read(variable));
+    let location = Location::read(&config.source)?;
+    rows::remote::of(&hub, &location, format, &config.split, || context.stop_if_cancelled())
 }
 
 impl Import {
@@ -261,4 +266,4 @@ fn tell(counts: Counts, format: &dyn Format, context: &mut StageContext) {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

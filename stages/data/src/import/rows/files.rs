@@ -29,30 +29,34 @@ pub fn of(source: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec
         let name = source.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         return Ok(vec![SourceFile { path: source.to_path_buf(), name }]);
     }
-    let found = match Glob::of(source)? {
+    let (folder, names) = match Glob::of(source)? {
         // The files of a pattern that came with the attempt lie in a folder that is called like a pattern.
-        Some(_) if source.is_dir() => below(source, |_| true)?,
-        Some(glob) => below(glob.folder(), |name| glob.matches(name))?,
-        None if source.is_dir() => of_folder(source, format, split)?,
-        None => Vec::new(),
+        Some(_) if source.is_dir() => (source.to_path_buf(), below(source)?),
+        Some(glob) => {
+            let names = below(glob.folder())?.into_iter().filter(|name| glob.matches(name)).collect();
+            (glob.folder().to_path_buf(), names)
+        }
+        None if source.is_dir() => (source.to_path_buf(), of_split(below(source)?, format, split)),
+        None => return Err(nothing(source, format, split)),
     };
-    if found.is_empty() { Err(nothing(source, format, split)) } else { Ok(found) }
+    if names.is_empty() {
+        return Err(nothing(source, format, split));
+    }
+    Ok(names.into_iter().map(|name| SourceFile { path: folder.join(&name), name }).collect())
 }
 
-fn of_folder(folder: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec<SourceFile>> {
-    if let Some(name) = format.and_then(|format| format.file_name(split)) {
-        let path = folder.join(&name);
-        if path.is_file() {
-            return Ok(vec![SourceFile { path, name }]);
-        }
+/// Of the files of a folder, sorted, those that belong to a split: the file of the format if it is there, else files of
+/// rows by their names.
+pub fn of_split(mut names: Vec<String>, format: Option<&dyn Format>, split: &str) -> Vec<String> {
+    if let Some(own) = format.and_then(|format| format.file_name(split)).filter(|own| names.contains(own)) {
+        return vec![own];
     }
-    let mut files = below(folder, has_rows)?;
-    files.retain(|file| !is_of_another_split(&file.name, split));
+    names.retain(|name| has_rows(name) && !is_of_another_split(name, split));
     // With files of the split there, the others are something else, such as a list of words beside the rows.
-    if files.iter().any(|file| is_of(&file.name, split)) {
-        files.retain(|file| is_of(&file.name, split));
+    if names.iter().any(|name| is_of(name, split)) {
+        names.retain(|name| is_of(name, split));
     }
-    Ok(files)
+    names
 }
 
 fn has_rows(name: &str) -> bool {
@@ -70,8 +74,8 @@ fn is_of_another_split(name: &str, split: &str) -> bool {
     !is_of(name, split) && SPLITS.iter().any(|other| *other != split && is_of(name, other))
 }
 
-/// Files below a folder whose relative path is wanted, sorted by it. Names that start with a dot are left out.
-fn below(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<SourceFile>> {
+/// The relative paths of the files below a folder, sorted. Names that start with a dot are left out.
+fn below(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(at) = folders.pop() {
@@ -84,15 +88,11 @@ fn below(folder: &Path, wanted: impl Fn(&str) -> bool) -> Result<Vec<SourceFile>
             if base.starts_with('.') {
                 continue;
             }
-            if meta.is_dir() {
-                folders.push(name);
-            } else if wanted(&name) {
-                names.push(name);
-            }
+            if meta.is_dir() { folders.push(name) } else { names.push(name) }
         }
     }
     names.sort();
-    Ok(names.into_iter().map(|name| SourceFile { path: folder.join(&name), name }).collect())
+    Ok(names)
 }
 
 fn nothing(source: &Path, format: Option<&dyn Format>, split: &str) -> Error {
@@ -100,9 +100,12 @@ fn nothing(source: &Path, format: Option<&dyn Format>, split: &str) -> Error {
         return Error::invalid(format!("{}: no such file", source.display()))
             .help("give `source` the path of a file or a folder, or a pattern such as `data/*.jsonl`");
     }
+    if !source.is_dir() {
+        return Error::invalid(format!("{}: no file matches", source.display()));
+    }
     let wanted = format.and_then(|format| format.file_name(split));
-    let own = wanted.map_or_else(String::new, |name| format!("neither `{name}` nor "));
-    Error::invalid(format!("{}: {own}a file of rows of split `{split}` is there", source.display()))
+    let none = wanted.map_or_else(|| "no".to_string(), |name| format!("neither `{name}` nor a"));
+    Error::invalid(format!("{}: {none} file of rows of split `{split}` is there", source.display()))
         .help(format!("files of rows end with {}; `split` chooses among them", ENDINGS.join(", ")))
 }
 
@@ -165,8 +168,8 @@ mod tests {
             of(&tests.path().join(path), name.and_then(format), "train").unwrap_err().to_string()
         };
         assert!(error("none.jsonl", None).contains("none.jsonl: no such file"));
-        assert!(error("", None).contains("a file of rows of split `train`"), "{}", error("", None));
+        assert!(error("", None).contains("no file of rows of split `train`"), "{}", error("", None));
         assert!(error("", Some("tau2")).contains("neither `tasks.json` nor"));
-        assert!(error("*.parquet", None).contains("*.parquet"));
+        assert!(error("*.parquet", None).contains("*.parquet: no file matches"));
     }
 }

@@ -9,6 +9,7 @@ pub mod files;
 mod lines;
 mod list;
 mod open;
+pub mod remote;
 mod table;
 
 pub use open::{ENDINGS, open};

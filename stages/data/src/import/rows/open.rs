@@ -60,7 +60,7 @@ pub fn open(path: &Path) -> Result<Rows> {
 fn json(path: &Path, mut bytes: Bytes, named_json: bool) -> Result<Rows> {
     let seen = bytes.fill_buf().map_err(|e| damaged(path, &e))?;
     let blank = seen.iter().take_while(|b| b.is_ascii_whitespace()).count();
-    match seen.get(blank) {
+    match seen.get(blank).copied() {
         Some(b'[') => {
             bytes.consume(blank + 1);
             Ok(Box::new(List::new(path, bytes)))

@@ -41,7 +41,7 @@ impl Table {
     /// An object of lists of equal length is a table of columns, one with a list of objects under `data`, `rows`,
     /// `examples` or `train` holds rows, and any other is a row.
     pub fn new(mut object: Map<String, Value>) -> Self {
-        let rows: Box<dyn Iterator<Item = _> + Send> = if let Some(items) = wrapped(&mut object) {
+        let rows: Box<dyn Iterator<Item = Map<String, Value>> + Send> = if let Some(items) = wrapped(&mut object) {
             Box::new(items.into_iter().map(|item| match item {
                 Value::Object(row) => row,
                 other => Map::from_iter([("value".to_string(), other)]),
@@ -79,7 +79,7 @@ fn is_table(object: &Map<String, Value>) -> bool {
     let Some(Some(length)) = lengths.next() else { return false };
     let is_cell =
         |name: &str| object.get(name).and_then(Value::as_array).is_some_and(|items| items.iter().any(Value::is_object));
-    lengths.all(|other| other == Some(length)) && !LISTS.iter().any(|name| is_cell(name))
+    lengths.all(|other| other == Some(length)) && !LISTS.into_iter().any(is_cell)
 }
 
 impl Iterator for Table {
