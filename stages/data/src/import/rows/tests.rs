@@ -141,3 +141,14 @@ fn descriptions_of_tools_keep_the_order_of_their_keys() {
     let columns = read("x.jsonl", row).remove(0).1.unwrap();
     assert_eq!(columns["tools"], r#"[{"name": "f", "description": "d"}]"#);
 }
+
+#[test]
+fn a_row_of_fifty_megabytes_is_read() {
+    let big = format!("{{\"a\": \"{}\"}}\n{{\"a\": 2}}", "x".repeat(50 << 20));
+    for text in [big.clone(), format!("[{}]", big.replace('\n', ","))] {
+        let rows = read("x.jsonl", text.as_bytes());
+        let length = |row: &Value| row["a"].as_str().map(str::len);
+        assert_eq!(rows[0].1.as_ref().map(length), Ok(Some(50 << 20)));
+        assert_eq!(rows[1].1.as_ref().map(|row| row["a"].clone()), Ok(Value::from(2)));
+    }
+}
