@@ -50,9 +50,14 @@ pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     (
         "source that this build cannot fetch",
-        "version: 1\nname: x\nstages:\n  a:\n    uses: data/import\n    \
-         with: {source: \"hf://o/n@main\", format: gsm8k}\n",
-        &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:20"],
+        "version: 1\nname: x\nstages:\n  a:\n    uses: model/init\n    \
+         with: {from: \"hf://o/n@main\"}\n",
+        &["hf://o/n@main", "download the folder and give its path", "x.yaml:6:18"],
+    ),
+    (
+        "no data set of the hub",
+        "version: 1\nname: x\nstages:\n  a: {uses: data/import, with: {source: \"hf://o/n@main\"}}\n",
+        &["`hf://o/n@main` is no data set of the hub", "hf://datasets/OWNER/NAME", "x.yaml:4:"],
     ),
     (
         "missing file that an environment names, in a stage of data",

@@ -22,6 +22,7 @@ mod garbage;
 mod groups;
 mod healing;
 mod hosts;
+mod importing;
 mod kills;
 mod looking;
 mod metrics;

@@ -185,15 +185,17 @@ impl Format for Lines {
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let text = std::fs::read_to_string(file).map_err(|e| Error::data(format!("{}: {e}", file.display())))?;
-        let problem = |(i, line): (usize, &str)| Problem {
-            id: format!("{}-{i}", reading.name),
-            messages: vec![Message::new("user", line)],
-            environment: reading.environment_or("math-problems"),
-            ..Problem::default()
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        let problem = move |row: &Row| {
+            let line = row.columns.get("text").and_then(Value::as_str);
+            Ok(Problem {
+                id: format!("{}-{}", reading.name, row.place),
+                messages: vec![Message::new("user", line.ok_or_else(|| Error::data("not a line of text"))?)],
+                environment: reading.environment_or("math-problems"),
+                ..Problem::default()
+            })
         };
-        Ok(Imported { problems: text.lines().enumerate().map(problem).collect(), ..Imported::default() })
+        Ok(Box::new(move |row| problem(row).map(Imported::from)))
     }
 }
 

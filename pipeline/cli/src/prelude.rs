@@ -38,7 +38,7 @@ pub use trainyard_envs::{
 
 // Filter rules, import formats, synthesis methods.
 pub use trainyard_data::filter::{Judgment, Rule, RuleContext};
-pub use trainyard_data::import::{Format, Imported, Reading};
+pub use trainyard_data::import::{Convert, Format, Imported, Reading, Row};
 pub use trainyard_data::solutions::Solution;
 pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized};
 pub use trainyard_envs::environments::Environments;

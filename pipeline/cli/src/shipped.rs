@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, Result};
+use trainyard_hub::{Hub, Location, SCHEME, Settings};
 use trainyard_spec::{DiskFiles, Files};
 
 /// The folder of the shipped recipes.
@@ -28,6 +29,13 @@ impl Files for ShippedFiles {
     }
     fn exists(&self, path: &Path) -> bool {
         name(path).map_or_else(|| DiskFiles.exists(path), |name| text(name).is_some())
+    }
+    /// Data sets of the hub are the URLs that stages of this build read.
+    fn pin(&self, url: &str) -> Result<String> {
+        if !url.starts_with(SCHEME) {
+            return DiskFiles.pin(url);
+        }
+        Ok(Hub::new(Settings::of_process()).pin(&Location::read(url)?)?.to_string())
     }
     /// Stages read sources from a disk, so a shipped file cannot be one.
     fn digest(&self, location: &str) -> Result<Digest> {

@@ -62,7 +62,7 @@ pub struct KindInfo {
     /// Output ports.
     pub outputs: Vec<PortInfo>,
     /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
-    /// folder whose content digest enters the stage digest.
+    /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files.
     pub options: Value,
     /// Where its attempts run.
     pub placement: Placement,

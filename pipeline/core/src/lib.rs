@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod metric;
 pub mod peers;
 pub mod resources;
+pub mod source;
 pub mod units;
 
 pub use artifact::{ArtifactKind, ArtifactRef, FileEntry, Manifest, Output};

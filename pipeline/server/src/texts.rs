@@ -79,6 +79,9 @@ impl Files for Over<'_> {
     fn digest(&self, location: &str) -> Result<Digest> {
         self.others.digest(location)
     }
+    fn pin(&self, url: &str) -> Result<String> {
+        self.others.pin(url)
+    }
 }
 
 fn name(folder: &Path, path: &Path) -> String {

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::digest::Hasher;
 use trainyard_core::error::io_error;
+use trainyard_core::source::Glob;
 use trainyard_core::{Digest, Error, Result};
 
 /// The files that a compilation may read; it reads nothing else.
@@ -13,6 +14,11 @@ pub trait Files {
     fn exists(&self, path: &Path) -> bool;
     /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;
+    /// A URL with the revision that it names now, so that its text stands for its content. Errors: invalid (nothing can
+    /// fetch it), retryable (no answer).
+    fn pin(&self, url: &str) -> Result<String> {
+        Err(cannot_fetch(url))
+    }
 }
 
 /// The local disk.
@@ -38,13 +44,15 @@ impl Files for DiskFiles {
     }
     fn digest(&self, location: &str) -> Result<Digest> {
         if location.contains("://") {
-            return Err(Error::invalid(format!(
-                "this build cannot fetch `{location}`; sources are local files and folders"
-            ))
-            .help("download the folder and give its path"));
+            return Err(cannot_fetch(location));
         }
         digest_path(Path::new(location))
     }
+}
+
+fn cannot_fetch(url: &str) -> Error {
+    Error::invalid(format!("this build cannot fetch `{url}`; sources are local files and folders"))
+        .help("download the folder and give its path")
 }
 
 /// The content digest of a file or folder; see [`digest_listed`].
@@ -59,11 +67,20 @@ pub fn digest_path(path: &Path) -> Result<Digest> {
     digest_listed(&listed)
 }
 
-/// The files of a source, as relative paths with `/`, sorted; of a single file that is one empty path. Names that start
-/// with a dot are left out, and so is `__pycache__`, which Python writes beside whatever a stage imports.
+/// The files of a source, as relative paths with `/`, sorted; of a single file that is one empty path, of a pattern
+/// those below its folder that match. Names that start with a dot are left out, and so is `__pycache__`, which Python
+/// writes beside whatever a stage imports.
 ///
 /// Errors: invalid (nothing there, neither a file nor a folder, a name that is not UTF-8), those of the disk.
 pub fn files_below(path: &Path) -> Result<Vec<String>> {
+    if let Some(glob) = pattern(path)? {
+        let mut files = files_below(glob.folder())?;
+        files.retain(|file| glob.matches(file));
+        if files.is_empty() {
+            return Err(Error::invalid(format!("{}: no file matches", path.display())));
+        }
+        return Ok(files);
+    }
     let meta = std::fs::metadata(path).map_err(|e| io_error(path, &e))?;
     if meta.is_file() {
         return Ok(vec![String::new()]);
@@ -79,7 +96,24 @@ pub fn files_below(path: &Path) -> Result<Vec<String>> {
 
 /// Where a file that [`files_below`] found lies.
 pub fn path_below(path: &Path, file: &str) -> PathBuf {
-    if file.is_empty() { path.to_path_buf() } else { path.join(file) }
+    match pattern(path) {
+        _ if file.is_empty() => path.to_path_buf(),
+        Ok(Some(glob)) => glob.folder().join(file),
+        _ => path.join(file),
+    }
+}
+
+/// Whether a source is there: a file, a folder, or the folder of a pattern.
+pub fn is_there(path: &Path) -> bool {
+    match Glob::of(path) {
+        Ok(Some(glob)) => path.exists() || glob.folder().is_dir(),
+        _ => !matches!(path.try_exists(), Ok(false)),
+    }
+}
+
+/// The pattern that a path is. A file or folder that is called like one is meant itself.
+fn pattern(path: &Path) -> Result<Option<Glob>> {
+    if path.exists() { Ok(None) } else { Glob::of(path) }
 }
 
 /// The content digest of a source, from its files in the order of [`files_below`]. A file: SHA-256 of its bytes. A
@@ -153,5 +187,24 @@ mod tests {
         assert_eq!(absolute(Path::new("/a/b"), "../c/./d"), Path::new("/a/c/d"));
         assert_eq!(absolute(Path::new("/a/b"), "/x"), Path::new("/x"));
         assert_eq!(absolute(Path::new("/a"), "../../x"), Path::new("/x"));
+    }
+
+    #[test]
+    fn a_pattern_has_the_digest_of_the_files_that_match() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.txt", "a.txt", "c.json", "sub/d.txt"] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, name).unwrap();
+        }
+        let pattern = folder.path().join("*.txt");
+        assert_eq!(files_below(&pattern).unwrap(), ["a.txt", "b.txt"]);
+        assert_eq!(path_below(&pattern, "a.txt"), folder.path().join("a.txt"));
+        let listed = ["a.txt", "b.txt"].map(|name| (name.to_string(), Digest::of(name.as_bytes())));
+        assert_eq!(digest_path(&pattern).unwrap(), digest_listed(&listed).unwrap());
+        assert_eq!(files_below(&folder.path().join("**/*.txt")).unwrap(), ["a.txt", "b.txt", "sub/d.txt"]);
+        let error = digest_path(&folder.path().join("*.csv")).unwrap_err();
+        assert!(error.message.ends_with("*.csv: no file matches"), "{error}");
+        assert!(is_there(&pattern) && !is_there(&folder.path().join("none/*.txt")));
     }
 }

@@ -41,6 +41,8 @@ pub struct FoundSource {
     pub text: String,
     /// Place in the file.
     pub span: Span,
+    /// Whether it may be a pattern of files.
+    pub patterns: bool,
 }
 
 /// Sources and late values found while reading options.
@@ -174,7 +176,12 @@ fn literal(value: Value, bound: &Bound, view: &SchemaView<'_>, pointer: String, 
     if view.is_source()
         && let Some(text) = value.as_str().filter(|t| !t.is_empty())
     {
-        found.sources.push(FoundSource { pointer, text: text.to_string(), span: bound.span });
+        found.sources.push(FoundSource {
+            pointer,
+            text: text.to_string(),
+            span: bound.span,
+            patterns: view.takes_patterns(),
+        });
     }
     Template::Literal(value)
 }

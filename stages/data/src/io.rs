@@ -35,11 +35,6 @@ pub fn read_many_trajectories(artifacts: &[InputArtifact]) -> Result<Vec<Traject
     Ok(rows)
 }
 
-/// Writes any other table.
-pub fn write_table(file: &Path, batch: &RecordBatch) -> Result<()> {
-    trainyard_tables::write_batches(file, batch.schema(), std::slice::from_ref(batch)).map(drop)
-}
-
 /// Reads any other table as batches.
 pub fn read_table(file: &Path) -> Result<Vec<RecordBatch>> {
     trainyard_tables::read_batches(file).map(|(_, batches)| batches)

@@ -36,15 +36,14 @@ const TEXTS: [(&str, Text); 6] = [
     ("split", |s| &s.split),
 ];
 
-/// Writes the table.
-pub fn write(file: &Path, rows: &[Solution]) -> Result<()> {
+/// Rows as a batch of the table.
+pub fn batch(rows: &[Solution]) -> Result<RecordBatch> {
     let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
     for (name, get) in TEXTS {
         columns.push((name, Arc::new(StringArray::from_iter_values(rows.iter().map(get)))));
     }
     columns.push(("correct", Arc::new(BooleanArray::from_iter(rows.iter().map(|s| Some(s.correct))))));
-    let batch = RecordBatch::try_from_iter(columns).map_err(|e| Error::bug(format!("solutions: {e}")))?;
-    io::write_table(file, &batch)
+    RecordBatch::try_from_iter(columns).map_err(|e| Error::bug(format!("solutions: {e}")))
 }
 
 /// Reads the table. Fails with kind `data` and the column that is missing, has another type or has nulls.

@@ -2,64 +2,128 @@
 //! record has them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's templates), and
 //! parsed.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// A call in Hermes form: JSON between `<tool_call>` and `</tool_call>`.
-pub fn hermes(name: &str, arguments: &Value) -> String {
-    format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
+/// A call as a file holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Call {
+    /// Its id, which its result refers to.
+    pub id: Option<String>,
+    /// The tool.
+    pub name: String,
+    /// JSON text of the arguments, in the order of the file where that was text.
+    pub arguments: String,
 }
 
-/// An assistant message with its calls, given as (name, arguments), both in its text and parsed.
-pub fn assistant(text: &str, calls: &[(String, Value)]) -> Message {
+impl Call {
+    /// `{"name": …, "arguments": …}`, the name first as Qwen's templates write it.
+    fn json(&self) -> String {
+        format!("{{\"name\": {}, \"arguments\": {}}}", Value::from(self.name.as_str()), self.arguments)
+    }
+    /// With the id before the name, if there is one.
+    fn json_with_id(&self) -> String {
+        let json = self.json();
+        match &self.id {
+            Some(id) => format!("{{\"id\": {}, {}", Value::from(id.as_str()), &json[1..]),
+            None => json,
+        }
+    }
+}
+
+/// An assistant message with its calls, both in its text (Hermes form: JSON between `<tool_call>` and `</tool_call>`)
+/// and parsed.
+pub fn assistant(text: &str, calls: &[Call]) -> Message {
     if calls.is_empty() {
         return Message::new("assistant", text);
     }
     let mut content = text.to_string();
-    for (name, arguments) in calls {
-        if !content.is_empty() {
-            content.push('\n');
-        }
-        content.push_str(&hermes(name, arguments));
+    for call in calls {
+        let before = if content.is_empty() { "" } else { "\n" };
+        let _ = write!(content, "{before}<tool_call>\n{}\n</tool_call>", call.json());
     }
-    let parsed: Vec<Value> =
-        calls.iter().map(|(name, arguments)| json!({"name": name, "arguments": arguments})).collect();
-    Message { tool_calls: Some(Value::Array(parsed).to_string()), ..Message::new("assistant", content) }
+    let parsed: Vec<String> = calls.iter().map(Call::json_with_id).collect();
+    Message { tool_calls: Some(format!("[{}]", parsed.join(", "))), ..Message::new("assistant", content) }
 }
 
-/// Reads a call of an OpenAI message (`{"function": {"name", "arguments"}}`, arguments as text or object) or of ours
-/// (`{"name", "arguments"}`).
-pub fn read_call(call: &Value) -> Result<(String, Value)> {
+/// Reads a call of an OpenAI message (`{"id", "function": {"name", "arguments"}}`, arguments as text or object) or of
+/// ours (`{"name", "arguments"}`).
+pub fn read_call(call: &Value) -> Result<Call> {
     let function = call.get("function").unwrap_or(call);
     let name = function.get("name").and_then(Value::as_str).ok_or_else(|| Error::data("a tool call has no `name`"))?;
     let arguments = match function.get("arguments") {
-        None | Some(Value::Null) => json!({}),
-        Some(Value::String(text)) => serde_json::from_str(text)
-            .map_err(|e| Error::data(format!("arguments of the call of `{name}` are not JSON: {e}")))?,
-        Some(value) => value.clone(),
+        None | Some(Value::Null) => "{}".to_string(),
+        Some(Value::String(text)) if text.trim().is_empty() => "{}".to_string(),
+        Some(Value::String(text)) => {
+            serde_json::from_str::<Value>(text)
+                .map_err(|e| Error::data(format!("arguments of the call of `{name}` are not JSON: {e}")))?;
+            text.trim().to_string()
+        }
+        Some(value) => value.to_string(),
     };
-    Ok((name.to_string(), arguments))
+    let id = call.get("id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_string);
+    Ok(Call { id, name: name.to_string(), arguments })
+}
+
+/// A call in a text of its own, whose arguments keep their order.
+#[derive(Deserialize)]
+struct Written<'t> {
+    name: String,
+    #[serde(borrow)]
+    arguments: Option<&'t RawValue>,
+}
+
+/// Reads JSON text of a call (`{"name", "arguments"}`) or of a list of them.
+pub fn read_written(text: &str) -> Result<Vec<Call>> {
+    let wrong = |e: serde_json::Error| Error::data(format!("a tool call is not JSON with a `name`: {e}"));
+    let calls: Vec<Written<'_>> = match text.trim_start().starts_with('[') {
+        true => serde_json::from_str(text).map_err(wrong)?,
+        false => vec![serde_json::from_str(text).map_err(wrong)?],
+    };
+    let call = |Written { name, arguments }: Written<'_>| match arguments.map(RawValue::get) {
+        None => Ok(Call { name, arguments: "{}".into(), id: None }),
+        Some(quoted) if quoted.starts_with('"') => read_call(&json!({"name": name, "arguments": unquoted(quoted)?})),
+        Some(plain) => Ok(Call { name, arguments: plain.to_string(), id: None }),
+    };
+    calls.into_iter().map(call).collect()
+}
+
+fn unquoted(json: &str) -> Result<String> {
+    serde_json::from_str(json).map_err(|e| Error::data(format!("a tool call's arguments are not text: {e}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn call(id: Option<&str>, arguments: &str) -> Call {
+        Call { id: id.map(str::to_string), name: "add".into(), arguments: arguments.into() }
+    }
+
     #[test]
     fn both_shapes_of_a_call_are_read() {
-        let openai = json!({"id": "1", "type": "function", "function": {"name": "add", "arguments": "{\"a\": 1}"}});
-        assert_eq!(read_call(&openai).unwrap(), ("add".into(), json!({"a": 1})));
-        assert_eq!(read_call(&json!({"name": "now"})).unwrap(), ("now".into(), json!({})));
+        let openai =
+            json!({"id": "1", "type": "function", "function": {"name": "add", "arguments": "{\"b\": 1, \"a\": 2}"}});
+        assert_eq!(read_call(&openai).unwrap(), call(Some("1"), r#"{"b": 1, "a": 2}"#));
+        assert_eq!(read_call(&json!({"name": "add"})).unwrap(), call(None, "{}"));
+        assert_eq!(read_call(&json!({"name": "add", "arguments": {"a": 1}})).unwrap(), call(None, r#"{"a":1}"#));
         assert!(read_call(&json!({"arguments": {}})).unwrap_err().message.contains("no `name`"));
         assert!(read_call(&json!({"name": "f", "arguments": "{"})).is_err());
+        let written = r#"[{"arguments": {"b": 1, "a": 2}, "name": "add"}, {"name": "add", "arguments": "{\"a\": 1}"}]"#;
+        assert_eq!(read_written(written).unwrap(), [call(None, r#"{"b": 1, "a": 2}"#), call(None, r#"{"a": 1}"#)]);
+        assert!(read_written("{\"name\": ").is_err() && read_written("{}").is_err());
     }
 
     #[test]
     fn the_text_holds_the_call() {
-        let message = assistant("Let me see.", &[("add".into(), json!({"a": 1}))]);
-        assert!(message.content.starts_with("Let me see.\n<tool_call>\n{"));
-        assert_eq!(message.tool_calls.as_deref(), Some(r#"[{"arguments":{"a":1},"name":"add"}]"#));
+        let message = assistant("Let me see.", &[call(Some("c1"), r#"{"a": 1}"#)]);
+        let body = r#"{"name": "add", "arguments": {"a": 1}}"#;
+        assert_eq!(message.content, format!("Let me see.\n<tool_call>\n{body}\n</tool_call>"));
+        assert_eq!(message.tool_calls.as_deref(), Some(r#"[{"id": "c1", "name": "add", "arguments": {"a": 1}}]"#));
         assert_eq!(assistant("Hi.", &[]).tool_calls, None);
     }
 }

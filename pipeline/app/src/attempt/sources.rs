@@ -8,7 +8,7 @@ use super::uploads::Places;
 use std::path::Path;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Error, Result};
-use trainyard_spec::files::digest_path;
+use trainyard_spec::files::{digest_path, is_there};
 
 /// Runs the work between two checks of the sources. Those that came with the attempt lie at their `places`, all others
 /// where the spec says.
@@ -21,7 +21,7 @@ pub fn guard_sources(spec: &AttemptSpec, places: &Places, work: impl FnOnce() ->
 fn verify(spec: &AttemptSpec, places: &Places, help: &str) -> Result<()> {
     for (location, planned) in &spec.sources {
         let path = places.get(location).map_or(Path::new(location), |place| place.as_path());
-        if matches!(path.try_exists(), Ok(false)) {
+        if !is_there(path) {
             return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(help));
         }
         if digest_path(path)? != *planned {

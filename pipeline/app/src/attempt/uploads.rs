@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
+use trainyard_core::source::Glob;
 use trainyard_core::{Error, FileEntry, Result};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
@@ -44,7 +45,11 @@ async fn fetch_one(
     folder: &Path,
     mode: FetchMode,
 ) -> Result<PathBuf> {
-    let name = Path::new(source).file_name().and_then(|name| name.to_str());
+    let name = match Glob::of(Path::new(source)) {
+        // A folder that is called like a pattern: all files in it are meant.
+        Ok(Some(_)) if !files.iter().any(|file| file.path.is_empty()) => Some("*"),
+        _ => Path::new(source).file_name().and_then(|name| name.to_str()),
+    };
     let name =
         name.ok_or_else(|| Error::invalid("it has no name of its own").help("name a file or a folder below it"))?;
     let place = folder.join(name);

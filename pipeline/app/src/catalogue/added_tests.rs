@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 use trainyard_api::{Prepared as _, Report, Slot, Stage as _};
 use trainyard_core::{Declared, Facts, Metric, Producers, Wired};
-use trainyard_data::import::{Format, Import, Imported, Reading};
+use trainyard_data::import::{Convert, Format, Import, Imported, Reading};
 use trainyard_data::synthesize::{Config, Method, Synthesize, Synthesized};
 use trainyard_envs::environments::{EnvironmentSlot, Environments};
 use trainyard_envs::formats::AgentTurn;
@@ -156,8 +156,8 @@ impl Format for Lines {
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
-    fn read(&self, _: &Path, _: &Reading) -> Result<Imported> {
-        Ok(Imported::default())
+    fn open<'r>(&'r self, _: &Path, _: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(|_| Ok(Imported::default())))
     }
 }
 
@@ -168,7 +168,7 @@ fn an_import_format_of_a_program_is_an_option_of_data_import() {
     let options = json!({"source": "chats.txt", "format": "lines"});
     let prepared = stage.prepare(options.clone()).unwrap();
     assert_eq!(prepared.problems(), []);
-    assert_eq!(names(&stage.declared(&prepared, &Producers::new())), ["rows", "trajectories", "tools_dropped"]);
+    assert_eq!(names(&stage.declared(&prepared, &Producers::new())), ["rows", "quarantined", "trajectories"]);
     let schema = &catalogue.kind("data/import").unwrap().options["properties"]["format"]["enum"];
     assert!(schema.as_array().unwrap().contains(&json!("lines")), "{schema}");
     assert!(matches!(catalogue.find("import/lines"), Ok(Entry::Part(page)) if page.doc.contains("one message")));

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use trainyard_core::artifact::FileEntry;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Digest, Error, ErrorKind, Result};
-use trainyard_spec::files::{digest_listed, files_below, path_below};
+use trainyard_spec::files::{digest_listed, files_below, is_there, path_below};
 use trainyard_store::Store;
 
 /// What to do about a source that is not what it was.
@@ -45,7 +45,7 @@ impl Uploads {
 async fn upload(store: &Store, location: &str, planned: &Digest) -> Result<Vec<FileEntry>> {
     let root = Path::new(location);
     let changed = || Error::invalid(format!("{location} changed since the plan was made")).help(HELP);
-    if matches!(root.try_exists(), Ok(false)) {
+    if !is_there(root) {
         return Err(Error::invalid(format!("{location} is gone since the plan was made")).help(HELP));
     }
     let walk = root.to_path_buf();

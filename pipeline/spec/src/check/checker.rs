@@ -4,12 +4,12 @@ use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::Expanded;
 use crate::expression::Reference;
 use crate::options::KindOptions;
-use crate::plan::{Edge, InputBinding};
+use crate::plan::{Edge, InputBinding, Source};
 use crate::read::{Bound, Trouble};
 use crate::site::Site;
 use std::collections::HashMap;
 use std::rc::Rc;
-use trainyard_core::{Digest, Error, KindInfo, Of, Settled};
+use trainyard_core::{Error, KindInfo, Of, Settled};
 
 /// One reason why one instance comes after another.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub(super) struct Checker<'e> {
     pub diagnostics: Vec<Diagnostic>,
     pub links: Vec<Link>,
     /// Content of the sources that were looked up, by location.
-    pub digests: HashMap<String, Result<Digest, Error>>,
+    pub looked_up: HashMap<String, Result<Source, Error>>,
     /// Metrics that checks and expressions name.
     pub uses: Vec<Use>,
     /// Key → draft.
@@ -72,7 +72,7 @@ impl<'e> Checker<'e> {
             site,
             diagnostics: Vec::new(),
             links: Vec::new(),
-            digests: HashMap::new(),
+            looked_up: HashMap::new(),
             uses: Vec::new(),
             index,
             whole: HashMap::new(),

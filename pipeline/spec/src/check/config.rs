@@ -5,7 +5,7 @@ use super::inputs::entries;
 use super::stage::Config;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::View;
-use crate::files::absolute;
+use crate::files::{Files, absolute};
 use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
 use crate::plan::Source;
 use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
@@ -13,7 +13,9 @@ use crate::run_stage;
 use crate::template::Template;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use trainyard_core::{Error, KindInfo, OptionProblem};
+use std::path::Path;
+use trainyard_core::source::Glob;
+use trainyard_core::{Digest, Error, KindInfo, OptionProblem};
 
 impl Checker<'_> {
     /// Config of a stage with `uses`: read, judged by schema, judged by the kind, completed.
@@ -45,7 +47,7 @@ impl Checker<'_> {
         let mut placed = BTreeMap::new();
         for (pointer, location) in found {
             let span = locate(with, &pointer).0;
-            placed.insert(pointer, self.source(&location, span)?);
+            placed.insert(pointer, self.source(&location, span, true)?);
         }
         Some((Template::Literal(complete), placed))
     }
@@ -81,7 +83,7 @@ impl Checker<'_> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
             let location = self.location(&found.text, found.span);
-            let Some(source) = self.source(&location, found.span) else { continue };
+            let Some(source) = self.source(&location, found.span, found.patterns) else { continue };
             let parts: Vec<String> =
                 found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();
             if let Some((first, rest)) = parts.split_first()
@@ -103,19 +105,12 @@ impl Checker<'_> {
     }
 
     /// What a location holds; reported if it holds nothing.
-    fn source(&mut self, location: &str, span: Span) -> Option<Source> {
+    fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<Source> {
         let files = self.expanded.files;
-        let looked_up = self.digests.entry(location.to_string()).or_insert_with(|| {
-            if !location.contains("://") && !files.exists(std::path::Path::new(location)) {
-                return Err(Error::invalid(format!("there is no file or folder {location}")).help(
-                    "paths are relative to the file they are written in; those given by `-p` to a param of \
-                     `type: path`, to the working directory",
-                ));
-            }
-            files.digest(location)
-        });
+        let looked_up =
+            self.looked_up.entry(location.to_string()).or_insert_with(|| look_up(files, location, patterns));
         match looked_up {
-            Ok(digest) => Some(Source { location: location.to_string(), digest: digest.clone() }),
+            Ok(source) => Some(source.clone()),
             Err(e) => {
                 let d = Diagnostic::error("missing-file", span, e.message.clone()).help_if(e.help.clone());
                 self.report(d);
@@ -148,7 +143,7 @@ impl Checker<'_> {
                 continue;
             }
             let location = self.location(&path, span);
-            let Some(source) = self.source(&location, span) else {
+            let Some(source) = self.source(&location, span, false) else {
                 good = false;
                 continue;
             };
@@ -206,4 +201,21 @@ fn set(template: &mut Template, path: &[String], location: &str) {
         }
         _ => {}
     }
+}
+
+/// A file or folder with its content; where several files may be meant, a pattern of them or a URL at its revision.
+fn look_up(files: &dyn Files, location: &str, patterns: bool) -> Result<Source, Error> {
+    if patterns && location.contains("://") {
+        let location = files.pin(location)?;
+        return Ok(Source { digest: Digest::of(location.as_bytes()), location });
+    }
+    let path = Path::new(location);
+    let pattern = patterns && matches!(Glob::of(path), Ok(Some(_)));
+    if !location.contains("://") && !pattern && !files.exists(path) {
+        return Err(Error::invalid(format!("there is no file or folder {location}")).help(
+            "paths are relative to the file they are written in; those given by `-p` to a param of `type: path`, to \
+             the working directory",
+        ));
+    }
+    Ok(Source { location: location.to_string(), digest: files.digest(location)? })
 }

@@ -112,7 +112,12 @@ impl<'s> SchemaView<'s> {
 
     /// Whether the value is a file or folder whose content enters the stage digest.
     pub fn is_source(&self) -> bool {
-        self.format_is("source")
+        self.format_is("source") || self.takes_patterns()
+    }
+
+    /// Whether it may be a pattern that names several files.
+    pub fn takes_patterns(&self) -> bool {
+        self.format_is("sources")
     }
 
     fn format_is(&self, format: &str) -> bool {

@@ -1,70 +1,187 @@
-//! Converts conversations of other formats to our messages and trajectories; shared by the chat formats.
+//! Converts conversations of other formats to our messages and trajectories; shared by the formats of conversations.
+//!
+//! A message may be OpenAI's (`role`, `content`) or ShareGPT's (`from`, `value`), wherever it stands.
 
-use super::format::Reading;
+use super::format::{Reading, Row, missing};
 use crate::identity::problem_id;
-use crate::tool_text::{assistant, read_call};
+use crate::tool_text::{Call, assistant, read_call, read_written};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::{Message, StopReason, Trajectory};
 
-/// Reads a list of `{role, content, tool_calls?}` (OpenAI). Content may be text, null or a list of text parts.
-pub fn messages(list: &Value) -> Result<Vec<Message>> {
-    let list = list.as_array().ok_or_else(|| Error::data("`messages` is not a list"))?;
-    list.iter()
-        .enumerate()
-        .map(|(i, m)| message(m).map_err(|e| Error::data(format!("message {}: {}", i + 1, e.message))))
-        .collect()
+/// Keys under which programs keep the reasoning before an answer.
+const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// Reads a list of messages, which may be written as JSON text. `what` names an item in errors.
+pub fn messages(list: &Value, what: &str) -> Result<Vec<Message>> {
+    let parsed: Value;
+    let list = match list {
+        Value::String(text) => {
+            parsed =
+                serde_json::from_str(text).map_err(|_| Error::data(format!("the {what}s are text, not a list")))?;
+            &parsed
+        }
+        other => other,
+    };
+    let list = list.as_array().ok_or_else(|| Error::data(format!("the {what}s are not a list")))?;
+    let read = |(i, m): (usize, &Value)| message(m).map_err(|e| e.at(format!("{what} {}", i + 1)));
+    list.iter().enumerate().map(read).collect()
 }
 
-/// Reads a prompt: text (one user message) or a list of messages.
-pub fn prompt_messages(prompt: &Value) -> Result<Vec<Message>> {
-    match prompt {
-        Value::String(text) => Ok(vec![Message::new("user", text.as_str())]),
-        list => messages(list),
-    }
-}
-
-/// Reads a completion: text (one assistant message) or a list of messages.
-pub fn completion_messages(completion: &Value) -> Result<Vec<Message>> {
-    match completion {
-        Value::String(text) => Ok(vec![Message::new("assistant", text.as_str())]),
-        list => messages(list),
+/// Reads a prompt or a completion: text, which is one message of this role, or a list of messages.
+pub fn text_or_messages(value: &Value, role: &str) -> Result<Vec<Message>> {
+    match value {
+        Value::String(text) => Ok(vec![Message::new(role, text.as_str())]),
+        list => messages(list, "message"),
     }
 }
 
 fn message(value: &Value) -> Result<Message> {
     let object = value.as_object().ok_or_else(|| Error::data("not an object"))?;
-    let role = object.get("role").and_then(Value::as_str).ok_or_else(|| Error::data("missing `role`"))?;
-    if !["system", "user", "assistant", "tool"].contains(&role) {
-        return Err(Error::data(format!("unknown role `{role}`; use system, user, assistant or tool")));
+    let said = ["role", "from"].iter().find_map(|key| object.get(*key)).and_then(Value::as_str);
+    let said = said.ok_or_else(|| Error::data("neither `role` nor `from` is there"))?;
+    if said == "function_call" {
+        return calling(object);
     }
-    let text = content(object)?;
-    match object.get("tool_calls").and_then(Value::as_array) {
-        Some(calls) if role == "assistant" => {
-            Ok(assistant(&text, &calls.iter().map(read_call).collect::<Result<Vec<_>>>()?))
+    let role = role(said)?;
+    let (content, reasoning) = content(object)?;
+    let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_string);
+    let calls = if role == "assistant" { calls(object)? } else { Vec::new() };
+    Ok(Message {
+        role: role.into(),
+        name: text("name").filter(|name| !name.is_empty()),
+        reasoning_content: reasoning,
+        tool_call_id: if role == "tool" { text("tool_call_id") } else { None },
+        ..assistant(&content, &calls)
+    })
+}
+
+/// Our name of a role.
+fn role(said: &str) -> Result<&'static str> {
+    Ok(match said {
+        "system" | "developer" => "system",
+        "user" | "human" => "user",
+        "assistant" | "gpt" | "chatgpt" | "model" => "assistant",
+        "tool" | "function" | "observation" | "function_response" => "tool",
+        other => {
+            return Err(Error::data(format!(
+                "unknown role `{other}`; use system, developer, user, human, assistant, gpt, model, tool, function, \
+                 observation or function_call"
+            )));
         }
-        _ => Ok(Message::new(role, text)),
+    })
+}
+
+/// ShareGPT's turn that is a call and nothing else.
+fn calling(turn: &Map<String, Value>) -> Result<Message> {
+    let value = ["value", "content"].iter().find_map(|key| turn.get(*key)).cloned().unwrap_or_default();
+    let calls = match &value {
+        Value::String(text) => read_written(text)?,
+        Value::Array(calls) => calls.iter().map(read_call).collect::<Result<_>>()?,
+        one => vec![read_call(one)?],
+    };
+    Ok(assistant("", &calls))
+}
+
+/// The calls of an assistant: `tool_calls`, or the one `function_call` of older files.
+fn calls(message: &Map<String, Value>) -> Result<Vec<Call>> {
+    match (message.get("tool_calls"), message.get("function_call")) {
+        (Some(Value::Array(calls)), _) if !calls.is_empty() => calls.iter().map(read_call).collect(),
+        (_, Some(call)) if call.is_object() => Ok(vec![read_call(call)?]),
+        _ => Ok(Vec::new()),
     }
 }
 
-fn content(message: &Map<String, Value>) -> Result<String> {
-    match message.get("content") {
-        None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(Value::Array(parts)) => parts
-            .iter()
-            .map(|part| {
-                part.get("text")
-                    .and_then(Value::as_str)
-                    .ok_or_else(|| Error::data("a content part is not text; only text parts can be imported"))
-            })
-            .collect(),
-        Some(_) => Err(Error::data("`content` is neither text nor a list of text parts")),
+/// The text of a message and the reasoning before it.
+fn content(message: &Map<String, Value>) -> Result<(String, Option<String>)> {
+    let mut reasoning: Option<String> =
+        REASONING.iter().find_map(|key| message.get(*key)).and_then(Value::as_str).map(str::to_string);
+    let text = match message.get("content").or_else(|| message.get("value")) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            let mut whole = String::new();
+            for part in parts {
+                match part {
+                    Value::String(text) => whole.push_str(text),
+                    part => match (part.get("text").and_then(Value::as_str), part.get("thinking")) {
+                        (Some(text), _) => whole.push_str(text),
+                        (None, Some(Value::String(thought))) => {
+                            reasoning.get_or_insert_default().push_str(thought);
+                        }
+                        _ => return Err(not_text(part)),
+                    },
+                }
+            }
+            whole
+        }
+        Some(_) => return Err(Error::data("`content` is neither text nor a list of parts")),
+    };
+    Ok((text, reasoning.filter(|text| !text.is_empty())))
+}
+
+fn not_text(part: &Value) -> Error {
+    let kind = part.get("type").and_then(Value::as_str).unwrap_or("unknown");
+    Error::data(format!("a content part is of type `{kind}`; only text can be imported"))
+}
+
+/// The tools that a row offers, as JSON text of a list of `{"type": "function", "function": {…}}`, keys in the file's
+/// order; none if there are none. They may be a list, JSON text of one, or a list of JSON texts.
+pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
+    let text = match ["tools", "functions"].iter().find_map(|key| row.get(*key)) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => return Ok(None),
+        Some(Value::String(text)) => text.clone(),
+        Some(list) => list.to_string(),
+    };
+    let wrong = |e: serde_json::Error| Error::data(format!("`tools` is not a JSON list of tools: {e}"));
+    let items: Vec<&RawValue> = match text.trim_start().starts_with('{') {
+        true => vec![serde_json::from_str(&text).map_err(wrong)?],
+        false => serde_json::from_str::<Option<_>>(&text).map_err(wrong)?.unwrap_or_default(),
+    };
+    let tools: Vec<String> = items.into_iter().map(tool).collect::<Result<_>>()?;
+    Ok((!tools.is_empty()).then(|| format!("[{}]", tools.join(", "))))
+}
+
+/// What of a tool's description tells its shape.
+#[derive(Deserialize)]
+struct Described {
+    name: Option<String>,
+    function: Option<Box<Self>>,
+}
+
+fn tool(item: &RawValue) -> Result<String> {
+    let wrong = |e: serde_json::Error| Error::data(format!("a tool of `tools` is no description of a function: {e}"));
+    let text = match item.get() {
+        quoted if quoted.starts_with('"') => serde_json::from_str(quoted).map_err(wrong)?,
+        plain => plain.to_string(),
+    };
+    match serde_json::from_str(&text).map_err(wrong)? {
+        Described { function: Some(function), .. } if function.name.is_some() => Ok(text),
+        Described { function: None, name: Some(_) } => Ok(format!(r#"{{"type": "function", "function": {text}}}"#)),
+        _ => Err(Error::data("a tool of `tools` has no `name`")),
     }
 }
 
-/// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message.
-pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Result<Trajectory> {
+/// A conversation under one of these columns, with the row's `system` before it.
+pub fn conversation(row: &Map<String, Value>, columns: &[&str], what: &str) -> Result<Vec<Message>> {
+    let list = columns.iter().find_map(|column| row.get(*column));
+    let said = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, what)?;
+    let system = row.get("system").and_then(Value::as_str).filter(|text| !text.is_empty());
+    Ok(system.map(|text| Message::new("system", text)).into_iter().chain(said).collect())
+}
+
+/// Makes a trajectory without tokens of a finished conversation. Fails without a user or an assistant message, and if
+/// the row has images.
+pub fn trajectory(row: &Row, messages: Vec<Message>, reading: &Reading) -> Result<Trajectory> {
+    for column in ["images", "image", "videos", "audios"] {
+        let given = row.columns.get(column).is_some_and(|v| !v.is_null() && v.as_array().is_none_or(|l| !l.is_empty()));
+        if given {
+            return Err(Error::data(format!("the row has `{column}`; only text can be imported")));
+        }
+    }
     let question = messages
         .iter()
         .find(|m| m.role == "user")
@@ -81,19 +198,15 @@ pub fn trajectory(messages: Vec<Message>, line: usize, reading: &Reading) -> Res
         .sum();
     let last = messages.last().filter(|m| m.role == "assistant" && m.tool_calls.is_none()).map(|m| m.content.clone());
     Ok(Trajectory {
-        id: format!("{}-{line}-{}", reading.name, &Digest::of_json(&messages)?.short()[..8]),
+        id: format!("{}-{}-{}", reading.name, row.place, &Digest::of_json(&messages)?.short()[..8]),
         problem_id: problem_id(&reading.name, &question),
         stop_reason: if last.is_some() { StopReason::Answer } else { StopReason::End },
         answer: last,
         turns,
         tool_calls: calls,
         environment: reading.environment_or("math-problems"),
+        tools: tools(&row.columns)?,
         messages,
         ..Trajectory::default()
     })
-}
-
-/// The question, whose hash decides about the half.
-pub fn question(messages: &[Message]) -> &str {
-    messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content)
 }

@@ -3,33 +3,50 @@
 use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::path::Path;
-use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// A file format of rows.
+/// What rows mean: how the columns of one become problems, trajectories or solutions. How rows lie in files (JSON
+/// Lines, Parquet, compressed, …) is no business of a format.
 pub trait Format: Send + Sync {
     /// The registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists: what such a file holds.
+    /// One line for lists: what such a row holds.
     fn summary(&self) -> &'static str;
     /// Markdown: the rows and the outputs that they become. By default it refers to the page of the stage, which
     /// describes the formats of this crate.
     fn doc(&self) -> &'static str {
-        "A file format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages \
-         data/import`."
+        "A format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`."
     }
     /// The output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
-    /// The file to read when `source` is a folder.
-    fn file_name(&self, split: &str) -> String {
-        format!("{split}.jsonl")
+    /// The file to read where `source` is a folder that holds it; else all its files of rows of the split are read.
+    fn file_name(&self, _split: &str) -> Option<String> {
+        None
     }
-    /// Reads all rows that [`Reading`] asks for, in file order. Fails with kind `data` and the line of an unreadable
-    /// row.
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported>;
+    /// Whether a row is surely one of this format. It is asked where the options name none, and no two formats should
+    /// recognize the same row.
+    fn recognizes(&self, _columns: &Map<String, Value>) -> bool {
+        false
+    }
+    /// Gets ready for the rows of a file.
+    fn open<'r>(&'r self, file: &Path, reading: &'r Reading) -> Result<Convert<'r>>;
+}
+
+/// What makes something of a row. Called from several threads, in any order. An error of kind data costs the row: its
+/// message is the reason, without the place.
+pub type Convert<'r> = Box<dyn Fn(&Row) -> Result<Imported> + Send + Sync + 'r>;
+
+/// One row of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Row {
+    /// Its columns.
+    pub columns: Map<String, Value>,
+    /// Its line, or its number in a list or a Parquet file, from 1.
+    pub line: usize,
+    /// The line, with the number of the file before it where there are several: unique within a source.
+    pub place: String,
 }
 
 /// What to read and how to name it.
@@ -40,7 +57,7 @@ pub struct Reading {
     /// Only rows of this half.
     pub half: Option<Half>,
     /// The largest number of rows.
-    pub limit: Option<usize>,
+    pub limit: Option<u64>,
     /// Environment of the problems; `None` = the format's own.
     pub environment: Option<String>,
     /// Value of the column `source`, and prefix of ids.
@@ -53,7 +70,7 @@ impl Reading {
         self.half.is_none_or(|half| half_of(question) == half)
     }
     /// Whether `count` rows are enough.
-    pub fn is_full(&self, count: usize) -> bool {
+    pub fn is_full(&self, count: u64) -> bool {
         self.limit.is_some_and(|limit| count >= limit)
     }
     /// The environment, or else `default`.
@@ -62,64 +79,48 @@ impl Reading {
     }
 }
 
-/// The rows of a file.
-#[derive(Debug, Clone, Default)]
+/// What became of a row, or of some rows in order. Nothing at all if a row does not belong to the split.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
-    /// Problems, in file order.
+    /// Problems.
     pub problems: Vec<Problem>,
-    /// Conversations, in file order.
+    /// Conversations.
     pub trajectories: Vec<Trajectory>,
-    /// Graded solutions, in file order.
+    /// Pairs of conversations, the chosen one before the rejected one.
+    pub preferences: Vec<Trajectory>,
+    /// Graded solutions.
     pub solutions: Vec<Solution>,
-    /// Rows whose tool schemas were dropped: trajectories have no column for them.
-    pub tools_dropped: usize,
 }
 
-/// A JSON object with its line number, from 1.
-pub type NumberedRow = (usize, Map<String, Value>);
-
-/// Reads the objects of a JSON Lines file (blank lines are skipped) or of a JSON list (numbered by item). A broken line
-/// fails with kind `data`: `file line N: …`.
-pub fn read_objects(file: &Path) -> Result<Vec<NumberedRow>> {
-    let bytes = std::fs::read(file).map_err(|e| io_error(file, &e))?;
-    let text = std::str::from_utf8(&bytes).map_err(|e| {
-        let line = bytes[..e.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
-        Error::data(format!("{} line {line}: not UTF-8", file.display()))
-    })?;
-    // A list of objects. A later line that begins with `[` is a broken line.
-    if text.trim_start().starts_with('[') {
-        let items: Vec<Map<String, Value>> = serde_json::from_str(text)
-            .map_err(|e| Error::data(format!("{} line {}: {e}", file.display(), e.line())))?;
-        return Ok(items.into_iter().enumerate().map(|(i, item)| (i + 1, item)).collect());
-    }
-    let mut rows = Vec::new();
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let row = serde_json::from_str(line).map_err(|e| {
-            Error::data(format!("{} line {}: {e}", file.display(), i + 1))
-                .help("write one JSON object per line; the file may be cut off")
-        })?;
-        rows.push((i + 1, row));
-    }
-    Ok(rows)
-}
-
-/// The error for one row.
-pub fn row_error(file: &Path, line: usize, message: impl std::fmt::Display) -> Error {
-    Error::data(format!("{} line {line}: {message}", file.display()))
-}
-
-/// The ids of a file's problems and their lines. Results refer to problems by id, so every id must be unique.
-#[derive(Debug, Default)]
-pub struct Ids(BTreeMap<String, usize>);
-
-impl Ids {
-    /// Records the id of the row in `line`. Fails with kind `data` and both lines if an earlier row has it.
-    pub fn note(&mut self, file: &Path, line: usize, id: &str) -> Result<()> {
-        match self.0.insert(id.to_string(), line) {
-            None => Ok(()),
-            Some(first) => Err(row_error(file, line, format!("the id `{id}` is already used in line {first}"))
-                .help("remove the repeated question, or give every row its own `id` where the format has that column")),
+impl Imported {
+    /// The question that a row is about, whose hash decides about the half; none if the row became nothing.
+    pub fn question(&self) -> Option<&str> {
+        let asked = |row: &Trajectory| row.messages.iter().position(|m| m.role == "user");
+        let conversation = self.trajectories.first().or(self.preferences.first());
+        match (self.problems.first(), conversation) {
+            (Some(problem), _) => Some(problem.question()),
+            (None, Some(row)) => Some(asked(row).map_or("", |at| &row.messages[at].content)),
+            (None, None) => None,
         }
+    }
+    /// Adds what became of later rows.
+    pub fn append(&mut self, mut later: Self) {
+        self.problems.append(&mut later.problems);
+        self.trajectories.append(&mut later.trajectories);
+        self.preferences.append(&mut later.preferences);
+        self.solutions.append(&mut later.solutions);
+    }
+}
+
+impl From<Problem> for Imported {
+    fn from(problem: Problem) -> Self {
+        Self { problems: vec![problem], ..Self::default() }
+    }
+}
+
+impl From<Trajectory> for Imported {
+    fn from(trajectory: Trajectory) -> Self {
+        Self { trajectories: vec![trajectory], ..Self::default() }
     }
 }
 
@@ -128,8 +129,13 @@ pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a 
     match row.get(column) {
         Some(Value::String(text)) => Ok(text),
         Some(_) => Err(Error::data(format!("`{column}` is not text"))),
-        None => Err(Error::data(format!("missing column `{column}`; the columns are: {}", names(row)))),
+        None => Err(missing(row, &format!("column `{column}`"))),
     }
+}
+
+/// The error of a row without a column.
+pub fn missing(row: &Map<String, Value>, what: &str) -> Error {
+    Error::data(format!("missing {what}; the columns are: {}", names(row)))
 }
 
 /// The sorted column names of a row, for messages.
@@ -137,6 +143,11 @@ pub fn names(row: &Map<String, Value>) -> String {
     let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
     names.sort_unstable();
     names.join(", ")
+}
+
+/// Whether a column holds text.
+pub fn is_text(row: &Map<String, Value>, column: &str) -> bool {
+    row.get(column).is_some_and(Value::is_string)
 }
 
 /// Verifier data for an answer that comes without any: numbers are compared as numbers (the default), other answers as

@@ -1,9 +1,10 @@
 //! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). `reference` is the solution
 //! with its calculator annotations, `answer` what follows `####`, without thousands separators.
 
-use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
+use super::format::{Convert, Format, Reading, Row, is_text, text_column};
 use crate::annotation::segments;
 use crate::identity::problem_id;
+use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
@@ -24,25 +25,16 @@ impl Format for Gsm8k {
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut problems: Vec<Problem> = Vec::new();
-        let mut ids = Ids::default();
-        for (line, row) in read_objects(file)? {
-            if reading.is_full(problems.len()) {
-                break;
-            }
-            let at = |e: Error| row_error(file, line, e.message);
-            let question = text_column(&row, "question").map_err(at)?;
-            let solution = text_column(&row, "answer").map_err(at)?;
-            let answer =
-                final_answer(solution).ok_or_else(|| row_error(file, line, "the answer does not end with `#### n`"))?;
-            if reading.wants(question) {
-                let problem = problem(question, solution, answer, reading);
-                ids.note(file, line, &problem.id)?;
-                problems.push(problem);
-            }
-        }
-        Ok(Imported { problems, ..Imported::default() })
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        let answer = columns.get("answer").and_then(Value::as_str);
+        is_text(columns, "question") && answer.and_then(final_answer).is_some()
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |Row { columns, .. }| {
+            let (question, solution) = (text_column(columns, "question")?, text_column(columns, "answer")?);
+            let answer = final_answer(solution).ok_or_else(|| Error::data("the answer does not end with `#### n`"))?;
+            Ok(problem(question, solution, answer, reading).into())
+        }))
     }
 }
 

@@ -4,10 +4,10 @@
 //! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, whatever its name.
 //! The problems get the ids of format `gsm8k`, so that solutions and the test split match.
 
-use super::format::{Format, Ids, Imported, Reading, read_objects, row_error, text_column};
+use super::format::{Convert, Format, Imported, Reading, is_text, text_column};
 use crate::identity::problem_id;
 use crate::solutions::Solution;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
@@ -24,63 +24,47 @@ impl Format for Gsm8kSolutions {
     fn yields(&self) -> &'static [&'static str] {
         &["problems", "solutions"]
     }
-    fn file_name(&self, _split: &str) -> String {
-        "example_model_solutions.jsonl".into()
+    fn file_name(&self, _split: &str) -> Option<String> {
+        Some("example_model_solutions.jsonl".into())
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let reading = &Reading {
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        let graded = |value: &Value| value.get("is_correct").is_some() && value.get("solution").is_some();
+        is_text(columns, "question") && is_text(columns, "ground_truth") && columns.values().any(graded)
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        let reading = Reading {
             name: if reading.name == self.name() { "gsm8k".into() } else { reading.name.clone() },
             ..reading.clone()
         };
-        let mut imported = Imported::default();
-        let mut ids = Ids::default();
-        for (line, row) in read_objects(file)? {
-            if reading.is_full(imported.problems.len()) {
-                break;
-            }
-            let at = |e: Error| row_error(file, line, e.message);
-            let question = text_column(&row, "question").map_err(at)?;
-            let reference = text_column(&row, "ground_truth").map_err(at)?;
-            let answer = final_line_answer(reference)
-                .ok_or_else(|| row_error(file, line, "`ground_truth` has no last line `A: n`"))?;
-            let mut solvers = Vec::new();
-            for (solver, value) in &row {
-                if let Value::Object(graded) = value {
-                    let solution = text_column(graded, "solution")
-                        .map_err(|e| row_error(file, line, format!("`{solver}`: {}", e.message)))?;
-                    let correct = graded
-                        .get("is_correct")
-                        .and_then(Value::as_bool)
-                        .ok_or_else(|| row_error(file, line, format!("`{solver}` has no `is_correct`")))?;
-                    solvers.push(Solution {
-                        problem_id: problem_id(&reading.name, question),
-                        question: question.to_string(),
-                        answer: answer.clone(),
-                        solver: solver.clone(),
-                        solution: solution.to_string(),
-                        correct,
-                        split: reading.split.clone(),
-                    });
-                }
-            }
-            if solvers.is_empty() {
-                return Err(row_error(
-                    file,
-                    line,
-                    "no solver in this row; write `{is_correct, solution}` under each solver's name",
-                ));
-            }
-            if reading.wants(question) {
-                // Whether maps keep the file's order depends on a build feature, so sort.
-                solvers.sort_by(|a, b| a.solver.cmp(&b.solver));
-                imported.solutions.extend(solvers);
-                let problem = super::gsm8k::problem(question, reference, answer, reading);
-                ids.note(file, line, &problem.id)?;
-                imported.problems.push(problem);
-            }
-        }
-        Ok(imported)
+        Ok(Box::new(move |row| graded(&row.columns, &reading)))
     }
+}
+
+fn graded(row: &Map<String, Value>, reading: &Reading) -> Result<Imported> {
+    let question = text_column(row, "question")?;
+    let reference = text_column(row, "ground_truth")?;
+    let answer = final_line_answer(reference).ok_or_else(|| Error::data("`ground_truth` has no last line `A: n`"))?;
+    let mut solutions = Vec::new();
+    for (solver, value) in row {
+        let Value::Object(graded) = value else { continue };
+        let correct = graded.get("is_correct").and_then(Value::as_bool);
+        solutions.push(Solution {
+            problem_id: problem_id(&reading.name, question),
+            question: question.to_string(),
+            answer: answer.clone(),
+            solver: solver.clone(),
+            solution: text_column(graded, "solution").map_err(|e| e.at(format!("`{solver}`")))?.to_string(),
+            correct: correct.ok_or_else(|| Error::data(format!("`{solver}` has no `is_correct`")))?,
+            split: reading.split.clone(),
+        });
+    }
+    if solutions.is_empty() {
+        return Err(Error::data("no solver in this row; write `{is_correct, solution}` under each solver's name"));
+    }
+    // Whether maps keep the file's order depends on a build feature, so sort.
+    solutions.sort_by(|a, b| a.solver.cmp(&b.solver));
+    let problems = vec![super::gsm8k::problem(question, reference, answer, reading)];
+    Ok(Imported { solutions, problems, ..Imported::default() })
 }
 
 /// The text after `A:` at the start of the last line, without thousands separators and `$`.

@@ -1,16 +1,19 @@
-//! Format `jsonl`: problems as JSON Lines under the column names of public data sets.
+//! Format `jsonl`: problems under the column names of public data sets.
 //!
 //! The prompt is the first of `messages` (a list), `prompt` (text or list) and `question` (text); the answer is the
 //! first of `answer`, `ground_truth`, `solution` and `target`. Optional: `id`, `level`, `split`, `canonical`,
 //! `reference`, `verifier` (text or object), `environment`.
 
-use super::chat::{messages, prompt_messages};
-use super::format::{Format, Ids, Imported, NumberedRow, Reading, names, read_objects, row_error, verifier_for};
+use super::chat::{messages, text_or_messages};
+use super::format::{Convert, Format, Reading, missing, names, verifier_for};
 use crate::identity::problem_id;
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
+
+/// Columns with the answer, the first that is there counts.
+const ANSWERS: [&str; 4] = ["answer", "ground_truth", "solution", "target"];
 
 /// Fills `problems`.
 pub struct JsonLines;
@@ -20,35 +23,34 @@ impl Format for JsonLines {
         "jsonl"
     }
     fn summary(&self) -> &'static str {
-        "problems, one JSON object per line"
+        "problems with question and answer"
     }
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut problems = Vec::new();
-        let mut ids = Ids::default();
-        for (line, row) in read_objects(file)? {
-            if reading.is_full(problems.len()) {
-                break;
-            }
-            let problem = problem((line, row), reading).map_err(|e| row_error(file, line, e.message))?;
-            if !reading.wants(problem.question()) {
-                continue;
-            }
-            ids.note(file, line, &problem.id)?;
-            problems.push(problem);
-        }
-        Ok(Imported { problems, ..Imported::default() })
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        let asked = ["messages", "prompt", "question"].iter().any(|column| columns.contains_key(*column));
+        let gsm8k = columns.get("answer").and_then(Value::as_str).is_some_and(|answer| answer.contains("####"));
+        asked && has_answer(columns) && !gsm8k && !columns.contains_key("reward_model") && !graded(columns)
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |row| Ok(problem(&row.columns, reading)?.into())))
     }
 }
 
-fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
-    let messages = prompt(&row)?;
-    let answer = ["answer", "ground_truth", "solution", "target"]
-        .iter()
-        .find_map(|c| row.get(*c))
-        .ok_or_else(|| Error::data(format!("missing column `answer`; the columns are: {}", names(&row))))?;
+/// Whether a row has an answer to compare with, which makes it a problem and not a conversation to learn from.
+pub fn has_answer(columns: &Map<String, Value>) -> bool {
+    ANSWERS.iter().any(|column| columns.contains_key(*column))
+}
+
+/// Whether other columns grade solutions.
+fn graded(columns: &Map<String, Value>) -> bool {
+    columns.values().any(|value| value.get("is_correct").is_some())
+}
+
+fn problem(row: &Map<String, Value>, reading: &Reading) -> Result<Problem> {
+    let messages = prompt(row)?;
+    let answer = ANSWERS.iter().find_map(|c| row.get(*c)).ok_or_else(|| missing(row, "column `answer`"))?;
     let own = |column: &str| row.get(column).filter(|v| !v.is_null()).map(as_text);
     let mut problem = Problem {
         id: String::new(),
@@ -74,16 +76,15 @@ fn problem((_, row): NumberedRow, reading: &Reading) -> Result<Problem> {
 fn prompt(row: &Map<String, Value>) -> Result<Vec<Message>> {
     if let Some(list) = row.get("messages") {
         // Final assistant messages are not part of the prompt.
-        let mut all = messages(list)?;
+        let mut all = messages(list, "message")?;
         while all.last().is_some_and(|m| m.role == "assistant") {
             all.pop();
         }
         return Ok(all);
     }
     let column = ["prompt", "question"].iter().find_map(|c| row.get(*c));
-    prompt_messages(column.ok_or_else(|| {
-        Error::data(format!("none of `messages`, `prompt`, `question` is present; the columns are: {}", names(row)))
-    })?)
+    let none = || format!("none of `messages`, `prompt`, `question` is present; the columns are: {}", names(row));
+    text_or_messages(column.ok_or_else(|| Error::data(none()))?, "user")
 }
 
 fn level(value: Option<&Value>) -> Result<u32> {

@@ -1,46 +1,57 @@
-//! Stage `data/import`: rows of other formats become problems, trajectories or solutions. A row that cannot be read
-//! fails the stage with the file and line; nothing is skipped silently.
+//! Stage `data/import`: rows of other formats become problems, trajectories, preference pairs or solutions. A row that
+//! cannot be read is an output with its reason, and is counted; nothing is skipped silently.
 
 pub mod chat;
+pub mod flow;
 pub mod format;
 pub mod gsm8k;
 pub mod gsm8k_solutions;
 pub mod jsonl;
 pub mod openai;
+pub mod preferences;
 pub mod registry;
+pub mod rows;
 pub mod sharegpt;
 pub mod tau2;
 pub mod toolrl;
 pub mod trl;
 pub mod verl;
 
-pub use format::{Format, Imported, Reading};
+pub use format::{Convert, Format, Imported, Reading, Row};
 
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
-use crate::io;
 use crate::parts::Parts;
+use flow::{Counts, OnError, Tables, detect};
+use rows::files::SourceFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{
-    ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Producers, Result, Wired,
-};
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, Metric, OptionProblem, Producers, Result, Wired};
+use trainyard_hub::{Hub, Location, SCHEME, Settings};
+
+/// The output ports.
+const OUTPUTS: [&str; 5] = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
+/// The share of rows that may be unreadable.
+const MOST_QUARANTINED: f64 = 0.05;
 
 /// Options of `data/import`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// A file, or a folder that holds the format's file (for `gsm8k`: `<split>.jsonl`).
-    #[schemars(extend("format" = "source"))]
+    /// A file, a pattern such as `data/*.parquet`, or a folder, of which the files of `split` are read; or one of these
+    /// in a data set of the Hugging Face hub: `hf://datasets/OWNER/NAME@REVISION/PATH`. JSON Lines, JSON, Parquet and
+    /// text, also compressed by gzip or Zstandard.
+    #[schemars(extend("format" = "sources"))]
     pub source: String,
-    /// How the rows are written.
-    pub format: String,
-    /// The split that the rows belong to, written into the column `split`; names the file if `source` is a folder.
+    /// What the rows are; found by their columns if left out.
+    #[serde(default)]
+    pub format: Option<String>,
+    /// The split that the rows belong to, written into the column `split`; chooses the files if `source` is a folder.
     #[serde(default = "train")]
     pub split: String,
     /// Keep only one half of the rows, by the first bit of the SHA-256 of the question.
@@ -55,10 +66,21 @@ pub struct Config {
     /// The column `source` of problems, and the prefix of their ids; the format's name if left out.
     #[serde(default)]
     pub name: Option<String>,
+    /// What happens to a row that cannot be read: `quarantine`, or `fail` at the first one.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// The share of the rows that may be unreadable; with more, the stage fails.
+    #[serde(default = "most_quarantined")]
+    #[schemars(range(min = 0, max = 1))]
+    pub max_quarantined: f64,
 }
 
 fn train() -> String {
     "train".into()
+}
+
+fn most_quarantined() -> f64 {
+    MOST_QUARANTINED
 }
 
 /// The stage kind `data/import`.
@@ -70,8 +92,9 @@ pub struct Import {
 impl Stage for Import {
     type Prepared = PreparedImport;
     const NAME: &'static str = "data/import";
-    const VERSION: u32 = 2;
-    const SUMMARY: &'static str = "Read problems, conversations or solutions from a file of another format.";
+    const VERSION: u32 = 3;
+    const SUMMARY: &'static str =
+        "Read problems, conversations, preference pairs or solutions from files of other programs.";
     const DOC: &'static str = include_str!("import.md");
     const EXAMPLE: &'static str = r#"{"source": "data/gsm8k", "format": "gsm8k", "split": "train"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("rows");
@@ -81,21 +104,21 @@ impl Stage for Import {
     fn metrics(&self) -> Declared {
         vec![
             Metric::new("rows", "rows", "Rows that were imported."),
+            Metric::new("quarantined", "rows", "Rows that could not be read.").lower(),
             Metric::new("problems", "rows", "Problems, of a format that yields them.").optional(),
             Metric::new("trajectories", "rows", "Trajectories, of a format that yields them.").optional(),
+            Metric::new("preferences", "pairs", "Preference pairs, of a format that yields them.").optional(),
             Metric::new("solutions", "rows", "Graded solutions, of a format that yields them.").optional(),
-            Metric::new("tools_dropped", "rows", "Rows whose tool schemas were dropped.").lower().optional(),
         ]
         .into()
     }
+    /// Without a format, only the rows tell what is reported.
     fn declared(&self, prepared: &PreparedImport, _: &Producers) -> Declared {
-        let format = prepared.format.as_ref().ok().and_then(|format| format.build(&()).ok());
-        let yields = format.map(|format| format.yields()).unwrap_or_default();
         let mut declared = self.metrics();
-        let any_format = |name: &str| ["rows", "tools_dropped"].contains(&name);
-        declared.metrics.retain(|m| any_format(&m.name) || yields.contains(&m.name.as_str()));
-        for metric in declared.metrics.iter_mut().filter(|m| m.name != "tools_dropped") {
-            metric.optional = false;
+        if let Ok(Some(format)) = prepared.format {
+            let any_format = |name: &str| ["rows", "quarantined"].contains(&name);
+            declared.metrics.retain(|m| any_format(&m.name) || format.yields().contains(&m.name.as_str()));
+            declared.metrics.iter_mut().for_each(|metric| metric.optional = false);
         }
         declared
     }
@@ -107,9 +130,19 @@ impl Stage for Import {
                 output("problems", ArtifactKind::Problems, "What to solve."),
                 output("trajectories", ArtifactKind::Trajectories, "Conversations, as text; tokens are made by `sft`."),
                 output(
+                    "preferences",
+                    ArtifactKind::Trajectories,
+                    "Pairs of conversations: of each group, sample 0 (reward 1) was chosen over sample 1 (reward 0).",
+                ),
+                output(
                     "solutions",
                     ArtifactKind::Table,
                     "Graded solutions: problem_id, question, answer, solver, solution, correct, split.",
+                ),
+                output(
+                    "quarantine",
+                    ArtifactKind::Table,
+                    "Rows that could not be read: file, line, reason. Left out if there are none.",
                 ),
             ],
         }
@@ -117,37 +150,73 @@ impl Stage for Import {
 
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["format"]["enum"] = json!(self.parts.import.names());
+        let names = self.parts.import.names().into_iter().map(Value::from);
+        schema["properties"]["format"]["enum"] = names.chain([Value::Null]).collect();
         schema
     }
 
     fn prepare(&self, options: Value) -> Result<PreparedImport> {
         let config = self.parse(options)?;
-        let format = self.parts.import.read(&json!(config.format)).map_err(|problem| problem.within("/format"));
-        Ok(PreparedImport { config, format })
+        let find = |name: &String| self.format(name).map_err(|problem| problem.within("/format"));
+        let format = config.format.as_ref().map(find).transpose();
+        let formats = self.parts.import.names();
+        let formats = formats.into_iter().filter_map(|name| self.format(name).ok()).collect();
+        Ok(PreparedImport { config, format, formats })
     }
 
     fn run(&self, prepared: PreparedImport, context: &mut StageContext) -> Result<()> {
-        let PreparedImport { config, format } = prepared;
-        let format = format.map_err(|problem| Error::invalid(problem.message))?;
-        let format = *format.build(&())?;
-        let file = locate(Path::new(&config.source), format, &config.split)?;
+        let PreparedImport { config, format, formats } = prepared;
+        let format = format.map_err(|problem| trainyard_core::Error::invalid(problem.message))?;
+        let files = files(&config, format, context)?;
+        let format = format.map_or_else(|| detect::detect(&files, &formats), Ok)?;
         let reading = Reading {
             split: config.split.clone(),
             half: config.half,
-            limit: config.limit.map(|n| n as usize),
+            limit: config.limit,
             environment: config.environment.clone(),
             name: config.name.clone().unwrap_or_else(|| format.name().to_string()),
         };
-        let imported = format.read(&file, &reading)?;
-        publish(imported, format, context)
+        let places = OUTPUTS.iter().map(|port| Ok((*port, context.output_parquet(port)?))).collect::<Result<_>>()?;
+        let go_on = |counts: Counts| {
+            context.progress(counts.read, 0, "rows", None);
+            context.stop_if_cancelled()
+        };
+        let import = flow::Import {
+            format,
+            reading: &reading,
+            on_error: config.on_error,
+            most: config.max_quarantined,
+            go_on: &go_on,
+        };
+        let counts = import.run(&files, &mut Tables::at(places))?;
+        tell(counts, format, context);
+        Ok(())
+    }
+}
+
+/// The files that the options name; those of the hub are fetched.
+fn files(config: &Config, format: Option<&dyn Format>, context: &StageContext) -> Result<Vec<SourceFile>> {
+    if !config.source.starts_with(SCHEME) {
+        return rows::files::of(Path::new(&config.source), format, &config.split);
+    }
+    let variable = |name: &str| context.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let hub = Hub::new(Settings::read(variable));
+    let location = Location::read(&config.source)?;
+    rows::remote::of(&hub, &location, format, &config.split, || context.stop_if_cancelled())
+}
+
+impl Import {
+    fn format(&self, name: &str) -> Result<&'static dyn Format, OptionProblem> {
+        let chosen = self.parts.import.read(&json!(name))?;
+        chosen.build(&()).map(|format| *format).map_err(|e| OptionProblem::new("", e.message))
     }
 }
 
 /// Options of `data/import` with the format that they name.
 pub struct PreparedImport {
     config: Config,
-    format: Result<Chosen<&'static dyn Format>, OptionProblem>,
+    format: Result<Option<&'static dyn Format>, OptionProblem>,
+    formats: Vec<&'static dyn Format>,
 }
 
 impl Prepared for PreparedImport {
@@ -163,6 +232,7 @@ impl Prepared for PreparedImport {
                 OptionProblem::new("/limit", "0 rows are nothing to import").help("leave `limit` out for all rows"),
             );
         }
+        problems.extend(OptionProblem::outside("/max_quarantined", config.max_quarantined, 0.0..=1.0));
         problems
     }
 
@@ -170,57 +240,30 @@ impl Prepared for PreparedImport {
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
-        ["problems", "trajectories"].map(|port| (port.to_string(), facts.clone())).into()
+        ["problems", "trajectories", "preferences"].map(|port| (port.to_string(), facts.clone())).into()
     }
 }
 
-/// The file itself, or the format's file in a folder.
-fn locate(source: &Path, format: &dyn Format, split: &str) -> Result<PathBuf> {
-    let file = if source.is_dir() { source.join(format.file_name(split)) } else { source.to_path_buf() };
-    if file.is_file() {
-        return Ok(file);
+/// Metrics, and a warning about what was not read.
+fn tell(counts: Counts, format: &dyn Format, context: &mut StageContext) {
+    let by_port = [
+        ("problems", counts.problems),
+        ("trajectories", counts.trajectories),
+        ("preferences", counts.preferences),
+        ("solutions", counts.solutions),
+    ];
+    for (port, count) in by_port.iter().filter(|(port, _)| format.yields().contains(port)) {
+        context.metric(*port, *count as f64);
     }
-    Err(Error::invalid(format!("{}: no such file", file.display())).help(format!(
-        "give `source` the path of a {} file, or of a folder that holds `{}`",
-        format.name(),
-        format.file_name(split)
-    )))
-}
-
-/// Writes every output that the format yields; an output that is always empty for a format is not written.
-fn publish(imported: Imported, format: &dyn Format, context: &mut StageContext) -> Result<()> {
-    let Imported { problems, trajectories, solutions, tools_dropped } = imported;
-    let rows = problems.len().max(trajectories.len()).max(solutions.len());
-    if rows == 0 {
-        return Err(Error::data(format!("no row of format `{}` is left to import", format.name()))
-            .help("look at `half`, `limit` and the file"));
-    }
-    for (port, count) in
-        [("problems", problems.len()), ("trajectories", trajectories.len()), ("solutions", solutions.len())]
-    {
-        if format.yields().contains(&port) {
-            context.metric(port, count as f64);
-        }
-    }
-    context.metric("rows", rows as f64);
-    if tools_dropped > 0 {
-        context.metric("tools_dropped", tools_dropped as f64);
+    context.metric("rows", by_port.iter().map(|(_, count)| *count).max().unwrap_or(0) as f64);
+    context.metric("quarantined", counts.quarantined as f64);
+    if counts.quarantined > 0 {
         context.warn(format!(
-            "the tool schemas of {tools_dropped} of {rows} rows were dropped: trajectories have no column for \
-             them yet, so a model trained on these rows does not see which tools it is offered"
+            "{} of {} rows could not be read; the output `quarantine` says where and why",
+            counts.quarantined, counts.read
         ));
     }
-    if format.yields().contains(&"problems") {
-        io::write_problems(&context.output_parquet("problems")?, &problems)?;
-    }
-    if format.yields().contains(&"trajectories") {
-        io::write_trajectories(&context.output_parquet("trajectories")?, &trajectories)?;
-    }
-    if format.yields().contains(&"solutions") {
-        crate::solutions::write(&context.output_parquet("solutions")?, &solutions)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

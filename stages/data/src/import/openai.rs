@@ -1,10 +1,10 @@
-//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls.
+//! Format `openai`: chat fine-tuning rows, `{"messages": [...]}`, with tool calls and tools.
 
-use super::chat::{messages, question, trajectory};
-use super::format::{Format, Imported, Reading, names, read_objects, row_error};
+use super::chat::{conversation, trajectory};
+use super::format::{Convert, Format, Reading};
 use serde_json::{Map, Value};
 use std::path::Path;
-use trainyard_core::{Error, Result};
+use trainyard_core::Result;
 
 /// Fills `trajectories`.
 pub struct OpenAi;
@@ -19,29 +19,13 @@ impl Format for OpenAi {
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut imported = Imported::default();
-        for (line, row) in read_objects(file)? {
-            if reading.is_full(imported.trajectories.len()) {
-                break;
-            }
-            let at = |e: Error| row_error(file, line, e.message);
-            let list = row.get("messages").ok_or_else(|| {
-                row_error(file, line, format!("missing column `messages`; the columns are: {}", names(&row)))
-            })?;
-            let messages = messages(list).map_err(at)?;
-            if reading.wants(question(&messages)) {
-                imported.tools_dropped += usize::from(offers_tools(&row));
-                imported.trajectories.push(trajectory(messages, line, reading).map_err(at)?);
-            }
-        }
-        Ok(imported)
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        columns.contains_key("messages") && !super::jsonl::has_answer(columns) && !super::preferences::is_pair(columns)
     }
-}
-
-fn offers_tools(row: &Map<String, Value>) -> bool {
-    ["tools", "functions"]
-        .iter()
-        .filter_map(|key| row.get(*key))
-        .any(|list| list.as_array().is_some_and(|l| !l.is_empty()))
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |row| {
+            let messages = conversation(&row.columns, &["messages"], "message")?;
+            Ok(trajectory(row, messages, reading)?.into())
+        }))
+    }
 }

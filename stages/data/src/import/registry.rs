@@ -3,11 +3,12 @@
 use super::format::Format;
 use trainyard_api::{Family, PartKind, slot};
 
-const FORMATS: [&dyn Format; 9] = [
+const FORMATS: [&dyn Format; 10] = [
     &super::gsm8k::Gsm8k,
     &super::gsm8k_solutions::Gsm8kSolutions,
     &super::jsonl::JsonLines,
     &super::openai::OpenAi,
+    &super::preferences::Preferences,
     &super::sharegpt::ShareGpt,
     &super::tau2::Tau2,
     &super::toolrl::ToolRl,

@@ -5,22 +5,15 @@
 //! `system`, `user` and `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the
 //! number of gold calls, at least 1. A ground truth of words alone wants no call.
 
-use super::chat::prompt_messages;
-use super::format::{Format, Ids, Imported, Reading, names, read_objects, row_error, text_column};
+use super::chat::text_or_messages;
+use super::format::{Convert, Format, Reading, is_text, missing, names, text_column};
 use crate::identity::problem_id;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
-use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_envs::{ToolCall, formats};
-use trainyard_tables::{Message, Problem, rows_as_json};
-
-/// The first bytes of a Parquet file.
-const PARQUET: [u8; 4] = *b"PAR1";
-/// Number of rows read at a time.
-const PIECE: usize = 4_096;
+use trainyard_tables::{Message, Problem};
 
 /// Fills `problems`.
 pub struct ToolRl;
@@ -35,76 +28,36 @@ impl Format for ToolRl {
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn file_name(&self, split: &str) -> String {
-        format!("rlla_4k_{split}.parquet")
+    fn file_name(&self, split: &str) -> Option<String> {
+        Some(format!("rlla_4k_{split}.parquet"))
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut problems: Vec<Problem> = Vec::new();
-        let mut ids = Ids::default();
-        let mut take = |number: usize, row: &Map<String, Value>| -> Result<bool> {
-            let problem = problem(row, number, reading).map_err(|e| row_error(file, number, e.message))?;
-            if reading.wants(problem.question()) {
-                ids.note(file, number, &problem.id)?;
-                problems.push(problem);
-            }
-            Ok(reading.is_full(problems.len()))
-        };
-        if is_parquet(file)? {
-            for_parquet_rows(file, &mut take)?;
-        } else {
-            for (line, row) in read_objects(file)? {
-                if take(line, &row)? {
-                    break;
-                }
-            }
-        }
-        Ok(Imported { problems, ..Imported::default() })
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        let truth = columns.get("reward_model").and_then(|model| model.get("ground_truth"));
+        let bank = ["system", "user"].iter().all(|column| is_text(columns, column));
+        is_marked(truth) || (bank && columns.get("answer").is_some_and(Value::is_array))
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |row| Ok(problem(&row.columns, &row.place, reading)?.into())))
     }
 }
 
-fn is_parquet(file: &Path) -> Result<bool> {
-    let mut start = Vec::new();
-    let opened = std::fs::File::open(file).map_err(|e| io_error(file, &e))?;
-    opened.take(PARQUET.len() as u64).read_to_end(&mut start).map_err(|e| io_error(file, &e))?;
-    Ok(start == PARQUET)
+/// Whether a ground truth is in ToolRL's markup.
+pub fn is_marked(truth: Option<&Value>) -> bool {
+    let marked = |text: &str| text.contains("<tool_call>") || text.contains("<response>");
+    truth.and_then(Value::as_str).is_some_and(marked)
 }
 
-/// Takes a row and its number; returns whether that was enough.
-type Take<'a> = dyn FnMut(usize, &Map<String, Value>) -> Result<bool> + 'a;
-
-/// Passes rows, numbered from 1, to `take` until it has enough.
-fn for_parquet_rows(file: &Path, take: &mut Take<'_>) -> Result<()> {
-    let mut number = 0;
-    loop {
-        let piece = rows_as_json(file, number, PIECE)?;
-        let last = piece.len() < PIECE;
-        for row in piece {
-            number += 1;
-            let Value::Object(row) = row else { return Err(row_error(file, number, "not an object")) };
-            if take(number, &row)? {
-                return Ok(());
-            }
-        }
-        if last {
-            return Ok(());
-        }
-    }
-}
-
-fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result<Problem> {
+fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<Problem> {
     let nested = |outer: &str, inner: &str| row.get(outer).and_then(|v| v.get(inner));
     let (messages, gold, reference) = if let Some(prompt) = row.get("prompt") {
         let truth = nested("reward_model", "ground_truth").and_then(Value::as_str).ok_or_else(|| {
             Error::data(format!("missing text `reward_model.ground_truth`; the columns are: {}", names(row)))
         })?;
-        (prompt_messages(prompt)?, calls_in(truth)?, truth.to_string())
+        (text_or_messages(prompt, "user")?, calls_in(truth)?, truth.to_string())
     } else {
         let messages =
             vec![Message::new("system", text_column(row, "system")?), Message::new("user", text_column(row, "user")?)];
-        let gold = calls_of(
-            row.get("answer")
-                .ok_or_else(|| Error::data(format!("missing column `answer`; the columns are: {}", names(row))))?,
-        )?;
+        let gold = calls_of(row.get("answer").ok_or_else(|| missing(row, "column `answer`"))?)?;
         let reference = gold.iter().map(render).collect::<Result<Vec<_>>>()?.join("\n");
         (messages, gold, reference)
     };
@@ -124,7 +77,8 @@ fn problem(row: &Map<String, Value>, number: usize, reading: &Reading) -> Result
         ..Problem::default()
     };
     // One question occurs with different tools, so the id includes the position in the file.
-    let place = nested("extra_info", "index").and_then(Value::as_u64).unwrap_or(number as u64);
+    let index = nested("extra_info", "index").and_then(Value::as_u64);
+    let place = index.map_or_else(|| place.to_string(), |index| index.to_string());
     problem.id = format!("{}-{place}", problem_id(&reading.name, problem.question()));
     problem.canonical = crate::text::normal(problem.question());
     Ok(problem)
@@ -169,7 +123,7 @@ fn sorted(value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::registry::format;
+    use crate::import::tests::read_file;
     use crate::testing::real;
 
     fn read(text: &str) -> Result<Vec<Problem>> {
@@ -177,7 +131,7 @@ mod tests {
         let file = folder.path().join("rows.json");
         std::fs::write(&file, text).unwrap();
         let reading = Reading { name: "bank".into(), split: "test".into(), ..Reading::default() };
-        Ok(format("toolrl").unwrap().read(&file, &reading)?.problems)
+        Ok(read_file("toolrl", &file, &reading)?.problems)
     }
 
     #[test]
@@ -225,7 +179,7 @@ mod tests {
     fn levels_of(file: &Path) -> BTreeMap<u32, usize> {
         let environment = crate::testing::environment(&json!({"kind": "function-calling"}), 1).unwrap();
         let reading = Reading { name: "toolrl".into(), split: "test".into(), ..Reading::default() };
-        let problems = format("toolrl").unwrap().read(file, &reading).unwrap().problems;
+        let problems = read_file("toolrl", file, &reading).unwrap().problems;
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         let mut ids = std::collections::BTreeSet::new();
         for problem in &problems {
@@ -236,7 +190,7 @@ mod tests {
             assert!(environment.verify(problem, &answer), "{problem:?}");
         }
         let few = Reading { limit: Some(2), ..reading };
-        assert_eq!(format("toolrl").unwrap().read(file, &few).unwrap().problems, problems[..2]);
+        assert_eq!(read_file("toolrl", file, &few).unwrap().problems, problems[..2]);
         counts
     }
 

@@ -1,7 +1,7 @@
 //! Format `trl`: rows of TRL's trainers, either `messages`, or `prompt` and `completion`, each text or messages.
 
-use super::chat::{completion_messages, messages, prompt_messages, question, trajectory};
-use super::format::{Format, Imported, Reading, names, read_objects, row_error};
+use super::chat::{conversation, text_or_messages, trajectory};
+use super::format::{Convert, Format, Reading, names};
 use serde_json::{Map, Value};
 use std::path::Path;
 use trainyard_core::{Error, Result};
@@ -20,28 +20,24 @@ impl Format for Trl {
     fn yields(&self) -> &'static [&'static str] {
         &["trajectories"]
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
-        let mut imported = Imported::default();
-        for (line, row) in read_objects(file)? {
-            if reading.is_full(imported.trajectories.len()) {
-                break;
-            }
-            let at = |e: Error| row_error(file, line, e.message);
-            let messages = conversation(&row).map_err(at)?;
-            if reading.wants(question(&messages)) {
-                imported.trajectories.push(trajectory(messages, line, reading).map_err(at)?);
-            }
-        }
-        Ok(imported)
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        columns.contains_key("prompt") && completion(columns).is_some() && !columns.contains_key("messages")
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |row| Ok(trajectory(row, said(&row.columns)?, reading)?.into())))
     }
 }
 
-fn conversation(row: &Map<String, Value>) -> Result<Vec<Message>> {
-    match (row.get("messages"), row.get("prompt"), row.get("completion")) {
-        (Some(list), ..) => messages(list),
+fn completion(row: &Map<String, Value>) -> Option<&Value> {
+    ["completion", "response"].iter().find_map(|column| row.get(*column))
+}
+
+fn said(row: &Map<String, Value>) -> Result<Vec<Message>> {
+    match (row.get("messages"), row.get("prompt"), completion(row)) {
+        (Some(_), ..) => conversation(row, &["messages"], "message"),
         (None, Some(prompt), Some(completion)) => {
-            let mut all = prompt_messages(prompt)?;
-            all.extend(completion_messages(completion)?);
+            let mut all = text_or_messages(prompt, "user")?;
+            all.extend(text_or_messages(completion, "assistant")?);
             Ok(all)
         }
         _ => Err(Error::data(format!(

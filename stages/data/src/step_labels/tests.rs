@@ -96,7 +96,7 @@ fn solutions_without_an_answer_line_keep_their_text() {
 fn real_solutions_are_labeled_by_half() {
     let Some(file) = real("gsm8k/example_model_solutions.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "test".into(), ..Default::default() };
-    let rows = crate::import::registry::format("gsm8k_solutions").unwrap().read(&file, &reading).unwrap().solutions;
+    let rows = crate::import::tests::read_file("gsm8k_solutions", &file, &reading).unwrap().solutions;
     let environment = environment(&Config::default().environment, 2).unwrap();
     let run =
         |half: Half| {

@@ -211,7 +211,7 @@ fn endless_calls_only_cost_their_row() {
 fn annotations_of_the_real_train_split_agree() {
     let Some(file) = real("gsm8k/train.jsonl") else { return };
     let reading = crate::import::Reading { name: "gsm8k".into(), split: "train".into(), ..Default::default() };
-    let problems = crate::import::registry::format("gsm8k").unwrap().read(&file, &reading).unwrap().problems;
+    let problems = crate::import::tests::read_file("gsm8k", &file, &reading).unwrap().problems;
     let made = make(&config("annotated"), problems).unwrap();
     let metric = |name: &str| made.report.metrics.get(name).map_or(0.0, |m| m.value);
     println!("{:?}", made.report.metrics);

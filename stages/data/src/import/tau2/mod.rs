@@ -9,7 +9,7 @@
 
 pub mod script;
 
-use super::format::{Format, Ids, Imported, Reading, read_objects, row_error};
+use super::format::{Convert, Format, Imported, Reading};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,36 +66,25 @@ impl Format for Tau2 {
     fn yields(&self) -> &'static [&'static str] {
         &["problems"]
     }
-    fn file_name(&self, _split: &str) -> String {
-        "tasks.json".into()
+    fn file_name(&self, _split: &str) -> Option<String> {
+        Some("tasks.json".into())
     }
-    fn read(&self, file: &Path, reading: &Reading) -> Result<Imported> {
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        ["user_scenario", "evaluation_criteria"].iter().all(|column| columns.contains_key(*column))
+    }
+    fn open<'r>(&'r self, file: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
         let wanted = split_of(file, &reading.split)?;
-        let mut problems: Vec<Problem> = Vec::new();
-        let mut ids = Ids::default();
-        for (number, row) in read_objects(file)? {
-            if reading.is_full(problems.len()) {
-                break;
-            }
-            let at = |e: Error| {
-                let placed = row_error(file, number, e.message);
-                e.help.into_iter().fold(placed, Error::help)
-            };
-            let row: Row = read_row(row).map_err(at)?;
+        Ok(Box::new(move |row| {
+            let row = read_task(row.columns.clone())?;
             if wanted.as_ref().is_some_and(|ids| !ids.contains(&row.id)) {
-                continue;
+                return Ok(Imported::default());
             }
-            let problem = problem(row, reading).map_err(at)?;
-            if reading.wants(problem.question()) {
-                ids.note(file, number, &problem.id)?;
-                problems.push(problem);
-            }
-        }
-        Ok(Imported { problems, ..Imported::default() })
+            Ok(problem(row, reading)?.into())
+        }))
     }
 }
 
-fn read_row(row: Map<String, Value>) -> Result<Row> {
+fn read_task(row: Map<String, Value>) -> Result<Row> {
     serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("not a tau2-bench task: {e}")))
 }
 

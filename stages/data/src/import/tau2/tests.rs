@@ -1,6 +1,6 @@
 use super::script::first_person;
 use super::*;
-use crate::import::registry::format;
+use crate::import::tests::read_file;
 use crate::testing::real;
 use serde_json::json;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn read(tasks: &[Value], splits: Option<Value>, split: &str) -> Result<Vec<Probl
     if let Some(splits) = splits {
         std::fs::write(folder.path().join("split_tasks.json"), splits.to_string()).unwrap();
     }
-    Ok(format("tau2").unwrap().read(&file, &named(split))?.problems)
+    Ok(read_file("tau2", &file, &named(split))?.problems)
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn instructions_are_converted_word_by_word() {
 #[test]
 fn gold_actions_of_the_real_tasks_replay() {
     let Some(folder) = real("tau2-retail") else { return };
-    let read = |split: &str| format("tau2").unwrap().read(&folder.join("tasks.json"), &named(split)).unwrap().problems;
+    let read = |split: &str| read_file("tau2", &folder.join("tasks.json"), &named(split)).unwrap().problems;
     let problems = read("base");
     assert_eq!((problems.len(), read("train").len(), read("test").len()), (114, 74, 40));
     let base = Arc::new(ShopDatabase::load(&folder.join("db.json")).unwrap());
@@ -150,7 +150,7 @@ fn gold_actions_of_the_real_tasks_replay() {
 #[test]
 fn gold_agent_resolves_every_real_task() {
     let Some(folder) = real("tau2-retail") else { return };
-    let problems = format("tau2").unwrap().read(&folder.join("tasks.json"), &named("base")).unwrap().problems;
+    let problems = read_file("tau2", &folder.join("tasks.json"), &named("base")).unwrap().problems;
     let options =
         json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
     let environment = crate::testing::environment(&options, 1).unwrap();

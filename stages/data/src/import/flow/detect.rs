@@ -1,0 +1,39 @@
+//! The format of files whose format the options do not say, by the columns of their first rows.
+
+use crate::import::format::{Format, names};
+use crate::import::rows::files::SourceFile;
+use crate::import::rows::open;
+use trainyard_core::{Error, Result};
+
+/// Rows that are looked at.
+const ROWS: usize = 256;
+
+/// The only format that recognizes the first readable row that any of them does. Errors: data, if there is none or more
+/// than one; those of reading.
+pub fn detect(files: &[SourceFile], formats: &[&'static dyn Format]) -> Result<&'static dyn Format> {
+    let mut seen = None;
+    for row in files.iter().flat_map(rows).take(ROWS) {
+        let Ok(columns) = row?.content.columns() else { continue };
+        let fitting: Vec<&'static dyn Format> = formats.iter().copied().filter(|f| f.recognizes(&columns)).collect();
+        match fitting[..] {
+            [] => seen = seen.or_else(|| Some(names(&columns))),
+            [format] => return Ok(format),
+            _ => {
+                let fitting: Vec<&str> = fitting.iter().map(|f| f.name()).collect();
+                return Err(Error::data(format!("the rows may be of these formats: {}", fitting.join(", ")))
+                    .help("say which one with `format`"));
+            }
+        }
+    }
+    let known: Vec<&str> = formats.iter().map(|f| f.name()).collect();
+    let error = match seen {
+        Some(columns) => format!("no import format has the columns of these rows: {columns}"),
+        None => format!("{}: no row can be read", files.first().map_or("", |file| &file.name)),
+    };
+    Err(Error::data(error).help(format!("say which of these they are with `format`: {}", known.join(", "))))
+}
+
+/// The rows of a file, or the error of opening it as the only one.
+fn rows(file: &SourceFile) -> crate::import::rows::Rows {
+    open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
+}

@@ -1,0 +1,31 @@
+//! The ids of all problems of an import. Results refer to problems by id, so every id must be unique.
+
+use crate::import::rows::files::SourceFile;
+use std::collections::HashMap;
+use trainyard_core::{Digest, Error, Result};
+
+/// Where each id was seen first. Digests stand for the ids, so that a million of them fit into little memory.
+#[derive(Default)]
+pub struct Ids(HashMap<u128, (u32, u32)>);
+
+impl Ids {
+    /// Records the id of the row in `line` of a file. Fails with kind data and the earlier place if a row has it.
+    pub fn note(&mut self, id: &str, file: usize, line: usize, files: &[SourceFile]) -> Result<()> {
+        let key = Digest::of(id.as_bytes());
+        let key = u128::from_str_radix(&key.as_str()[..32], 16).map_err(|e| Error::bug(format!("{key}: {e}")))?;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        match self.0.insert(key, (number(file), number(line))) {
+            None => Ok(()),
+            Some(first) => {
+                self.0.insert(key, first);
+                let place = match first.0 as usize {
+                    same if same == file => format!("line {}", first.1),
+                    other => format!("line {} of {}", first.1, files[other].name),
+                };
+                Err(Error::data(format!("the id `{id}` is already used in {place}")).help(
+                    "remove the repeated question, or give every row its own `id` where the format has that column",
+                ))
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Rows that cannot be read: where they are, why, and how many of them an import bears.
+
+use crate::import::rows::files::SourceFile;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::{Error, Result};
+
+/// What happens to a row that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// It goes to the output `quarantine` with its reason.
+    #[default]
+    Quarantine,
+    /// It ends the stage.
+    Fail,
+}
+
+/// Reasons that an error names.
+const NAMED: usize = 3;
+
+/// A row of the output `quarantine`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The file, by its path below the source.
+    pub file: String,
+    /// Its line, or its number in a list or a Parquet file, from 1.
+    pub line: u64,
+    /// Why it cannot be read.
+    pub reason: String,
+}
+
+/// The rows that were refused so far.
+pub struct Quarantine<'a> {
+    files: &'a [SourceFile],
+    on_error: OnError,
+    count: u64,
+    first: Vec<String>,
+}
+
+impl<'a> Quarantine<'a> {
+    /// An empty one.
+    pub fn new(files: &'a [SourceFile], on_error: OnError) -> Self {
+        Self { files, on_error, count: 0, first: Vec::new() }
+    }
+    /// Refuses a row. Errors: data, if no row may be refused.
+    pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<Refused> {
+        let SourceFile { path, name } = &self.files[file];
+        let placed = format!("{} line {line}: {}", path.display(), error.message);
+        if self.on_error == OnError::Fail {
+            return Err(error.help.into_iter().fold(Error::data(placed), Error::help));
+        }
+        self.count += 1;
+        if self.first.len() < NAMED {
+            self.first.push(placed);
+        }
+        Ok(Refused { file: name.clone(), line: line as u64, reason: error.message })
+    }
+    /// Fails if more than a share of the rows was refused.
+    pub fn judge(&self, rows: u64, most: f64) -> Result<()> {
+        if self.count as f64 <= rows as f64 * most {
+            return Ok(());
+        }
+        let share = format!("{} of {rows} rows cannot be read, and `max_quarantined` is {most}", self.count);
+        Err(self
+            .with_reasons(Error::data(share))
+            .help("repair or remove these rows, or raise `max_quarantined` to go on without them"))
+    }
+    /// The error with the first reasons.
+    pub fn with_reasons(&self, mut error: Error) -> Error {
+        if !self.first.is_empty() {
+            let more = self.count - self.first.len() as u64;
+            let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+            error.message = format!("{}: {}{more}", error.message, self.first.join("; "));
+        }
+        error
+    }
+}

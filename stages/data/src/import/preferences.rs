@@ -1,0 +1,77 @@
+//! Format `preferences`: pairs of a better and a worse answer, `chosen` and `rejected`, as for TRL's DPO trainer.
+//!
+//! Each is text after `prompt`, messages after it, or a whole conversation. A pair becomes two trajectories of one
+//! group: sample 0 with reward 1 is the chosen one, sample 1 with reward 0 the rejected one.
+
+use super::chat::{messages, text_or_messages, trajectory};
+use super::format::{Convert, Format, Imported, Reading, Row, missing};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Trajectory};
+
+/// The name of the reward that tells the chosen trajectory from the rejected one.
+const REWARD: &str = "preference";
+
+/// Fills `preferences`.
+pub struct Preferences;
+
+impl Format for Preferences {
+    fn name(&self) -> &'static str {
+        "preferences"
+    }
+    fn summary(&self) -> &'static str {
+        "pairs of a chosen and a rejected answer"
+    }
+    fn yields(&self) -> &'static [&'static str] {
+        &["preferences"]
+    }
+    fn recognizes(&self, columns: &Map<String, Value>) -> bool {
+        is_pair(columns)
+    }
+    fn open<'r>(&'r self, _: &Path, reading: &'r Reading) -> Result<Convert<'r>> {
+        Ok(Box::new(move |row| pair(row, reading)))
+    }
+}
+
+/// Whether a row has a chosen and a rejected answer.
+pub fn is_pair(columns: &Map<String, Value>) -> bool {
+    columns.contains_key("chosen") && columns.contains_key("rejected")
+}
+
+fn pair(row: &Row, reading: &Reading) -> Result<Imported> {
+    let answered = |column: &str| {
+        let answer = row.columns.get(column).ok_or_else(|| missing(&row.columns, &format!("column `{column}`")))?;
+        conversation(&row.columns, answer).map_err(|e| e.at(format!("`{column}`")))
+    };
+    let (chosen, rejected) = (answered("chosen")?, answered("rejected")?);
+    if chosen == rejected {
+        return Err(Error::data("`chosen` and `rejected` are the same"));
+    }
+    let asked = |all: &[Message]| all.iter().find(|m| m.role == "user").map(|m| m.content.clone());
+    if asked(&chosen) != asked(&rejected) {
+        return Err(Error::data("`chosen` and `rejected` answer different questions"));
+    }
+    let sample = |sample: u32, reward: f64, name: &str, messages: Vec<Message>| -> Result<Trajectory> {
+        let row = trajectory(row, messages, reading).map_err(|e| e.at(format!("`{name}`")))?;
+        Ok(Trajectory { sample, reward, rewards: BTreeMap::from([(REWARD.to_string(), reward)]), ..row })
+    };
+    let preferences = vec![sample(0, 1.0, "chosen", chosen)?, sample(1, 0.0, "rejected", rejected)?];
+    Ok(Imported { preferences, ..Imported::default() })
+}
+
+/// The conversation that an answer ends: itself if it has the question, else the prompt and it.
+fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>> {
+    let answer = match answer {
+        Value::String(text) => vec![Message::new("assistant", text.as_str())],
+        list => messages(list, "message")?,
+    };
+    if answer.iter().any(|m| m.role == "user") {
+        return Ok(answer);
+    }
+    let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
+    let mut all = text_or_messages(prompt.ok_or_else(|| missing(row, "column `prompt`"))?, "user")?;
+    all.extend(answer);
+    Ok(all)
+}

@@ -1,0 +1,54 @@
+//! The bytes of a file without what compresses it.
+
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// Bytes read at once.
+const BUFFER: usize = 1 << 18;
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// The bytes of a file, unpacked.
+pub type Bytes = Box<dyn BufRead + Send>;
+
+/// Whether a file that begins so is compressed.
+pub fn is_packed(start: &[u8]) -> bool {
+    start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD)
+}
+
+/// Opens a file that begins so.
+pub fn unpacked(path: &Path, start: &[u8]) -> Result<Bytes> {
+    let file = BufReader::with_capacity(BUFFER, File::open(path).map_err(|e| io_error(path, &e))?);
+    Ok(if start.starts_with(&GZIP) {
+        Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file)))
+    } else if start.starts_with(&ZSTANDARD) {
+        let decoder = zstd::stream::read::Decoder::with_buffer(file).map_err(|e| damaged(path, &e))?;
+        Box::new(BufReader::with_capacity(BUFFER, decoder))
+    } else {
+        Box::new(file)
+    })
+}
+
+/// Skips a byte-order mark.
+pub fn skip_mark(path: &Path, mut bytes: Bytes) -> Result<Bytes> {
+    if bytes.fill_buf().map_err(|e| damaged(path, &e))?.starts_with(&BYTE_ORDER_MARK) {
+        bytes.consume(BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
+}
+
+/// The error of a file whose bytes cannot be had.
+pub fn damaged(path: &Path, error: &std::io::Error) -> Error {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    match error.kind() {
+        InvalidData | InvalidInput | Other | UnexpectedEof => {
+            Error::data(format!("{} is cut off or corrupt: {error}", path.display())).help("get the file again")
+        }
+        _ => io_error(path, error),
+    }
+}

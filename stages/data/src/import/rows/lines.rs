@@ -1,0 +1,82 @@
+//! Files with a row on each line. Blank lines are skipped; lines may end with `\r\n`.
+
+use super::bytes::{Bytes, damaged};
+use super::{Content, MOST_BYTES, RawRow};
+use std::path::{Path, PathBuf};
+use trainyard_core::Result;
+
+/// The lines of a file.
+pub struct Lines {
+    path: PathBuf,
+    bytes: Bytes,
+    line: usize,
+    content: fn(Vec<u8>) -> Content,
+    most: usize,
+    ended: bool,
+}
+
+impl Lines {
+    /// Lines from number `line` on, each as `content`.
+    pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> Content) -> Self {
+        Self { path: path.to_path_buf(), bytes, line, content, most: MOST_BYTES, ended: false }
+    }
+    /// With another limit to the bytes of a line.
+    #[cfg(test)]
+    pub fn at_most(self, most: usize) -> Self {
+        Self { most, ..self }
+    }
+
+    /// The next line without its end, and whether it was longer than what is kept; none at the end of the file.
+    fn read(&mut self) -> std::io::Result<Option<(Vec<u8>, bool)>> {
+        let (mut line, mut any, mut cut) = (Vec::new(), false, false);
+        loop {
+            let seen = self.bytes.fill_buf()?;
+            if seen.is_empty() {
+                return Ok(any.then_some((line, cut)));
+            }
+            any = true;
+            let end = memchr::memchr(b'\n', seen);
+            let taken = end.unwrap_or(seen.len());
+            cut |= line.len() + taken > self.most;
+            if cut {
+                line = Vec::new();
+            } else {
+                line.extend_from_slice(&seen[..taken]);
+            }
+            self.bytes.consume(taken + usize::from(end.is_some()));
+            if end.is_some() {
+                return Ok(Some((line, cut)));
+            }
+        }
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<RawRow>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.ended {
+            let number = self.line;
+            self.line += 1;
+            match self.read() {
+                Ok(None) => self.ended = true,
+                Ok(Some((_, true))) => {
+                    let why = format!("longer than {} bytes", self.most);
+                    return Some(Ok(RawRow { line: number, content: Content::Unreadable(why) }));
+                }
+                Ok(Some((line, false))) if line.trim_ascii().is_empty() => {}
+                Ok(Some((mut line, false))) => {
+                    if line.last() == Some(&b'\r') {
+                        line.pop();
+                    }
+                    return Some(Ok(RawRow { line: number, content: (self.content)(line) }));
+                }
+                Err(e) => {
+                    self.ended = true;
+                    return Some(Err(damaged(&self.path, &e)));
+                }
+            }
+        }
+        None
+    }
+}

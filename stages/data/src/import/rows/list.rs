@@ -1,0 +1,105 @@
+//! A JSON list, item by item. Items are cut out by their brackets and quotes alone, so that a wrong one costs itself
+//! and the list may be larger than memory.
+
+use super::bytes::{Bytes, damaged};
+use super::{Content, MOST_BYTES, RawRow};
+use std::path::{Path, PathBuf};
+use trainyard_core::Result;
+
+/// The items of a list whose `[` has been read.
+pub struct List {
+    path: PathBuf,
+    bytes: Bytes,
+    item: usize,
+    ended: bool,
+}
+
+/// What an item was followed by.
+enum End {
+    Comma,
+    Bracket,
+    File,
+}
+
+/// Where a byte stands.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// Takes a byte; tells whether it ends the item.
+    fn take(&mut self, byte: u8) -> Option<End> {
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.in_text => self.escaped = true,
+            b'"' => self.in_text = !self.in_text,
+            _ if self.in_text => {}
+            b'[' | b'{' => self.depth += 1,
+            b']' if self.depth == 0 => return Some(End::Bracket),
+            b',' if self.depth == 0 => return Some(End::Comma),
+            b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        None
+    }
+}
+
+impl List {
+    pub fn new(path: &Path, bytes: Bytes) -> Self {
+        Self { path: path.to_path_buf(), bytes, item: 0, ended: false }
+    }
+
+    fn read(&mut self) -> std::io::Result<(Vec<u8>, End)> {
+        let mut item = Vec::new();
+        let mut nesting = Nesting::default();
+        loop {
+            let seen = self.bytes.fill_buf()?;
+            if seen.is_empty() {
+                return Ok((item, End::File));
+            }
+            let end = seen.iter().enumerate().find_map(|(i, byte)| Some((i, nesting.take(*byte)?)));
+            let taken = end.as_ref().map_or(seen.len(), |(i, _)| *i);
+            // What is too long is only walked over.
+            if item.len() <= MOST_BYTES {
+                item.extend_from_slice(&seen[..taken]);
+            }
+            self.bytes.consume(taken + usize::from(end.is_some()));
+            if let Some((_, end)) = end {
+                return Ok((item, end));
+            }
+        }
+    }
+
+    fn row(&mut self, content: Content) -> RawRow {
+        self.item += 1;
+        RawRow { line: self.item, content }
+    }
+}
+
+impl Iterator for List {
+    type Item = Result<RawRow>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let (item, end) = match self.read() {
+            Ok(read) => read,
+            Err(e) => {
+                self.ended = true;
+                return Some(Err(damaged(&self.path, &e)));
+            }
+        };
+        self.ended = !matches!(end, End::Comma);
+        let content = match end {
+            End::File => Content::Unreadable("the list has no end; the file may be cut off".into()),
+            _ if item.len() > MOST_BYTES => Content::Unreadable(format!("longer than {MOST_BYTES} bytes")),
+            End::Bracket if item.trim_ascii().is_empty() => return None,
+            _ => Content::Json(item),
+        };
+        Some(Ok(self.row(content)))
+    }
+}

@@ -1,0 +1,72 @@
+//! Files of a data set on the hub.
+
+use super::files::{SourceFile, of_split};
+use crate::import::format::Format;
+use std::path::Path;
+use trainyard_core::source::Glob;
+use trainyard_core::{Error, Result};
+use trainyard_hub::{Hub, Location};
+
+/// Fetches the files that a location names: one file, those that a pattern matches, or those of a folder that belong to
+/// the split. `go_on` is asked before each. Errors: invalid, if there is none; those of the hub.
+pub fn of(
+    hub: &Hub,
+    location: &Location,
+    format: Option<&dyn Format>,
+    split: &str,
+    go_on: impl Fn() -> Result<()>,
+) -> Result<Vec<SourceFile>> {
+    let location = hub.pin(location)?;
+    let (folder, names) = chosen(hub.files(&location)?, &location.path, format, split)?;
+    if names.is_empty() {
+        return Err(Error::invalid(format!("{location}: no file of rows of split `{split}` is there"))
+            .help("give the path of a file or a folder in the data set, or a pattern; `split` chooses among files"));
+    }
+    let fetch = |name: String| {
+        go_on()?;
+        let whole = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        Ok(SourceFile { path: hub.fetch(&location, &whole)?, name })
+    };
+    names.into_iter().map(fetch).collect()
+}
+
+/// The folder below which files are wanted, and their paths in it, of all files of a data set, sorted.
+fn chosen(names: Vec<String>, path: &str, format: Option<&dyn Format>, split: &str) -> Result<(String, Vec<String>)> {
+    if names.iter().any(|name| name == path) {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        return Ok((folder.to_string(), vec![name.to_string()]));
+    }
+    let glob = Glob::of(Path::new(path))?;
+    let folder = glob.as_ref().map_or(path.to_string(), |glob| glob.folder().display().to_string());
+    let below = |name: &String| match folder.as_str() {
+        "" => Some(name.clone()),
+        folder => name.strip_prefix(folder)?.strip_prefix('/').map(str::to_string),
+    };
+    let names: Vec<String> = names.iter().filter_map(below).collect();
+    let names = match glob {
+        Some(glob) => names.into_iter().filter(|name| glob.matches(name)).collect(),
+        None => of_split(names, format, split),
+    };
+    Ok((folder, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_patterns_and_folders_choose_files() {
+        let names = || {
+            ["README.md", "main/test-0.parquet", "main/train-0.parquet", "main/train-1.parquet", "x/train-0.parquet"]
+                .map(String::from)
+                .to_vec()
+        };
+        let of = |path: &str, split: &str| chosen(names(), path, None, split).unwrap();
+        assert_eq!(of("main/test-0.parquet", "train"), ("main".into(), vec!["test-0.parquet".into()]));
+        let trains = vec!["train-0.parquet".to_string(), "train-1.parquet".to_string()];
+        assert_eq!(of("main", "train"), ("main".into(), trains.clone()));
+        assert_eq!(of("main/train-*", "test"), ("main".into(), trains));
+        assert_eq!(of("", "test"), (String::new(), vec!["main/test-0.parquet".into()]));
+        assert_eq!(of("mai", "train").1, [] as [String; 0], "a folder is a whole name");
+    }
+}

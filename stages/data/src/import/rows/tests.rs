@@ -1,0 +1,154 @@
+use super::lines::Lines;
+use super::*;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::io::{Cursor, Write as _};
+use std::path::Path;
+use trainyard_tables::TableBuilder;
+
+/// Line and columns of each row of a file with this name and content, or why it has none.
+fn read(name: &str, bytes: &[u8]) -> Vec<(usize, Result<Value, String>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    all(open(&path).unwrap())
+}
+
+fn all(rows: Rows) -> Vec<(usize, Result<Value, String>)> {
+    let row = |row: RawRow| (row.line, row.content.columns().map(Value::Object));
+    rows.map(|r| row(r.unwrap())).collect()
+}
+
+/// The values of column `a`, where every row can be read.
+fn values(name: &str, bytes: &[u8]) -> Vec<Value> {
+    read(name, bytes).into_iter().map(|(_, row)| row.unwrap()["a"].clone()).collect()
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+const LINES: &[u8] = b"{\"a\": 1}\n\n{\"a\": 2}";
+
+#[test]
+fn the_same_rows_are_read_from_every_form() {
+    let forms: [(&str, Vec<u8>); 13] = [
+        ("x.jsonl", LINES.to_vec()),
+        ("x.jsonl", b"\xef\xbb\xbf{\"a\": 1}\r\n{\"a\": 2}\r\n".to_vec()),
+        ("x.ndjson.gz", gzipped(LINES)),
+        ("x.jsonl.zst", zstd::encode_all(LINES, 1).unwrap()),
+        // Members of an archive follow one another, as `cat a.gz b.gz` makes them.
+        ("x", [gzipped(b"{\"a\": 1}\n"), gzipped(b"{\"a\": 2}")].concat()),
+        ("x.json", b" [{\"a\": 1},\n {\"a\": 2}]\n".to_vec()),
+        ("x.jsonl", b"[{\"a\":1},{\"a\":2}]".to_vec()),
+        ("x.json", LINES.to_vec()),
+        ("x.json", b"{\"a\": [1, 2], \"b\": [null, {}]}".to_vec()),
+        ("x.json", b"{\n  \"version\": 1,\n  \"data\": [{\"a\": 1}, {\"a\": 2}]\n}".to_vec()),
+        ("x.json.gz", gzipped(b"{\"rows\": [{\"a\": 1}, {\"a\": 2}]}")),
+        ("x.json", b"\xef\xbb\xbf\n{\"a\": 1}\n\n{\"a\": 2}\n".to_vec()),
+        ("x.json", b"[\n]".to_vec()),
+    ];
+    for (name, bytes) in &forms[..12] {
+        assert_eq!(values(name, bytes), [1, 2], "{name}: {}", String::from_utf8_lossy(bytes));
+    }
+    assert_eq!(values(forms[12].0, &forms[12].1), [] as [Value; 0]);
+    assert_eq!(read("x.jsonl", LINES).iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(read("a.txt", b"one\r\n\ntwo")[1], (3, Ok(serde_json::json!({"text": "two"}))));
+}
+
+#[test]
+fn one_object_is_a_row_unless_it_holds_rows_or_columns() {
+    let one = b"{\n \"messages\": [{\"role\": \"user\", \"content\": \"q\"}]\n}";
+    assert_eq!(read("x.json", one).len(), 1);
+    assert_eq!(read("x.json", b"{\"a\": [1], \"b\": [1, 2]}").len(), 1);
+    assert_eq!(read("x.jsonl", b"{\"a\": [1, 2]}").len(), 1, "a line is a row");
+}
+
+#[test]
+fn parquet_rows_have_no_null_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows");
+    TableBuilder::new()
+        .i64("a", 0..2000)
+        .optional_string("b", (0..2000).map(|i| (i == 1).then_some("x")))
+        .write(&path)
+        .unwrap();
+    let rows = all(open(&path).unwrap());
+    assert_eq!((rows.len(), rows[1999].0), (2000, 2000));
+    assert_eq!(rows[1].1, Ok(serde_json::json!({"a": 1, "b": "x"})));
+    assert_eq!(rows[1999].1, Ok(serde_json::json!({"a": 1999})));
+}
+
+#[test]
+fn odd_rows_cost_themselves() {
+    let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+    let bad: [(&[u8], &str); 7] = [
+        (b"{\"a\": \"\xff\"}", "not UTF-8"),
+        (b"{\"a\": ", "the file may be cut off"),
+        (b"{\"a\": NaN}", "expected value"),
+        (b"7", "not a JSON object"),
+        (b"{\"a\": 1} {\"a\": 2}", "trailing"),
+        (b"\0\0\0", "expected value"),
+        (&deep, "recursion limit"),
+    ];
+    for (row, why) in bad {
+        let rows = read("x.jsonl", &[&b"{\"a\": 1}\n"[..], row, b"\n{\"a\": 2}\n"].concat());
+        let reason = rows[1].1.as_ref().unwrap_err();
+        assert!(rows.len() == 3 && reason.contains(why), "{reason}");
+        assert_eq!((rows[0].0, rows[2].0, &rows[2].1.as_ref().unwrap()["a"]), (1, 3, &Value::from(2)));
+    }
+    let list = [&b"[{\"a\": \"\\\\\\\"]}\"}, {\"a\": \xff}, "[..], &deep[..], b", {\"a\": 3}]"].concat();
+    let rows = read("x.json", &list);
+    assert_eq!(rows.iter().map(|(_, row)| row.is_ok()).collect::<Vec<_>>(), [true, false, false, true]);
+    assert_eq!(rows[0].1.as_ref().unwrap()["a"], "\\\"]}");
+    assert_eq!(values("x.jsonl", b"{\"a\": 1, \"a\": 2}"), [2], "the last of equal keys counts, as in Python");
+}
+
+#[test]
+fn what_is_cut_off_is_told() {
+    let rows = read("x.json", b"[{\"a\": 1}, {\"a\": ");
+    assert!(rows.len() == 2 && rows[1].1.as_ref().unwrap_err().contains("cut off"));
+    assert!(read("x.json", b"{\"a\": [1,\n 2")[0].1.as_ref().unwrap_err().contains("cut off"));
+    assert!(read("x.jsonl", b"").is_empty() && read("x.json", b" \n").is_empty());
+    let folder = tempfile::tempdir().unwrap();
+    let damaged = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        open(&path).and_then(|rows| rows.collect::<trainyard_core::Result<Vec<_>>>()).err().unwrap().message
+    };
+    let many = LINES.repeat(9_000);
+    let packed = zstd::encode_all(&many[..], 1).unwrap();
+    assert!(damaged("a.gz", &gzipped(&many)[..200]).contains("a.gz is cut off or corrupt"));
+    assert!(damaged("a.zst", &packed[..packed.len() - 9]).contains("a.zst is cut off or corrupt"));
+    assert!(damaged("a.parquet", b"PAR").contains("corrupt, truncated or not a Parquet file"));
+    assert!(damaged("a.parquet.gz", &gzipped(b"PAR1")).contains("inside of an archive"));
+}
+
+#[test]
+fn a_line_that_is_too_long_is_skipped() {
+    let bytes = Cursor::new([&b"ok\n"[..], &b"x".repeat(99)[..], b"\nok\n"].concat());
+    let lines = Lines::new(Path::new("x"), Box::new(bytes), 1, Content::Text).at_most(50);
+    let rows = all(Box::new(lines));
+    assert_eq!(rows[1].1.as_ref().unwrap_err(), "longer than 50 bytes");
+    assert_eq!((rows.len(), rows[2].0), (3, 3));
+}
+
+#[test]
+fn descriptions_of_tools_keep_the_order_of_their_keys() {
+    let row = br#"{"z": {"b": 1, "a": 2}, "tools": [{"name": "f", "description": "d"}]}"#;
+    let columns = read("x.jsonl", row).remove(0).1.unwrap();
+    assert_eq!(columns["tools"], r#"[{"name": "f", "description": "d"}]"#);
+}
+
+#[test]
+fn a_row_of_fifty_megabytes_is_read() {
+    let big = format!("{{\"a\": \"{}\"}}\n{{\"a\": 2}}", "x".repeat(50 << 20));
+    for text in [big.clone(), format!("[{}]", big.replace('\n', ","))] {
+        let rows = read("x.jsonl", text.as_bytes());
+        let length = |row: &Value| row["a"].as_str().map(str::len);
+        assert_eq!(rows[0].1.as_ref().map(length), Ok(Some(50 << 20)));
+        assert_eq!(rows[1].1.as_ref().map(|row| row["a"].clone()), Ok(Value::from(2)));
+    }
+}

@@ -1,0 +1,89 @@
+//! The cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where snapshots link to
+//! blobs. What another program fetched is found, and it finds what is fetched here.
+
+use crate::location::{Location, is_commit};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+
+/// A folder of repositories.
+pub struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    pub fn at(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+    /// The commit that a revision had when it was last asked for.
+    pub fn commit(&self, location: &Location) -> Option<String> {
+        let commit = std::fs::read_to_string(self.reference(location)).ok()?;
+        Some(commit.trim().to_string()).filter(|commit| is_commit(commit))
+    }
+    /// Notes the commit of a revision.
+    pub fn note(&self, location: &Location, commit: &str) -> Result<()> {
+        let path = self.reference(location);
+        make_folder_of(&path)?;
+        std::fs::write(&path, commit).map_err(|e| io_error(&path, &e))
+    }
+    /// Paths of the files of a commit that were fetched; none if the commit is not there.
+    pub fn files(&self, location: &Location) -> Option<Vec<String>> {
+        let root = self.snapshot(location);
+        let mut names = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(at) = folders.pop() {
+            for entry in std::fs::read_dir(root.join(&at)).ok()? {
+                let entry = entry.ok()?;
+                let base = entry.file_name().to_string_lossy().into_owned();
+                let name = if at.is_empty() { base } else { format!("{at}/{base}") };
+                if entry.path().is_dir() { folders.push(name) } else { names.push(name) }
+            }
+        }
+        Some(names)
+    }
+    /// Where a file of a commit lies or will lie. Errors: data (a name that leads out of the repository).
+    pub fn file(&self, location: &Location, name: &str) -> Result<PathBuf> {
+        let odd = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains(['\\', '\0']);
+        if name.split('/').any(odd) {
+            return Err(Error::data(format!("{location} has a file of an unsafe name: `{}`", name.escape_debug())));
+        }
+        Ok(self.snapshot(location).join(name))
+    }
+    /// Keeps what `fill` writes and tells the SHA-256 of. An interrupted download leaves nothing that counts.
+    pub fn store(
+        &self,
+        location: &Location,
+        name: &str,
+        fill: impl FnOnce(&mut File) -> Result<Digest>,
+    ) -> Result<PathBuf> {
+        let path = self.file(location, name)?;
+        let blobs = self.repository(location).join("blobs");
+        std::fs::create_dir_all(&blobs).map_err(|e| io_error(&blobs, &e))?;
+        let mut file = NamedTempFile::new_in(&blobs).map_err(|e| io_error(&blobs, &e))?;
+        let digest = fill(file.as_file_mut())?;
+        let blob = blobs.join(digest.as_str());
+        file.persist(&blob).map_err(|e| io_error(&blob, &e.error))?;
+        make_folder_of(&path)?;
+        let up = "../".repeat(2 + name.matches('/').count());
+        match std::os::unix::fs::symlink(format!("{up}blobs/{digest}"), &path) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(io_error(&path, &e)),
+            _ => Ok(path),
+        }
+    }
+
+    fn repository(&self, location: &Location) -> PathBuf {
+        self.folder.join(format!("datasets--{}", location.repository.replace('/', "--")))
+    }
+    fn reference(&self, location: &Location) -> PathBuf {
+        self.repository(location).join("refs").join(&location.revision)
+    }
+    fn snapshot(&self, location: &Location) -> PathBuf {
+        self.repository(location).join("snapshots").join(&location.revision)
+    }
+}
+
+fn make_folder_of(path: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), |folder| std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e)))
+}

@@ -1,0 +1,113 @@
+//! What is asked of the hub: the commit of a revision, the files of a commit, a file.
+
+use crate::Settings;
+use crate::location::{Location, is_commit};
+use reqwest::{Response, StatusCode, Url};
+use serde::Deserialize;
+use std::fs::File;
+use std::io::Write as _;
+use std::time::Duration;
+use trainyard_core::digest::Hasher;
+use trainyard_core::{Digest, Error, Result};
+
+/// Time without a byte.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A connection to the hub.
+pub struct Client {
+    http: reqwest::Client,
+    endpoint: Url,
+    token: Option<String>,
+}
+
+/// The part of the answer about a revision that counts.
+#[derive(Deserialize)]
+struct Revision {
+    sha: String,
+    #[serde(default)]
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Deserialize)]
+struct Sibling {
+    rfilename: String,
+}
+
+impl Client {
+    pub fn new(settings: &Settings) -> Result<Self> {
+        // Another part of the program may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let endpoint = Url::parse(&settings.endpoint)
+            .map_err(|e| Error::invalid(format!("HF_ENDPOINT is `{}`: {e}", settings.endpoint)))?;
+        let http = reqwest::Client::builder().connect_timeout(SILENCE).read_timeout(SILENCE).build();
+        let http = http.map_err(|e| Error::bug(format!("no client for {endpoint}: {e}")))?;
+        Ok(Self { http, endpoint, token: settings.token.clone() })
+    }
+    /// The commit of a revision.
+    pub async fn commit(&self, location: &Location) -> Result<String> {
+        let commit = self.revision(location).await?.sha;
+        if is_commit(&commit) {
+            return Ok(commit);
+        }
+        Err(Error::data(format!("{location}: the hub names no commit, but `{}`", commit.escape_debug())))
+    }
+    /// All files of a commit.
+    pub async fn files(&self, location: &Location) -> Result<Vec<String>> {
+        Ok(self.revision(location).await?.siblings.into_iter().map(|file| file.rfilename).collect())
+    }
+    /// Writes a file of a commit. Returns its SHA-256.
+    pub async fn download(&self, location: &Location, name: &str, file: &mut File) -> Result<Digest> {
+        let place = format!("{name} of {location}");
+        let mut path = vec!["datasets"];
+        path.extend(location.repository.split('/'));
+        path.extend(["resolve", location.revision.as_str()]);
+        path.extend(name.split('/'));
+        let mut answer = self.get(&path, &place).await?;
+        let mut hasher = Hasher::new();
+        while let Some(bytes) = answer.chunk().await.map_err(|e| self.silent(&place, &e))? {
+            hasher.update(&bytes);
+            file.write_all(&bytes).map_err(|e| Error::retryable(format!("{place} cannot be written: {e}")))?;
+        }
+        Ok(hasher.finish())
+    }
+
+    async fn revision(&self, location: &Location) -> Result<Revision> {
+        let mut path = vec!["api", "datasets"];
+        path.extend(location.repository.split('/'));
+        path.extend(["revision", location.revision.as_str()]);
+        let place = location.to_string();
+        let text = self.get(&path, &place).await?.text().await.map_err(|e| self.silent(&place, &e))?;
+        serde_json::from_str(&text)
+            .map_err(|e| Error::data(format!("{place}: the hub's answer is not understood: {e}")))
+    }
+
+    async fn get(&self, path: &[&str], place: &str) -> Result<Response> {
+        let mut url = self.endpoint.clone();
+        // A slash within a part, as in `refs/convert/parquet`, is escaped by this.
+        url.path_segments_mut()
+            .map_err(|()| Error::invalid(format!("HF_ENDPOINT is `{}`, which has no paths", self.endpoint)))?
+            .pop_if_empty()
+            .extend(path);
+        let mut request = self.http.get(url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let answer = request.send().await.map_err(|e| self.silent(place, &e))?;
+        match answer.status() {
+            status if status.is_success() => Ok(answer),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Error::invalid(format!("{place}: no access"))
+                .help("accept its terms on the page of the data set, and set HF_TOKEN to a token that may read it")),
+            StatusCode::NOT_FOUND => {
+                Err(Error::invalid(format!("{place}: the hub has no such data set, revision or file"))
+                    .help("check the spelling; a private data set needs HF_TOKEN"))
+            }
+            status => Err(Error::retryable(format!("{place}: the hub answered {status}"))),
+        }
+    }
+
+    fn silent(&self, place: &str, error: &reqwest::Error) -> Error {
+        Error::retryable(format!("{place}: {} cannot be reached", self.endpoint))
+            .help("check the network and HF_ENDPOINT; with HF_HUB_OFFLINE=1 what is in the cache is used")
+            .caused_by(error)
+    }
+}

@@ -1,0 +1,71 @@
+//! Where on the hub.
+
+use std::fmt;
+use trainyard_core::{Error, Result};
+
+/// A data set at a revision, and a path in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// `OWNER/NAME`.
+    pub repository: String,
+    /// A branch, a tag or a commit.
+    pub revision: String,
+    /// A file, a folder or a pattern of files; empty = everything.
+    pub path: String,
+}
+
+const PREFIX: &str = "hf://datasets/";
+/// Branches with slashes in their names, which the hub makes.
+const SPECIAL: [&str; 2] = ["refs/convert/", "refs/pr/"];
+
+impl Location {
+    /// Reads `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
+    pub fn read(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid(format!("`{text}` is no data set of the hub"))
+                .help("write hf://datasets/OWNER/NAME, with @REVISION and /PATH after it where needed")
+        };
+        let rest = text.strip_prefix(PREFIX).ok_or_else(wrong)?;
+        let (owner, rest) = rest.split_once('/').ok_or_else(wrong)?;
+        let (name, rest) = rest.split_at(rest.find(['@', '/']).unwrap_or(rest.len()));
+        let (revision, path) = match rest.strip_prefix('@') {
+            None => ("main", rest),
+            Some(rest) => {
+                let before = SPECIAL.iter().find(|special| rest.starts_with(**special)).map_or(0, |s| s.len());
+                rest.split_at(rest[before..].find('/').map_or(rest.len(), |at| before + at))
+            }
+        };
+        let plain = |part: &str| {
+            !part.is_empty()
+                && !part.starts_with('.')
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        let path = path.trim_matches('/');
+        let climbs = path.split('/').any(|part| part == ".." || part == ".");
+        if !plain(owner) || !plain(name) || !revision.split('/').all(plain) || climbs {
+            return Err(wrong());
+        }
+        Ok(Self { repository: format!("{owner}/{name}"), revision: revision.into(), path: path.into() })
+    }
+    /// The same at a commit.
+    #[must_use]
+    pub fn at(&self, commit: &str) -> Self {
+        Self { revision: commit.to_string(), ..self.clone() }
+    }
+    /// Whether the revision is a commit.
+    pub fn is_pinned(&self) -> bool {
+        is_commit(&self.revision)
+    }
+}
+
+/// Whether a text is a commit: forty hexadecimal digits.
+pub fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.path.is_empty() { "" } else { "/" };
+        write!(f, "{PREFIX}{}@{}{slash}{}", self.repository, self.revision, self.path)
+    }
+}

@@ -1,0 +1,153 @@
+//! Against a loopback server that answers the three requests as the hub does. Nothing here leaves the machine.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
+use trainyard_core::ErrorKind;
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// A stand-in for the hub on this machine: answers by path, and notes what was asked, with the token.
+struct Loopback {
+    endpoint: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Loopback {
+    fn serve(answers: &[(&str, u16, &str)]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let answers: BTreeMap<String, (u16, String)> =
+            answers.iter().map(|(path, status, body)| (path.to_string(), (*status, body.to_string()))).collect();
+        let noted = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let Some(first) = lines.next() else { continue };
+                let path = first.split(' ').nth(1).unwrap_or("").to_string();
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let token =
+                    head.iter().find_map(|line| line.to_lowercase().strip_prefix("authorization: ").map(String::from));
+                noted.lock().unwrap().push(format!("{path} {}", token.unwrap_or_default()).trim().to_string());
+                let (status, body) = answers.get(&path).cloned().unwrap_or((404, String::new()));
+                let location = if status == 302 { format!("location: {body}\r\n") } else { String::new() };
+                let _ = write!(
+                    &stream,
+                    "HTTP/1.1 {status} X\r\ncontent-length: {}\r\n{location}connection: close\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+        });
+        Self { endpoint, asked }
+    }
+    fn hub(&self, cache: &std::path::Path) -> Hub {
+        Hub::new(settings(&self.endpoint, cache, false))
+    }
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn settings(endpoint: &str, cache: &std::path::Path, offline: bool) -> Settings {
+    Settings { endpoint: endpoint.into(), token: None, cache: cache.into(), offline }
+}
+
+fn location(text: &str) -> Location {
+    Location::read(text).unwrap()
+}
+
+#[test]
+fn locations_have_a_revision_and_a_path() {
+    let read = |text: &str| {
+        let Location { repository, revision, path } = location(text);
+        [repository, revision, path]
+    };
+    assert_eq!(read("hf://datasets/openai/gsm8k"), ["openai/gsm8k", "main", ""]);
+    assert_eq!(read("hf://datasets/a/b@v1.0/data/*.parquet"), ["a/b", "v1.0", "data/*.parquet"]);
+    assert_eq!(read("hf://datasets/a/b@refs/convert/parquet/x/y"), ["a/b", "refs/convert/parquet", "x/y"]);
+    assert_eq!(location("hf://datasets/a/b/c.json").to_string(), "hf://datasets/a/b@main/c.json");
+    for wrong in [
+        "hf://a/b",
+        "hf://datasets/a",
+        "hf://datasets/a/",
+        "hf://datasets/../b",
+        "hf://datasets/a/b/../c",
+        "hf://datasets/a/b@",
+    ] {
+        assert_eq!(Location::read(wrong).unwrap_err().kind, ErrorKind::Invalid, "{wrong}");
+    }
+}
+
+#[test]
+fn variables_name_the_hub_and_the_cache() {
+    let read = |set: &[(&str, &str)]| {
+        let set: BTreeMap<&str, &str> = set.iter().copied().collect();
+        Settings::read(|name| set.get(name).map(ToString::to_string))
+    };
+    let usual = read(&[("HOME", "/h")]);
+    assert_eq!(usual.cache.to_str(), Some("/h/.cache/huggingface/hub"));
+    assert!(usual.endpoint == "https://huggingface.co" && !usual.offline && usual.token.is_none());
+    let own = read(&[("HF_HOME", "/x"), ("HF_ENDPOINT", "http://m/"), ("HF_HUB_OFFLINE", "1"), ("HF_TOKEN", "t")]);
+    assert_eq!((own.cache.to_str(), own.endpoint.as_str(), own.offline), (Some("/x/hub"), "http://m", true));
+    assert_eq!(read(&[("HF_HUB_CACHE", "/c"), ("HF_HOME", "/x"), ("HF_HUB_OFFLINE", "0")]).cache.to_str(), Some("/c"));
+}
+
+#[test]
+fn a_revision_is_pinned_and_its_files_are_fetched_once() {
+    let revision =
+        format!(r#"{{"sha": "{COMMIT}", "siblings": [{{"rfilename": "data/b.jsonl"}}, {{"rfilename": "a.txt"}}]}}"#);
+    let file = format!("/datasets/o/n/resolve/{COMMIT}/data/b.jsonl");
+    let server = Loopback::serve(&[
+        ("/api/datasets/o/n/revision/main", 200, &revision),
+        (&format!("/api/datasets/o/n/revision/{COMMIT}"), 200, &revision),
+        (&file, 302, "/elsewhere/b"),
+        ("/elsewhere/b", 200, "rows"),
+    ]);
+    let cache = tempfile::tempdir().unwrap();
+    let hub = server.hub(cache.path());
+    let pinned = hub.pin(&location("hf://datasets/o/n/data")).unwrap();
+    assert_eq!(pinned.to_string(), format!("hf://datasets/o/n@{COMMIT}/data"));
+    assert_eq!(hub.files(&pinned).unwrap(), ["a.txt", "data/b.jsonl"]);
+    let path = hub.fetch(&pinned, "data/b.jsonl").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "rows");
+    assert!(path.ends_with(format!("datasets--o--n/snapshots/{COMMIT}/data/b.jsonl")));
+    let before = server.asked().len();
+    assert_eq!(hub.pin(&pinned).unwrap(), pinned);
+    assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
+    assert_eq!(server.asked().len(), before, "a commit and a fetched file are not asked for again");
+    // What is in the cache serves without the hub.
+    let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
+    assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);
+    assert_eq!(offline.files(&pinned).unwrap(), ["data/b.jsonl"]);
+    assert_eq!(offline.fetch(&pinned, "data/b.jsonl").unwrap(), path);
+    for error in
+        [offline.fetch(&pinned, "a.txt").unwrap_err(), offline.pin(&location("hf://datasets/o/n@v2")).unwrap_err()]
+    {
+        assert!(error.message.contains("HF_HUB_OFFLINE is set") && error.help.is_some(), "{error}");
+    }
+    assert!(hub.fetch(&pinned, "../x").unwrap_err().message.contains("unsafe name"));
+}
+
+#[test]
+fn the_token_is_given_and_refusals_say_what_to_do() {
+    let server = Loopback::serve(&[
+        ("/api/datasets/o/gated/revision/main", 403, ""),
+        ("/api/datasets/o/busy/revision/main", 503, ""),
+        ("/api/datasets/o/odd/revision/refs%2Fpr%2F1", 200, r#"{"sha": "x"}"#),
+    ]);
+    let cache = tempfile::tempdir().unwrap();
+    let hub = Hub::new(Settings { token: Some("secret".into()), ..settings(&server.endpoint, cache.path(), false) });
+    let error = |text: &str| hub.pin(&location(text)).unwrap_err();
+    let gated = error("hf://datasets/o/gated");
+    assert!(gated.kind == ErrorKind::Invalid && gated.help.as_ref().unwrap().contains("HF_TOKEN"), "{gated}");
+    assert!(error("hf://datasets/o/none").message.contains("no such data set"));
+    assert_eq!(error("hf://datasets/o/busy").kind, ErrorKind::Retryable);
+    assert!(error("hf://datasets/o/odd@refs/pr/1").message.contains("names no commit"));
+    assert!(server.asked().iter().all(|line| line.ends_with("bearer secret")), "{:?}", server.asked());
+    let nobody = Hub::new(settings("http://127.0.0.1:1", cache.path(), false));
+    let error = nobody.pin(&location("hf://datasets/o/n")).unwrap_err();
+    assert!(error.kind == ErrorKind::Retryable && error.help.unwrap().contains("HF_HUB_OFFLINE"));
+}
