@@ -8,10 +8,13 @@
 
 pub mod checkpoint;
 pub mod config;
+mod contexts;
 pub mod curves;
 pub mod model;
+mod native;
 pub mod optimize;
 pub mod own_defaults;
+mod own_format;
 pub mod parts;
 pub mod problems;
 pub mod registry;

@@ -2,12 +2,14 @@
 //!
 //! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
 
+use crate::own_format::own_format;
 use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, registry};
+use trainyard_lm::template::TemplateOptions;
 use trainyard_tables::Trajectory;
 
 /// A model with the content digest of its artifact, and where it is computed.
@@ -25,6 +27,13 @@ impl Policy {
     pub fn load(artifact: &InputArtifact, port: &str) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
         Ok(Self { folder, digest: artifact.digest.to_string(), backend: registry::find(registry::DEFAULT)? })
+    }
+    /// Renders by these options from now on. Errors (kind invalid): `tools: native` with a template that cannot.
+    pub fn with_template(mut self, options: &TemplateOptions) -> Result<Self> {
+        let chat = self.folder.chat.with_options(options);
+        let native = own_format(&chat, options.tools)?.is_some();
+        self.folder.chat = chat.with_native_calls(native);
+        Ok(self)
     }
     /// Decodes with the model's weights.
     pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {

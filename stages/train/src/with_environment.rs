@@ -55,6 +55,7 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
+        problems.extend(problems::lost_results(self.config.environment(), inputs, &["model", "models"]));
         problems
     }
 }

@@ -6,11 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Wired};
+use trainyard_lm::template::TemplateOptions;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// How the model's chat template is used. Rows bring the tools that they offer; `tools` says who writes calls: the
+    /// template, or the rows' texts as they are.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
     /// Passes over the trajectories.
     pub epochs: Option<u64>,
     /// Optimizer steps.
@@ -58,6 +63,7 @@ impl OwnDefaults for Optimizer {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            template: TemplateOptions::default(),
             epochs: None,
             steps: None,
             tokens: None,
@@ -90,6 +96,7 @@ impl Prepared for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
+        problems.extend(self.template.problems("/template"));
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
             counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),

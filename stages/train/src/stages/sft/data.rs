@@ -1,15 +1,16 @@
 //! From trajectories to token sequences with a loss mask.
 //!
-//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded piece by piece with the
-//! model's template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read,
-//! not an example to imitate.
+//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded with the model's
+//! template, every turn under the context that the model would have before it. Where the template rewrites what came
+//! before, one row gives several sequences. Only the agent's tokens are in the loss, and a turn whose tool call failed
+//! is context to read, not an example to imitate.
 
 use crate::model::expect_same_text;
 use std::collections::BTreeSet;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::template::{Conversation, RenderOptions};
+use trainyard_lm::template::{Conversation, Encoded};
 use trainyard_tables::{Message, Trajectory};
 
 /// One sequence to learn from.
@@ -33,6 +34,8 @@ impl Example {
 pub struct Prepared {
     /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
+    /// Rows that gave them.
+    pub rows: usize,
     /// Rows left out because they exceed the token limit.
     pub too_long: usize,
     /// Rows with no token in the loss.
@@ -46,32 +49,47 @@ pub fn prepare(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: boo
     expect_same_text(model, rows, "`trajectories`")?;
     let mut prepared = Prepared::default();
     for row in rows {
-        let (mut example, turns) = encode(model, row).at(format!("trajectory `{}`", row.id))?;
+        let mut encoded = encode(model, row).at(format!("trajectory `{}`", row.id))?;
         if mask_errored_turns {
             let errored = if row.tool_errors > 0 {
                 errored_turns(&row.messages, answers_in_prompt(row))
             } else {
                 BTreeSet::new()
             };
-            prepared.masked_turns += mask_turns(&mut example, &turns, &errored);
+            prepared.masked_turns += mask_turns(&mut encoded.loss_mask, &encoded.turn, &errored);
         }
-        if example.tokens.len() > most {
+        let examples: Vec<Example> = examples(&encoded).filter(|e| e.loss_tokens() > 0).collect();
+        if encoded.longest() > most {
             prepared.too_long += 1;
-        } else if example.loss_tokens() == 0 {
+        } else if examples.is_empty() {
             prepared.empty += 1;
         } else {
-            prepared.examples.push(example);
+            prepared.rows += 1;
+            prepared.examples.extend(examples);
         }
     }
     Ok(prepared)
 }
 
-fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> {
-    if !row.token_ids.is_empty() {
-        return Ok((Example { tokens: row.token_ids.clone(), mask: row.loss_mask.clone() }, row.turn.clone()));
+/// One for each context.
+fn examples(encoded: &Encoded) -> impl Iterator<Item = Example> {
+    encoded.contexts().into_iter().map(|context| Example {
+        tokens: encoded.token_ids[context.clone()].to_vec(),
+        mask: encoded.loss_mask[context].to_vec(),
+    })
+}
+
+fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
+    if row.token_ids.is_empty() {
+        return Conversation::encode(&model.chat, &row.messages, row.tools.as_deref());
     }
-    let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default())?;
-    Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
+    Ok(Encoded {
+        token_ids: row.token_ids.clone(),
+        loss_mask: row.loss_mask.clone(),
+        turn: row.turn.clone(),
+        prompt_tokens: row.prompt_tokens as usize,
+        restarts: row.restarts.iter().map(|at| *at as usize).collect(),
+    })
 }
 
 /// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
@@ -106,9 +124,9 @@ fn reads_as_error(content: &str) -> bool {
 }
 
 /// Takes the tokens of some turns out of the loss; returns how many turns had any.
-fn mask_turns(example: &mut Example, turns: &[u16], errored: &BTreeSet<u16>) -> usize {
+fn mask_turns(mask: &mut [bool], turns: &[u16], errored: &BTreeSet<u16>) -> usize {
     let mut hit = BTreeSet::new();
-    for (m, t) in example.mask.iter_mut().zip(turns) {
+    for (m, t) in mask.iter_mut().zip(turns) {
         if *m && errored.contains(t) {
             *m = false;
             hit.insert(*t);
@@ -137,10 +155,9 @@ mod tests {
 
     #[test]
     fn the_turn_before_a_failed_result_is_masked() {
-        let mut example = Example { tokens: vec![0; 6], mask: vec![false, true, false, true, true, true] };
-        let turns = [0, 0, 1, 1, 2, 2];
-        assert_eq!(mask_turns(&mut example, &turns, &BTreeSet::from([1, 5])), 1);
-        assert_eq!(example.mask, [false, true, false, false, true, true]);
+        let mut mask = [false, true, false, true, true, true];
+        assert_eq!(mask_turns(&mut mask, &[0, 0, 1, 1, 2, 2], &BTreeSet::from([1, 5])), 1);
+        assert_eq!(mask, [false, true, false, false, true, true]);
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub struct Sft;
 
 const DOC: &str = "\
 Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
-turn) given all before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's \
-chat template; rollouts are used as they are.\n\n\
+turn) given all before them. Demonstrations (rows without tokens) are encoded with the model's chat template: \
+every turn is learned under the context that the template shows before it, in several sequences where it rewrites \
+earlier turns. Rollouts are used as they are.\n\n\
 A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
 share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
 held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
@@ -105,7 +106,7 @@ impl Stage for Sft {
     }
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        let policy = Policy::load(context.input("model")?, "model")?;
+        let policy = Policy::load(context.input("model")?, "model")?.with_template(&config.template)?;
         let (train, held) = rows(&config, context)?;
         let positions = policy.folder.config.max_position_embeddings;
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
@@ -113,7 +114,7 @@ impl Stage for Sft {
         let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
         let outcome = run::run(&config, &policy, &prepared.examples, &held.examples, context)?;
         model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
-        write_report(context, &outcome.state, &prepared, held.examples.len())
+        write_report(context, &outcome.state, &prepared, held.rows)
     }
 }
 
@@ -131,17 +132,13 @@ fn rows(config: &Config, context: &StageContext) -> Result<(Vec<Trajectory>, Vec
 
 fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepared, held: usize) -> Result<()> {
     let mut report = Report::new("Supervised fine-tuning");
-    report.summary = format!(
-        "{} trajectories, {} optimizer steps, {} tokens read.",
-        prepared.examples.len(),
-        state.step,
-        state.tokens
-    );
+    report.summary =
+        format!("{} trajectories, {} optimizer steps, {} tokens read.", prepared.rows, state.step, state.tokens);
     let tail = (state.step as usize).div_ceil(10).max(1);
     let counts = [
         ("steps", state.step as f64),
         ("tokens", state.tokens as f64),
-        ("rows", prepared.examples.len() as f64),
+        ("rows", prepared.rows as f64),
         ("rows_too_long", prepared.too_long as f64),
         ("rows_without_loss", prepared.empty as f64),
         ("masked_turns", prepared.masked_turns as f64),
