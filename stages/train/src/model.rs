@@ -5,12 +5,11 @@
 use crate::own_format::own_format;
 use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
+use trainyard_core::Result;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Sampler, SamplerOptions, registry};
 use trainyard_lm::template::TemplateOptions;
-use trainyard_tables::Trajectory;
 
 /// A model with the content digest of its artifact, and where it is computed.
 pub struct Policy {
@@ -46,19 +45,6 @@ pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Resu
     model.save(context.output(port)?)?;
     for (key, value) in model.metadata() {
         context.describe(port, &key, value);
-    }
-    Ok(())
-}
-
-/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
-/// compare.
-pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
-    for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
-        model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;
-        if row.loss_mask.len() != row.token_ids.len() || row.turn.len() != row.token_ids.len() {
-            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id))
-                .help("rebuild the artifact that wrote it"));
-        }
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub use config::Config;
 use crate::checkpoint;
 use crate::contexts::expect_one_context;
 use crate::curves::Curves;
-use crate::model::{self, Policy, expect_same_text};
+use crate::model::{self, Policy};
 use crate::native;
 use crate::parts::Parts;
 use crate::problems;
@@ -38,6 +38,7 @@ use trainyard_envs::ToolHost;
 use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
+use trainyard_lm::examples::expect_same_text;
 use trainyard_lm::template::Conversation;
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
@@ -147,12 +148,13 @@ impl Stage for Prm {
                 disjoint(&rows, &held)?;
                 (rows, held)
             }
-            None => hold_out(rows, config.held_out_share, &chance),
+            None => hold_out(rows, |row| &row.problem_id, config.held_out_share, &chance),
         };
         let (contrasted, too_long) = contrasted(&config, &policy.folder, context)?;
         left_out.too_long += too_long;
-        let (pairs, held_pairs) =
-            contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
+        let (pairs, held_pairs) = contrast::split(contrasted, &train, &held, |rows| {
+            hold_out(rows, |row| &row.problem_id, config.held_out_share, &chance)
+        });
         let example = |row: &Trajectory| example::example(row, contrast::outcome(row, &config.outcome));
         let examples = |rows: &[Trajectory], pairs: &[Trajectory]| {
             rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>()

@@ -120,6 +120,10 @@ impl Prepared for Config {
 
     /// Options that measure on held-out rows, where no row is held out.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let both = ["trajectories", "tokenized"].iter().all(|port| inputs.get(port).is_some_and(|n| *n > 0));
+        let twice = both.then(|| {
+            OptionProblem::new("/tokenized", "`trajectories` and `tokenized` are both wired").help("wire one of them")
+        });
         let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
@@ -132,6 +136,9 @@ impl Prepared for Config {
             )
             .help("wire `validation`, set `validation_share` above 0, or leave this out")
         };
-        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
+        twice
+            .into_iter()
+            .chain(measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)))
+            .collect()
     }
 }
