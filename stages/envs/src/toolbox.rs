@@ -86,7 +86,7 @@ mod tests {
             .add(constant("never", "nothing is right", "Never.", &Never as &'static dyn Verifier))
             .unwrap();
         assert_eq!(toolbox.tool("snake").unwrap().spec().name, "python");
-        assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "toolrl"]);
+        assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "llama3", "mistral", "qwen", "toolrl"]);
         let problem = |verifier: &str| Problem { answer: "5".into(), verifier: verifier.into(), ..Problem::default() };
         assert!(toolbox.verify(&problem("{}"), "5.0") && !toolbox.verify(&problem(r#"{"kind": "never"}"#), "5"));
         let unknown = toolbox.verifier(&problem(r#"{"kind": "taste"}"#)).err().unwrap();

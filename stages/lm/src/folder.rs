@@ -8,7 +8,7 @@ use crate::backend::Parameters;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
-use crate::template::{Chat, ChatTemplate};
+use crate::template::{Chat, ChatTemplate, check_pieces};
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -151,10 +151,18 @@ impl ModelFolder {
     pub fn load_with_template(folder: &Path, template: ChatTemplate) -> Result<Self> {
         Self::read(folder, template)
     }
+    /// Tokenizer and template of a folder, without its weights.
+    pub fn load_chat(folder: &Path) -> Result<Chat> {
+        Self::read_chat(folder, ChatTemplate::load(folder)?)
+    }
+    fn read_chat(folder: &Path, template: ChatTemplate) -> Result<Chat> {
+        let chat = Chat::new(Tokenizer::load(folder)?, template).map_err(|e| e.at(folder.display()))?;
+        check_pieces(&chat).map_err(|e| e.at(folder.display()))?;
+        Ok(chat)
+    }
     fn read(folder: &Path, template: ChatTemplate) -> Result<Self> {
-        let tokenizer = Tokenizer::load(folder)?;
         let generation = GenerationConfig::load(folder)?;
-        let chat = Chat::new(tokenizer, template).map_err(|e| e.at(folder.display()))?;
+        let chat = Self::read_chat(folder, template)?;
         let (config, weights) = crate::checkpoint::load_model(folder)?;
         Self::new(config, weights, chat, generation).map_err(|e| e.at(folder.display()))
     }

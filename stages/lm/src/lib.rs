@@ -13,6 +13,7 @@ pub mod batch;
 pub mod checkpoint;
 pub mod config;
 pub mod decoder;
+pub mod examples;
 pub mod families;
 pub mod folder;
 pub mod generate;

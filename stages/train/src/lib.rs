@@ -8,12 +8,15 @@
 
 pub mod checkpoint;
 pub mod config;
+mod contexts;
 pub mod curves;
 #[cfg(test)]
 mod family_tests;
 pub mod model;
+mod native;
 pub mod optimize;
 pub mod own_defaults;
+mod own_format;
 pub mod parts;
 pub mod problems;
 pub mod registry;

@@ -2,13 +2,14 @@
 //!
 //! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
 
+use crate::own_format::own_format;
 use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
+use trainyard_core::Result;
 use trainyard_core::error::Context as _;
-use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Sampler, SamplerOptions};
-use trainyard_tables::Trajectory;
+use trainyard_lm::template::TemplateOptions;
 
 /// A model with the content digest of its artifact, and where it is computed.
 pub struct Policy {
@@ -26,6 +27,13 @@ impl Policy {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
         Ok(Self { folder, digest: artifact.digest.to_string(), backend })
     }
+    /// Renders by these options from now on. Errors (kind invalid): `tools: native` with a template that cannot.
+    pub fn with_template(mut self, options: &TemplateOptions) -> Result<Self> {
+        let chat = self.folder.chat.with_options(options);
+        let native = own_format(&chat, options.tools)?.is_some();
+        self.folder.chat = chat.with_native_calls(native);
+        Ok(self)
+    }
     /// Decodes with the model's weights.
     pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {
         self.backend.sampler(&self.folder, &SamplerOptions { threads })
@@ -37,19 +45,6 @@ pub fn save(context: &mut StageContext, port: &str, model: &ModelFolder) -> Resu
     model.save(context.output(port)?)?;
     for (key, value) in model.metadata() {
         context.describe(port, &key, value);
-    }
-    Ok(())
-}
-
-/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
-/// compare.
-pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
-    for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
-        model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;
-        if row.loss_mask.len() != row.token_ids.len() || row.turn.len() != row.token_ids.len() {
-            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id))
-                .help("rebuild the artifact that wrote it"));
-        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::InputArtifact;
 use trainyard_core::{Error, OptionProblem, Result, Wired};
+use trainyard_lm::stages::init::LOST_RESULTS;
 use trainyard_tables::{Problem, read_problems};
 
 /// All rows of an artifact. Errors: data, when two rows have one id.
@@ -33,6 +34,20 @@ pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<Optio
         let named: BTreeSet<&str> = inputs.fact(port, ENVIRONMENT).filter_map(Value::as_str).collect();
         let foreign = named.into_iter().find(|kind| *kind != own)?;
         Some(OptionProblem::new("/environment", misfit(port, foreign, own)).help(mend(foreign)))
+    };
+    ports.iter().filter_map(of_port).collect()
+}
+
+/// What `check` can tell of models at these ports: that their templates lose what the tools of an environment answer.
+pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+    // Environments without tools of their own have no limit of calls.
+    if environment.get("max_tool_calls").is_none() {
+        return Vec::new();
+    }
+    let of_port = |port: &&str| {
+        let reason = inputs.fact(port, LOST_RESULTS).find_map(Value::as_str)?;
+        let problem = OptionProblem::new(format!("/{port}"), reason);
+        Some(problem.help("use a model whose template knows the role `tool`, or give `model/init` another template"))
     };
     ports.iter().filter_map(of_port).collect()
 }
@@ -78,6 +93,14 @@ mod tests {
             e.kind == ErrorKind::Data && e.message == "input `again` holds problem `sum-1` twice, in rows 2 and 4",
             "{e}"
         );
+    }
+    #[test]
+    fn a_model_that_loses_results_is_refused_where_tools_are_played() {
+        let mut inputs = Wired::default();
+        inputs.wire("model", vec![Facts::from([(LOST_RESULTS.to_string(), json!("it drops them"))])]);
+        let found = lost_results(&json!({"kind": "word-problems", "max_tool_calls": 8}), &inputs, &["model", "models"]);
+        assert!(found.len() == 1 && found[0].pointer == "/model" && found[0].message == "it drops them", "{found:?}");
+        assert_eq!(lost_results(&json!({"kind": "function-calling"}), &inputs, &["model"]), []);
     }
     #[test]
     fn problems_of_another_environment_are_found_by_fact_and_by_row() {

@@ -61,6 +61,7 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
+        problems.extend(problems::lost_results(self.config.environment(), inputs, &["model", "models"]));
         problems
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {

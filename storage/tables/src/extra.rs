@@ -16,11 +16,13 @@ pub struct Extra {
     pub tool_call_id: bool,
     /// `tools` of trajectories.
     pub tools: bool,
+    /// `restarts` of trajectories.
+    pub restarts: bool,
 }
 
 impl Extra {
     /// All of them.
-    pub const ALL: Self = Self { name: true, reasoning_content: true, tool_call_id: true, tools: true };
+    pub const ALL: Self = Self { name: true, reasoning_content: true, tool_call_id: true, tools: true, restarts: true };
 
     /// What these messages use.
     pub fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
@@ -29,7 +31,7 @@ impl Extra {
                 name: message.name.is_some(),
                 reasoning_content: message.reasoning_content.is_some(),
                 tool_call_id: message.tool_call_id.is_some(),
-                tools: false,
+                ..Self::default()
             })
         })
     }
@@ -41,6 +43,7 @@ impl Extra {
             reasoning_content: self.reasoning_content || other.reasoning_content,
             tool_call_id: self.tool_call_id || other.tool_call_id,
             tools: self.tools || other.tools,
+            restarts: self.restarts || other.restarts,
         }
     }
 }

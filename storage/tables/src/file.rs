@@ -20,7 +20,7 @@ use trainyard_core::{Error, Result};
 /// Rows given to the encoder at once.
 const PIECE: usize = 1024;
 /// Rows of a row group.
-const ROW_GROUP: usize = 16 * PIECE;
+pub(crate) const ROW_GROUP: usize = 16 * PIECE;
 const CREATED_BY: &str = "trainyard";
 const ZSTD_LEVEL: i32 = 3;
 
@@ -29,6 +29,7 @@ pub struct BatchWriter {
     path: PathBuf,
     schema: SchemaRef,
     writer: ArrowWriter<File>,
+    piece: usize,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     rows: u64,
@@ -37,10 +38,15 @@ pub struct BatchWriter {
 impl BatchWriter {
     /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path, schema: SchemaRef) -> Result<Self> {
+        Self::create_grouped(path, schema, ROW_GROUP)
+    }
+    /// Creates a file of row groups of `group` rows, for rows that are large. Errors: those of [`BatchWriter::create`].
+    pub fn create_grouped(path: &Path, schema: SchemaRef, group: usize) -> Result<Self> {
         let file = File::create(path).map_err(|e| io_error(path, &e))?;
         let writer =
-            ArrowWriter::try_new(file, schema.clone(), Some(properties()?)).map_err(|e| unwritable(path, e))?;
-        Ok(Self { path: path.to_path_buf(), schema, writer, pending: Vec::new(), pending_rows: 0, rows: 0 })
+            ArrowWriter::try_new(file, schema.clone(), Some(properties(group)?)).map_err(|e| unwritable(path, e))?;
+        let path = path.to_path_buf();
+        Ok(Self { path, schema, writer, piece: PIECE.min(group), pending: Vec::new(), pending_rows: 0, rows: 0 })
     }
     /// Appends rows. Errors: bug (another schema), retryable (disk full).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
@@ -50,7 +56,7 @@ impl BatchWriter {
         self.rows += batch.num_rows() as u64;
         self.pending_rows += batch.num_rows();
         self.pending.push(batch.clone());
-        if self.pending_rows >= PIECE { self.write_pieces(false) } else { Ok(()) }
+        if self.pending_rows >= self.piece { self.write_pieces(false) } else { Ok(()) }
     }
     /// Writes the footer, without which the file cannot be read. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64> {
@@ -63,8 +69,8 @@ impl BatchWriter {
         let joined = concat_batches(&self.schema, &self.pending)
             .map_err(|e| Error::bug(format!("{}: batches cannot be joined: {e}", self.path.display())))?;
         let mut at = 0;
-        while joined.num_rows() - at >= PIECE || (all && at < joined.num_rows()) {
-            let length = PIECE.min(joined.num_rows() - at);
+        while joined.num_rows() - at >= self.piece || (all && at < joined.num_rows()) {
+            let length = self.piece.min(joined.num_rows() - at);
             self.writer.write(&joined.slice(at, length)).map_err(|e| unwritable(&self.path, e))?;
             at += length;
         }
@@ -74,12 +80,12 @@ impl BatchWriter {
     }
 }
 
-fn properties() -> Result<WriterProperties> {
+fn properties(group: usize) -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(|e| Error::bug(format!("no such zstd level: {e}")))?;
     Ok(WriterProperties::builder()
         .set_created_by(CREATED_BY.to_string())
         .set_compression(Compression::ZSTD(level))
-        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .set_max_row_group_row_count(Some(group))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .build())
 }

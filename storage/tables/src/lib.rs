@@ -37,6 +37,7 @@ pub mod summary;
 #[cfg(test)]
 mod tests;
 mod text_cells;
+pub mod token_pack;
 pub mod trajectory;
 mod trajectory_columns;
 
@@ -52,4 +53,5 @@ pub use rows::{
 };
 pub use select::{select_rows, take_rows};
 pub use summary::summarize;
+pub use token_pack::TokenPack;
 pub use trajectory::{Sampling, Status, StopReason, Trajectory, Verdict};

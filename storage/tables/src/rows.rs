@@ -2,7 +2,7 @@
 
 use crate::decode::Columns;
 use crate::extra::Extra;
-use crate::file::{BatchReader, BatchWriter};
+use crate::file::{BatchReader, BatchWriter, ROW_GROUP};
 use crate::schema::{conform, widened};
 use crate::{Problem, Trajectory};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -15,8 +15,11 @@ use trainyard_core::{Error, Result};
 /// Rows turned into one Arrow batch at a time.
 const ROWS: usize = 1024;
 
-/// A struct that has an Arrow form. Implemented by [`Problem`] and [`Trajectory`].
+/// A struct that has an Arrow form. Implemented by [`Problem`], [`Trajectory`] and [`crate::TokenPack`].
 pub trait TableRow: Sized {
+    /// Rows of a row group.
+    const GROUP: usize = ROW_GROUP;
+
     /// The additional columns that these rows use.
     fn extra(rows: &[Self]) -> Extra;
     /// The Arrow schema with some additional columns.
@@ -40,7 +43,7 @@ impl<R: TableRow> RowWriter<R> {
     /// Creates the file. Errors: invalid (no such folder), retryable (disk full).
     pub fn create(path: &Path) -> Result<Self> {
         let extra = Extra::default();
-        let file = BatchWriter::create(path, R::schema(extra))?;
+        let file = BatchWriter::create_grouped(path, R::schema(extra), R::GROUP)?;
         Ok(Self { path: path.to_path_buf(), file, extra, row: PhantomData })
     }
     /// Appends rows. Errors: retryable (disk full).
@@ -66,7 +69,7 @@ impl<R: TableRow> RowWriter<R> {
         let narrow = self.path.with_extension("narrow");
         std::fs::rename(&self.path, &narrow).map_err(|e| io_error(&self.path, &e))?;
         let schema = R::schema(extra);
-        let wide = BatchWriter::create(&self.path, schema.clone())?;
+        let wide = BatchWriter::create_grouped(&self.path, schema.clone(), R::GROUP)?;
         std::mem::replace(&mut self.file, wide).finish()?;
         for batch in BatchReader::open(&narrow)? {
             self.file.write(&widened(&batch?, &schema)?)?;

@@ -4,6 +4,7 @@
 use crate::problem::Message;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Why an episode ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
@@ -89,6 +90,10 @@ pub struct Trajectory {
     pub advantages: Option<Vec<f32>>,
     /// Number of prompt tokens at the beginning.
     pub prompt_tokens: u32,
+    /// Where further contexts begin in the per-token lists: there the chat template rewrote earlier turns, so nothing
+    /// after such a token was sampled with what is before it in view.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<u32>,
 
     /// The rollout this one was forked from; none at roots.
     pub fork_of: Option<String>,
@@ -146,4 +151,22 @@ pub struct Trajectory {
     /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` say whether it entered
     /// the loss. None for rows that no update used, and in files of versions before this column.
     pub update: Option<u32>,
+}
+
+impl Trajectory {
+    /// The contexts, each a sequence of its own, as places in the per-token lists.
+    pub fn contexts(&self) -> Vec<Range<usize>> {
+        let ends = self.restarts.iter().map(|at| *at as usize).chain([self.token_ids.len()]);
+        let mut start = 0;
+        ends.map(|end| std::mem::replace(&mut start, end)..end).collect()
+    }
+    /// The tokens of each context.
+    pub fn sequences(&self) -> Vec<&[u32]> {
+        self.contexts().into_iter().map(|context| &self.token_ids[context]).collect()
+    }
+    /// What a token at `end` has in view.
+    pub fn context_before(&self, end: usize) -> &[u32] {
+        let start = self.restarts.iter().map(|at| *at as usize).rfind(|at| *at <= end).unwrap_or(0);
+        &self.token_ids[start..end]
+    }
 }

@@ -66,6 +66,7 @@ fn schema(extra: Extra) -> SchemaRef {
         optional("update", UInt32),
     ];
     columns.extend(extra.tools.then(|| optional("tools", Utf8)));
+    columns.extend(extra.restarts.then(|| optional("restarts", list(UInt32))));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
 }
@@ -73,7 +74,8 @@ fn schema(extra: Extra) -> SchemaRef {
 impl TableRow for Trajectory {
     fn extra(rows: &[Self]) -> Extra {
         let messages = Extra::of(rows.iter().flat_map(|r| &r.messages));
-        Extra { tools: rows.iter().any(|r| r.tools.is_some()), ..messages }
+        let restarts = rows.iter().any(|r| !r.restarts.is_empty());
+        Extra { tools: rows.iter().any(|r| r.tools.is_some()), restarts, ..messages }
     }
     fn schema(extra: Extra) -> SchemaRef {
         schema(extra)
@@ -123,6 +125,8 @@ impl TableRow for Trajectory {
             optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
         ];
         columns.extend(extra.tools.then(|| optional_strings(rows.iter().map(|r| r.tools.as_deref()))));
+        let restarts = || rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
+        columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
         columns
     }
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
@@ -159,6 +163,8 @@ fn decode_tokens(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
 fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, decode_messages(columns)?, |r, v| r.messages = v);
     fill(rows, columns.optional_strings("tools")?, |r, v| r.tools = v);
+    let restarts = columns.optional_lists::<UInt32Type>("restarts")?;
+    fill(rows, restarts, |r, v| r.restarts = v.unwrap_or_default());
     fill(rows, columns.maps("rewards")?, |r, v| r.rewards = v);
     fill(rows, columns.numbers::<Float64Type>("reward")?, |r, v| r.reward = v);
     fill(rows, columns.lists::<Float64Type>("turn_rewards")?, |r, v| r.turn_rewards = v);

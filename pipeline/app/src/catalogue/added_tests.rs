@@ -120,9 +120,15 @@ fn what_names_tools_and_formats_knows_those_of_the_program() {
         let page = catalogue.pages("environments").unwrap().into_iter().find(|page| page.kind == kind).unwrap();
         page.options["properties"]["format"]["enum"].clone()
     };
-    assert_eq!(formats(&catalogue, "word-problems"), json!(["code", "hermes", "quote", "toolrl"]));
-    assert_eq!(formats(&catalogue, "function-calling"), json!(["hermes", "quote", "toolrl"]));
-    assert_eq!(formats(&standard(), "word-problems"), json!(["code", "hermes", "toolrl"]));
+    assert_eq!(
+        formats(&catalogue, "word-problems"),
+        json!(["code", "hermes", "llama3", "mistral", "quote", "qwen", "toolrl"])
+    );
+    assert_eq!(
+        formats(&catalogue, "function-calling"),
+        json!(["hermes", "llama3", "mistral", "quote", "qwen", "toolrl"])
+    );
+    assert_eq!(formats(&standard(), "word-problems"), json!(["code", "hermes", "llama3", "mistral", "qwen", "toolrl"]));
     let options = json!({"environment": {"kind": "word-problems", "tools": ["echo"]}});
     assert_eq!(catalogue.stage("data/filter").unwrap().validate(&options), []);
     let refused = standard().stage("data/filter").unwrap().validate(&options);

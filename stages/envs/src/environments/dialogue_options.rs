@@ -22,7 +22,8 @@ use trainyard_core::OptionProblem;
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`, or with options: `{kind: python, interpreter: cpython}`.
     pub tools: Vec<ToolChoice>,
-    /// How calls are written: `code` (raw text for a single tool), `hermes` or `toolrl` (JSON).
+    /// How calls are written: `code` (raw text for a single tool), `hermes`, `llama3`, `mistral` or `toolrl` (JSON),
+    /// `qwen` (tags). Where a model's template describes the tools itself, its own format counts instead.
     #[schemars(schema_with = "formats::schema")]
     pub format: String,
     /// Agent turns per episode, the answer included. Calls in the last turn are not run.

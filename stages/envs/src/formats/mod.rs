@@ -3,12 +3,16 @@
 pub mod code;
 pub mod format;
 pub mod hermes;
+pub(crate) mod json_calls;
+pub mod llama3;
 pub(crate) mod markup;
+pub mod mistral;
+pub mod qwen;
 pub mod registry;
 pub mod toolrl;
 pub mod turn;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
-pub use registry::{build, family};
+pub use registry::{build, family, of_template};
 pub use turn::AgentTurn;

@@ -1,6 +1,6 @@
 //! The tool-call formats of this room: one line each, sorted.
 
-use crate::formats::{ToolFormat, code, hermes, toolrl};
+use crate::formats::{ToolFormat, code, hermes, llama3, mistral, qwen, toolrl};
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};
 use trainyard_api::{Family, PartKind};
@@ -16,6 +16,11 @@ pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
         }),
         Line::plain("hermes", "one JSON object between the tags for each call", hermes::DOC, |_| {
             Ok(Box::new(hermes::Hermes))
+        }),
+        Line::plain("llama3", "a JSON object that is the whole turn", llama3::DOC, |_| Ok(Box::new(llama3::Llama3))),
+        Line::plain("mistral", "a JSON list after `[TOOL_CALLS]`", mistral::DOC, |_| Ok(Box::new(mistral::Mistral))),
+        Line::plain("qwen", "a function and its parameters as tags", qwen::DOC, |tools: &[ToolSpec]| {
+            Ok(Box::new(qwen::Qwen::new(tools)))
         }),
         Line::plain("toolrl", "JSON objects in one block behind thoughts, or a response", toolrl::DOC, |_| {
             Ok(Box::new(toolrl::ToolRl))
@@ -49,9 +54,32 @@ pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
     family().build(&Value::from(name), tools)
 }
 
+/// The format in which a chat template writes calls: by what its source holds. None if it writes none, or in a format
+/// that is not here.
+pub fn of_template(source: &str) -> Option<&'static str> {
+    let has = |text: &str| source.contains(text);
+    if !has("tools") || has("<arg_key>") {
+        return None;
+    }
+    let signs = [("<function=", "qwen"), ("[TOOL_CALLS]", "mistral"), ("<tool_call>", "hermes")];
+    let found = signs.into_iter().find(|(sign, _)| has(sign)).map(|(_, format)| format);
+    found.or_else(|| (has("\"parameters\": ") && has("ipython")).then_some("llama3"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_format_of_a_template_is_what_it_writes() {
+        let source = |sign: &str| of_template(&format!("{{% if tools %}}{sign}{{% endif %}}"));
+        assert_eq!(source("<tool_call>"), Some("hermes"));
+        assert_eq!(source("<tool_call>\n<function="), Some("qwen"));
+        assert_eq!(source("[TOOL_CALLS]"), Some("mistral"));
+        assert_eq!(source("ipython {\"parameters\": "), Some("llama3"));
+        assert_eq!((source("<tool_call>{name}<arg_key>"), source("")), (None, None));
+        assert_eq!(of_template("<tool_call>"), None);
+    }
 
     #[test]
     fn names_are_sorted_and_build() {
@@ -60,7 +88,7 @@ mod tests {
         for name in names() {
             let format = build(name, &tools).unwrap();
             assert_eq!(format.kind(), name);
-            assert!(format.describe(&tools).contains("<tool_call>"));
+            assert!(format.describe(&tools).contains(tools[0].main_argument().unwrap()), "{name}");
         }
         assert!(build("xml", &tools).is_err());
     }

@@ -1,7 +1,7 @@
 //! What passes between a model and a tool: the tool's description, a call, its result.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A tool as described to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,13 @@ impl ToolSpec {
     /// The argument that a single raw text fills (`code`, `expression`).
     pub fn main_argument(&self) -> Option<&str> {
         self.parameters.get("required")?.get(0)?.as_str()
+    }
+    /// The tool as OpenAI's interface describes it: `{"type": "function", "function": {…}}`.
+    pub fn schema(&self) -> Value {
+        json!({
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        })
     }
 }
 

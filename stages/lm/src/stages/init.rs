@@ -9,9 +9,10 @@ use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Facts, Metric, OptionProblem, Result, Wired};
 
 /// The architecture of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -135,7 +136,7 @@ chat template, for base models that have none. Other families are refused with t
 become float32; tokenizer and chat template come from the file.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
-the weights, templates that cannot be encoded piece by piece.";
+the weights, a template that drops what an assistant says.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
@@ -193,6 +194,9 @@ impl trainyard_api::Prepared for Config {
             problems.push(OptionProblem { pointer: pointer.to_string(), message, help: Some(help.to_string()) });
         };
         if !config.is_new() {
+            if let Some(Err(e)) = config.given_chat() {
+                problem("/from", e.message, &e.help.unwrap_or_default());
+            }
             return problems;
         }
         if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
@@ -232,9 +236,24 @@ impl trainyard_api::Prepared for Config {
         }
         problems
     }
+
+    /// What `check` can tell of a given model: that its template loses the results of tools.
+    fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
+        let lost = self.given_chat().and_then(|chat| chat.ok()?.expect_tools().err());
+        let fact = |e: Error| ("model".to_string(), Facts::from([(LOST_RESULTS.to_string(), e.message.into())]));
+        lost.map(fact).into_iter().collect()
+    }
 }
 
+/// The fact about a model whose template cannot show what tools answer: why.
+pub const LOST_RESULTS: &str = "lost_tool_results";
+
 impl Config {
+    /// Tokenizer and template of the folder `from`; none if it is not there yet, or the template is another.
+    fn given_chat(&self) -> Option<Result<Chat>> {
+        let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
+        folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
+    }
     /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)

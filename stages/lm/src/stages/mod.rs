@@ -3,3 +3,4 @@
 pub mod init;
 #[cfg(test)]
 mod tests;
+pub mod tokenize;

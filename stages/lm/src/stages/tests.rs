@@ -1,6 +1,6 @@
 //! `model/init` from options to files.
 
-use super::init::{Config, Init};
+use super::init::{Config, Init, LOST_RESULTS};
 use crate::folder::ModelFolder;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Prepared, Reporter, Stage, StageContext};
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::{ArtifactKind, Digest, Result};
+use trainyard_core::{ArtifactKind, Digest, Result, Wired};
 use trainyard_tables::{Message, Problem};
 
 struct Nothing;
@@ -141,6 +141,29 @@ fn a_folder_is_imported_and_its_template_may_be_replaced() {
         "{}",
         error.message
     );
+}
+
+#[test]
+fn what_a_given_template_cannot_do_is_known_before_the_run() {
+    let (given, _) = run(small(), "a").unwrap();
+    let from = given.path().join("out");
+    let stage = Init;
+    let known = |source: &str| {
+        std::fs::write(from.join("chat_template.jinja"), source).unwrap();
+        let config = stage.prepare(json!({"from": from})).unwrap();
+        (config.problems(), config.facts(&Wired::new()))
+    };
+    let all = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}";
+    assert_eq!(known(all), (vec![], BTreeMap::new()));
+    let (problems, facts) = known(&all.replace("{% for m in messages", "{% for m in messages if m.role != 'tool'"));
+    assert_eq!(problems, []);
+    let reason = facts["model"][LOST_RESULTS].as_str().unwrap();
+    assert!(reason.contains("cannot show what tools answer"), "{reason}");
+    let (problems, _) = known("{% for m in messages %}<|{{ m.role }}|>{% endfor %}");
+    assert!(problems[0].pointer == "/from" && problems[0].message.contains("drops what an assistant says"));
+    // A folder that is not there yet.
+    let later = stage.prepare(json!({"from": from.join("later")})).unwrap();
+    assert_eq!((later.problems(), later.facts(&Wired::new())), (vec![], BTreeMap::new()));
 }
 
 #[test]

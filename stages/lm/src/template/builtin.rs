@@ -27,6 +27,10 @@ impl Builtin {
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
+    /// Whether this is the source of a built-in template.
+    pub fn wrote(source: &str) -> bool {
+        [Self::Compact, Self::Chatml].iter().any(|builtin| builtin.source() == source)
+    }
     /// Compiles the source.
     pub fn template(self) -> Result<ChatTemplate> {
         ChatTemplate::new(self.source())

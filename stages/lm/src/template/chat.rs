@@ -1,10 +1,12 @@
 //! The pair of a tokenizer and a template that fit each other.
 
 use super::chat_template::ChatTemplate;
-use super::options::RenderOptions;
+use super::message::{leaves_calls, with_calls_apart};
+use super::options::{RenderOptions, TemplateOptions};
+use super::probe::{self, ToolRound};
+use super::thoughts;
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
@@ -13,64 +15,63 @@ use trainyard_tables::Message;
 pub struct Chat {
     tokenizer: Tokenizer,
     template: ChatTemplate,
-    /// What the template writes after an assistant's content, and how much of it the model samples itself.
-    closing: String,
-    end: usize,
+    options: RenderOptions,
+    tool_round: ToolRound,
+    native_calls: bool,
     end_token: u32,
     stop_tokens: Vec<u32>,
-    /// Variables that the template needs so that it can be encoded piece by piece.
-    defaults: BTreeMap<String, Value>,
 }
 
-/// Placeholder for content that templates must not depend on.
-pub(super) const SENTINEL: &str = "x";
-
 impl Chat {
-    /// Templates that open a turn with an empty thought only if `enable_thinking` is false (Qwen3) are rendered so.
-    ///
-    /// Errors (kind invalid): the template does not continue its generation prompt, or ends an assistant message with
-    /// no token of the tokenizer's own.
+    /// Errors (kind invalid): the template drops an assistant's content, or ends an assistant message with no token of
+    /// the tokenizer's own.
     pub fn new(tokenizer: Tokenizer, template: ChatTemplate) -> Result<Self> {
-        let mut chat = Self {
-            tokenizer,
-            template,
-            closing: String::new(),
-            end: 0,
-            end_token: 0,
-            stop_tokens: Vec::new(),
-            defaults: BTreeMap::new(),
-        };
-        let plain = match chat.closing_text()? {
-            None => {
-                chat.defaults.insert("enable_thinking".to_string(), Value::Bool(false));
-                chat.closing_text()?
-            }
-            found => found,
-        };
+        let mut options = RenderOptions::default();
+        let named = tokenizer.named_tokens().into_iter().map(|(name, token)| (name, Value::String(token)));
+        options.variables.extend(named);
         let refuse = |what: &str| {
             Error::invalid(format!("the chat template {what}"))
                 .help("sampling needs to know where a turn ends: use `compact` or `chatml`, or another template")
         };
-        chat.closing =
-            plain.ok_or_else(|| refuse("does not continue its generation prompt with the assistant's content"))?;
-        let (start, token) = chat
-            .tokenizer
-            .first_added(&chat.closing)
+        let closing = probe::closing(&template, &options)?.ok_or_else(|| refuse("drops what an assistant says"))?;
+        let (_, token) = tokenizer
+            .first_added(&closing)
             .ok_or_else(|| refuse("ends an assistant message without a token of the tokenizer's own"))?;
-        chat.end = start + token.len();
-        chat.end_token =
-            chat.tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
-        chat.stop_tokens = vec![chat.end_token];
-        Ok(chat)
+        let end_token =
+            tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
+        let tool_round = probe::tool_round(&template, &options);
+        options.calls = tool_round.style;
+        let (native_calls, stop_tokens) = (false, vec![end_token]);
+        Ok(Self { tokenizer, template, options, tool_round, native_calls, end_token, stop_tokens })
     }
-    /// What the template writes after an assistant's content. None if its generation prompt is not followed by that
-    /// content.
-    fn closing_text(&self) -> Result<Option<String>> {
-        let probe = [Message::new("user", SENTINEL), Message::new("assistant", SENTINEL)];
-        let options = RenderOptions::default();
-        let opened = self.render(&probe[..1], true, &options)?;
-        let whole = self.render(&probe, false, &options)?;
-        Ok(whole.strip_prefix(&opened).and_then(|t| t.strip_prefix(SENTINEL)).map(str::to_string))
+    /// Renders with these options from now on.
+    #[must_use]
+    pub fn with_options(mut self, options: &TemplateOptions) -> Self {
+        self.options.variables.extend(options.variables.clone());
+        self.options.date = options.date;
+        self.tool_round = probe::tool_round(&self.template, &self.options);
+        self.options.calls = self.tool_round.style;
+        self
+    }
+    /// Has the template describe these tools (JSON text of a list of schemas) in conversations that bring none.
+    #[must_use]
+    pub fn with_tools(mut self, tools: String) -> Self {
+        self.options.tools = Some(tools);
+        self
+    }
+    /// Has the template write the calls of given turns, whatever form their contents have them in.
+    #[must_use]
+    pub fn with_native_calls(mut self, native: bool) -> Self {
+        self.native_calls = native && self.tool_round.writes_calls;
+        self
+    }
+    /// A given turn as the template is to see it.
+    pub(super) fn given(&self, message: &Message) -> Result<Message> {
+        if self.native_calls { with_calls_apart(message) } else { Ok(message.clone()) }
+    }
+    /// Whether the template shows the tools that it is given.
+    pub fn describes_tools(&self) -> bool {
+        probe::describes_tools(&self.template, &self.options)
     }
     /// Adds stop tokens (those of `generation_config.json`).
     #[must_use]
@@ -98,6 +99,21 @@ impl Chat {
     pub fn stop_tokens(&self) -> &[u32] {
         &self.stop_tokens
     }
+    /// Errors (kind invalid): the template loses the results of tools, or rejects them.
+    pub fn expect_tools(&self) -> Result<()> {
+        let Some(reason) = &self.tool_round.lost else { return Ok(()) };
+        Err(Error::invalid(format!("the chat template cannot show what tools answer: {reason}"))
+            .help("use a model whose template knows the role `tool`, or give another template to `model/init`"))
+    }
+    /// Errors (kind data): calls of a message that the template would leave out.
+    pub(super) fn expect_calls(&self, message: &Message) -> Result<()> {
+        let lost = !self.tool_round.writes_calls && leaves_calls(message)?;
+        if !lost {
+            return Ok(());
+        }
+        Err(Error::data("the chat template does not write the calls of this message")
+            .help("write the calls into its content, in a format that the model is to learn"))
+    }
     /// The text of sampled tokens without a stop token at the end; tool-call markup is kept.
     pub fn content(&self, ids: &[u32]) -> Result<String> {
         let kept = match ids.split_last() {
@@ -107,18 +123,64 @@ impl Chat {
         self.tokenizer.decode(kept)
     }
     /// Renders with the tokenizer's named tokens (`bos_token`, `eos_token`) among the variables, as Hugging Face does.
-    pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
-        let mut options = options.clone();
-        for (name, value) in &self.defaults {
-            options.variables.entry(name.clone()).or_insert_with(|| value.clone());
+    /// `tools`: JSON text of a list of schemas.
+    pub fn render(&self, messages: &[Message], add_generation_prompt: bool, tools: Option<&str>) -> Result<String> {
+        match tools {
+            None => self.template.render(messages, add_generation_prompt, &self.options),
+            Some(tools) => {
+                let options = RenderOptions { tools: Some(tools.to_string()), ..self.options.clone() };
+                self.template.render(messages, add_generation_prompt, &options)
+            }
         }
-        for (name, content) in self.tokenizer.named_tokens() {
-            options.variables.entry(name).or_insert(Value::String(content));
+    }
+    /// What the model is to write after the context `asked`, with the token that ends it, given the text `whole` that
+    /// ends with the answer `message`. `prompt` finds the generation prompt that `asked` ends with.
+    pub(super) fn answer<'t>(
+        &self,
+        asked: &str,
+        whole: &str,
+        message: &Message,
+        prompt: impl FnOnce() -> Option<&'t str>,
+    ) -> Result<String> {
+        let shared = asked.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
+        let shared = thoughts::beginning(asked, asked.floor_char_boundary(shared));
+        let (opened, shown) = (&asked[shared..], &whole[shared..]);
+        let end = self.after_end(shown).ok_or_else(|| {
+            Error::data("the chat template does not end this message with a token of the tokenizer's own")
+                .help("leave the row out, or use another template")
+        })?;
+        let whole = &whole[..shared + end];
+        let said = if opened.is_empty() {
+            Some(shown[..end].to_string())
+        } else {
+            thoughts::continued(opened, &shown[..end], message)
+                .or_else(|| own_part(prompt().unwrap_or_default(), whole, message))
+        };
+        said.ok_or_else(|| {
+            Error::data(format!(
+                "the chat template opens an answer with `{}`, and shows this one otherwise",
+                opened.escape_debug()
+            ))
+            .help("set template variables that fit the rows, such as `enable_thinking`, or leave the row out")
+        })
+    }
+    /// Where the last token of the tokenizer's own ends, if only white space follows it.
+    fn after_end(&self, text: &str) -> Option<usize> {
+        let mut at = 0;
+        while let Some((start, token)) = self.tokenizer.first_added(&text[at..]) {
+            at += start + token.len();
         }
-        self.template.render(messages, add_generation_prompt, &options)
+        (at > 0 && text[at..].trim().is_empty()).then_some(at)
     }
-    /// What the template writes after an assistant's content: the part that the model samples, and the rest.
-    pub(super) fn closing(&self) -> (&str, &str) {
-        self.closing.split_at(self.end)
-    }
+}
+
+/// The last part of a text that shows earlier turns otherwise than the context of its answer does.
+fn own_part(prompt: &str, whole: &str, message: &Message) -> Option<String> {
+    let content = message.content.trim();
+    let start = match whole.rfind(prompt) {
+        Some(at) if !prompt.is_empty() => at + prompt.len(),
+        _ if message.tool_calls.is_none() && !content.is_empty() => whole.rfind(content)?,
+        _ => return None,
+    };
+    Some(whole[start..].to_string())
 }

@@ -1,7 +1,7 @@
 //! A chat template: messages to text.
 
 use super::environment::{NAME, TODAY, environment};
-use super::message::Shown;
+use super::message::values;
 use super::options::RenderOptions;
 use minijinja::value::{Serde, merge_maps};
 use minijinja::{Environment, Value, context};
@@ -74,11 +74,9 @@ impl ChatTemplate {
     }
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant's next message begins.
     ///
-    /// A message's content is rendered as it stands; its parsed `tool_calls` are handed to the template only where the
-    /// content is empty, since the content of a sampled message holds its calls already.
+    /// See [`super::message::values`] for what the template gets of each message.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
-        let messages: Vec<Value> = messages.iter().map(Shown::value).collect::<Result<_>>()?;
-        self.render_values(&messages, add_generation_prompt, options)
+        self.render_values(&values(messages, options.calls)?, add_generation_prompt, options)
     }
     /// The same for messages as the template sees them.
     pub(super) fn render_values(

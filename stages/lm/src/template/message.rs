@@ -3,41 +3,151 @@
 use minijinja::Value;
 use minijinja::value::Serde;
 use serde::Serialize;
+use std::collections::VecDeque;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// The fields of a message in the order in which `transformers` users write them.
-#[derive(Serialize)]
-pub struct Shown<'m> {
-    role: &'m str,
-    content: &'m str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_calls: Option<Vec<Value>>,
+/// How a template wants an assistant's calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallStyle {
+    /// Calls stand beside the text; otherwise an agent's text holds them as it wrote them.
+    pub apart: bool,
+    /// A message of calls alone has no content instead of an empty one.
+    pub null_content: bool,
+    /// The arguments of a call as JSON text instead of an object.
+    pub text_arguments: bool,
 }
 
-impl<'m> Shown<'m> {
-    /// The message as a value. Errors: calls that are no JSON list.
-    pub fn value(message: &'m Message) -> Result<Value> {
-        let calls = message.tool_calls.as_deref().filter(|_| message.content.is_empty());
-        let shown =
-            Self { role: &message.role, content: &message.content, tool_calls: calls.map(read_calls).transpose()? };
-        Ok(Value::from(Serde(shown)))
-    }
+/// The fields of a message in the order in which they are usually written.
+#[derive(Serialize)]
+struct Shown<'m> {
+    role: &'m str,
+    content: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'m str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'m str>,
 }
 
 /// A call as OpenAI's interface wraps it.
 #[derive(Serialize)]
 struct Wrapped {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     r#type: &'static str,
-    function: Value,
+    function: Function,
+}
+
+#[derive(Serialize)]
+struct Function {
+    name: Value,
+    arguments: Value,
+}
+
+/// What opens a call in the text of an agent, by the formats of the model families.
+const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
+
+/// All messages as values. Errors: calls that are no JSON list.
+///
+/// Calls in OpenAI's form (`{"function": …}`) are for the template to write. Those of our form (`{"name", …}`) are a
+/// copy of what the content says: the template gets them where the content is empty or the style keeps them apart.
+/// Then calls have ids, and the results after them tell whose they are.
+pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
+    let mut ids = 0;
+    // Ids and names of the last calls that no result has answered.
+    let mut open: VecDeque<(String, String)> = VecDeque::new();
+    let mut values = Vec::with_capacity(messages.len());
+    for message in messages {
+        let given = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
+        let ours = given.iter().all(|call| function_of(call).is_none());
+        let told = style.apart && ours && message.role == "assistant";
+        let shown = if given.is_empty() || (ours && !told && !message.content.is_empty()) { Vec::new() } else { given };
+        if message.role == "assistant" {
+            open.clear();
+        }
+        let mut calls = Vec::with_capacity(shown.len());
+        for call in shown {
+            ids += 1;
+            let call = wrap(&call, ids, style)?;
+            open.push_back((call.get_attr("id").map_err(rejected)?.to_string(), name_of(&call)?));
+            calls.push(call);
+        }
+        let answered = if message.role == "tool" && style.apart { open.pop_front() } else { None };
+        let (id, name) = answered.unzip();
+        let content = if told && !calls.is_empty() { spoken(&message.content) } else { message.content.as_str() };
+        values.push(Value::from(Serde(Shown {
+            role: &message.role,
+            content: Some(content).filter(|c| !(style.null_content && c.is_empty() && !calls.is_empty())),
+            reasoning_content: message.reasoning_content.as_deref(),
+            tool_calls: (!calls.is_empty()).then_some(calls),
+            name: message.name.as_deref().or(name.as_deref()),
+            tool_call_id: message.tool_call_id.as_deref().or(id.as_deref()),
+        })));
+    }
+    Ok(values)
+}
+
+/// Whether a message has calls that are for the template to write.
+pub fn leaves_calls(message: &Message) -> Result<bool> {
+    let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
+    Ok(calls.iter().any(|call| message.content.is_empty() || function_of(call).is_some()))
+}
+
+/// The message with its calls for the template to write, if its content has them so far.
+pub fn with_calls_apart(message: &Message) -> Result<Message> {
+    let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
+    if calls.is_empty() || calls.iter().any(|call| function_of(call).is_some()) {
+        return Ok(message.clone());
+    }
+    let wrapped = calls.iter().map(|call| wrap(call, 0, CallStyle::default())).collect::<Result<Value>>()?;
+    let calls = super::json::JsonStyle::new(None).text(&wrapped).map_err(rejected)?;
+    let content = spoken(&message.content).to_string();
+    Ok(Message { content, tool_calls: Some(calls), ..message.clone() })
+}
+
+/// The text before the first call.
+fn spoken(content: &str) -> &str {
+    let end = OPENERS.iter().filter_map(|opener| content.find(opener)).min();
+    let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
+    content[..end].trim_end()
 }
 
 fn read_calls(json: &str) -> Result<Vec<Value>> {
-    let calls: Vec<Value> = serde_json::from_str(json)
-        .map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))?;
-    let wrap = |call: Value| match call.get_attr("function") {
-        Ok(function) if !function.is_undefined() => call,
-        _ => Value::from(Serde(Wrapped { r#type: "function", function: call })),
+    serde_json::from_str(json).map_err(|e| Error::data(format!("tool calls of a message are no JSON list: {e}")))
+}
+
+fn function_of(call: &Value) -> Option<Value> {
+    call.get_attr("function").ok().filter(|function| !function.is_undefined())
+}
+
+fn name_of(call: &Value) -> Result<String> {
+    let function = function_of(call).unwrap_or_else(|| call.clone());
+    Ok(function.get_attr("name").map_err(rejected)?.to_string())
+}
+
+/// A call in OpenAI's form. One that has it already stays as it is, but for the form of its arguments.
+fn wrap(call: &Value, number: usize, style: CallStyle) -> Result<Value> {
+    let function = function_of(call).unwrap_or_else(|| call.clone());
+    let id = call.get_attr("id").ok().filter(|id| !id.is_none() && !id.is_undefined());
+    let arguments = function.get_attr("arguments").map_err(rejected)?;
+    let arguments = match (style.text_arguments, arguments.as_str()) {
+        (true, None) => Value::from(super::json::JsonStyle::new(None).text(&arguments).map_err(rejected)?),
+        (false, Some(text)) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
+        _ => arguments,
     };
-    Ok(calls.into_iter().map(wrap).collect())
+    // Nine letters and digits, which is what Mistral's templates accept.
+    let own = || style.apart.then(|| format!("call{number:05}"));
+    Ok(Value::from(Serde(Wrapped {
+        id: id.map(|id| id.to_string()).or_else(own),
+        r#type: "function",
+        function: Function { name: function.get_attr("name").map_err(rejected)?, arguments },
+    })))
+}
+
+fn rejected(error: minijinja::Error) -> Error {
+    Error::data(format!("a tool call cannot be read: {error}"))
 }

@@ -1,24 +1,34 @@
-//! Chat templates: messages to text as Hugging Face renders them, and text to tokens piece by piece.
+//! Chat templates: messages to text as Hugging Face renders them, and text to tokens.
 //!
-//! A rollout's tokens are only ever appended, so what a template adds for each message is encoded on its own. This
-//! needs the rendering of fewer messages to be a prefix of the rendering of more; that is verified at every message.
-//! `strftime_now` tells the date of the options, never the clock's.
+//! What a template adds for new messages is encoded on its own, so tokens that were sampled stay as they are. A
+//! template that rewrites what it has shown begins another context ([`Conversation`]). `strftime_now` tells the date of
+//! the options, never the clock's.
 
 mod builtin;
 mod chat;
 mod chat_template;
+#[cfg(test)]
+mod context_tests;
 mod conversation;
+mod encoded;
 mod environment;
+mod foreign;
 mod json;
 mod message;
 mod options;
+mod pieces;
+mod probe;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]
 mod tests;
+mod thoughts;
 
 pub use builtin::Builtin;
 pub use chat::Chat;
 pub use chat_template::ChatTemplate;
-pub use conversation::{Conversation, Encoded};
-pub use options::{Date, RenderOptions};
+pub use conversation::Conversation;
+pub use encoded::Encoded;
+pub use message::CallStyle;
+pub use options::{Date, RenderOptions, TemplateOptions, ToolDescriptions};
+pub use pieces::check as check_pieces;

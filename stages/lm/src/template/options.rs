@@ -1,10 +1,13 @@
-//! What a template is given besides the messages.
+//! What a template is given besides the messages, and what a stage may say about it.
 
+use super::environment::TODAY;
+use super::message::CallStyle;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use trainyard_core::OptionProblem;
 
 /// A day of the calendar, written `2026-01-01`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,6 +46,53 @@ impl JsonSchema for Date {
     }
 }
 
+/// Who describes the tools of an environment to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ToolDescriptions {
+    /// `native` where the model's own template describes tools and writes calls in a format that is known here, else
+    /// `prompt`. The built-in templates are always `prompt`.
+    #[default]
+    Auto,
+    /// The template, with calls in its own format, whatever `format` and `describe_tools` of the environment say.
+    Native,
+    /// The environment, by its options `format` and `describe_tools`.
+    Prompt,
+}
+
+/// How a model's chat template is used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TemplateOptions {
+    /// Who describes the tools of an environment: the template (`native`), the environment's own text (`prompt`), or
+    /// the template where it can (`auto`).
+    pub tools: ToolDescriptions,
+    /// Variables of the template, such as `enable_thinking: false`.
+    pub variables: BTreeMap<String, Value>,
+    /// The day that the template's `strftime_now` tells.
+    pub date: Date,
+}
+
+impl TemplateOptions {
+    /// Names that no variable may have.
+    const TAKEN: [&str; 5] = ["messages", "tools", "documents", "add_generation_prompt", TODAY];
+
+    /// Whether nothing is set.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
+        let taken = self.variables.keys().filter(|name| Self::TAKEN.contains(&name.as_str()));
+        let problem = |name: &String| {
+            OptionProblem::new(format!("{at}/variables/{name}"), format!("`{name}` is given to every template already"))
+                .help("leave it out")
+        };
+        taken.map(problem).collect()
+    }
+}
+
 /// What a template is given besides the messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
@@ -52,4 +102,6 @@ pub struct RenderOptions {
     pub variables: BTreeMap<String, Value>,
     /// The day that `strftime_now` tells.
     pub date: Date,
+    /// How the template wants calls.
+    pub calls: CallStyle,
 }

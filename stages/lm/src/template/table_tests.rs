@@ -5,10 +5,12 @@
 //! `fixtures/render.py` writes; with `TRAINYARD_TEST_TRANSFORMERS=PYTHON` it is run again.
 
 use super::*;
+use crate::tokenizer::{Tokenizer, character_tokenizer};
 use minijinja::Value;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use trainyard_tables::Message;
 
 const CONVERSATIONS: &str = include_str!("fixtures/conversations.json");
 const TOOLS: &str = include_str!("fixtures/tools.json");
@@ -62,6 +64,118 @@ fn official_templates_render_as_transformers_does() {
         }
     }
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+/// Tokens of the families that a turn may end with, and some that it may hold.
+const SPECIAL: [&str; 16] = [
+    "<s>",
+    "</s>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|start_header_id|>",
+    "<|eot_id|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|tool_response>",
+    "<|end|>",
+    "<|call|>",
+    "<|return|>",
+    "<｜end▁of▁sentence｜>",
+    "<tool_call>",
+    "<think>",
+    "</think>",
+];
+
+fn message(value: &Value) -> Message {
+    let text = |name: &str| value.get_attr(name).unwrap().as_str().map(str::to_string);
+    let calls = value.get_attr("tool_calls").unwrap();
+    Message {
+        role: text("role").unwrap(),
+        content: text("content").unwrap_or_default(),
+        tool_calls: (!calls.is_undefined()).then(|| json::JsonStyle::new(None).text(&calls).unwrap()),
+        name: text("name"),
+        reasoning_content: text("reasoning_content"),
+        tool_call_id: text("tool_call_id"),
+    }
+}
+
+/// Everything before a turn is the template's text of the messages before it; every turn is learned once.
+fn check_contexts(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<usize, String> {
+    let encoded = Conversation::encode(chat, messages, tools).map_err(|e| e.to_string())?;
+    let answers = (0..messages.len()).filter(|i| messages[*i].role == "assistant");
+    for (turn, at) in answers.enumerate() {
+        let own: Vec<usize> = (0..encoded.token_ids.len())
+            .filter(|i| encoded.loss_mask[*i] && usize::from(encoded.turn[*i]) == turn)
+            .collect();
+        let first = own[0];
+        assert_eq!(own.last(), Some(&(first + own.len() - 1)), "a turn is one stretch");
+        let context = encoded.contexts().into_iter().find(|context| context.contains(&first)).unwrap();
+        let before = chat.tokenizer().decode(&encoded.token_ids[context.start..first]).unwrap();
+        assert_eq!(before, chat.render(&messages[..at], true, tools).unwrap(), "turn {turn}");
+        assert!(chat.tokenizer().is_added(encoded.token_ids[first + own.len() - 1]), "turn {turn} has an end");
+    }
+    Ok(encoded.contexts().len())
+}
+
+#[test]
+fn official_templates_learn_every_turn_under_its_own_context() {
+    let Some(folder) = folder() else { return };
+    let conversations: BTreeMap<String, Given> = serde_json::from_str(CONVERSATIONS).unwrap();
+    let renderings: BTreeMap<String, BTreeMap<String, Option<String>>> = serde_json::from_str(RENDERINGS).unwrap();
+    let tokenizer = tokenizer();
+    let (mut refused, mut without_tools, mut several) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, renderings) in &renderings {
+        let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
+        let chat = match Chat::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) {
+            Ok(chat) => chat,
+            Err(e) => {
+                refused.push(format!("{name}: {}", e.message));
+                continue;
+            }
+        };
+        for (conversation, given) in &conversations {
+            let options = TemplateOptions { variables: given.variables.clone(), ..TemplateOptions::default() };
+            let chat = chat.clone().with_options(&options);
+            let messages: Vec<Message> = given.messages.iter().map(message).collect();
+            let asks = |role: &str| messages.iter().any(|m| m.role == role);
+            match check_contexts(&chat, &messages, given.tools.then_some(TOOLS)) {
+                Ok(1) => {}
+                Ok(contexts) => {
+                    assert!(contexts <= messages.len());
+                    several.push(format!("{name}, {conversation}"));
+                }
+                // What `transformers` rejects, tools of templates without them.
+                Err(_) if renderings[conversation].is_none() => {}
+                Err(e) if e.contains("does not write the calls") => {}
+                // It ends a turn only after its second call.
+                Err(e) if name == "deepseek_r1_distill" && e.contains("does not end this message") => {}
+                Err(_) if asks("tool") && chat.expect_tools().is_err() => {}
+                Err(e) => refused.push(format!("{name}, {conversation}: {e}")),
+            }
+        }
+        if chat.expect_tools().is_err() {
+            without_tools.push(name.as_str());
+        }
+    }
+    // Its turns end where the next role begins, with no token of their own.
+    refused.retain(|r| !r.starts_with("glm4moe: "));
+    assert_eq!(refused, Vec::<String>::new());
+    assert_eq!(without_tools, ["gemma", "gemma3", "mistral_v1", "mistral_v7_tekken", "phi3", "phi3_5", "phi_4"]);
+    for rewrites in ["qwen3, reasoning", "deepseek_r1_distill, thoughts in the content", "qwen3_5_think, reasoning"] {
+        assert!(several.iter().any(|s| s == rewrites), "{several:#?}");
+    }
+    assert!(!several.iter().any(|s| s.starts_with("qwen2_5") || s.starts_with("llama3")), "{several:#?}");
+}
+
+/// One token per character, with the tokens of all families and a beginning of texts.
+fn tokenizer() -> Tokenizer {
+    let folder = tempfile::tempdir().unwrap();
+    character_tokenizer([CONVERSATIONS, TOOLS, RENDERINGS], &SPECIAL).unwrap().save(folder.path()).unwrap();
+    let path = folder.path().join("tokenizer_config.json");
+    let mut config: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    config["bos_token"] = "<s>".into();
+    std::fs::write(&path, config.to_string()).unwrap();
+    Tokenizer::load(folder.path()).unwrap()
 }
 
 #[test]

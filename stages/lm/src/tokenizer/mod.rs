@@ -6,6 +6,8 @@
 
 mod bpe;
 mod characters;
+mod opening;
+mod pieces;
 pub mod special;
 #[cfg(test)]
 mod tests;
@@ -13,4 +15,5 @@ mod text;
 
 pub use bpe::train_bpe;
 pub use characters::character_tokenizer;
+pub use opening::Opening;
 pub use text::Tokenizer;

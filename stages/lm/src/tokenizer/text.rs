@@ -1,5 +1,6 @@
 //! The tokenizer type.
 
+use super::opening::Opening;
 use super::special;
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ pub struct Tokenizer {
     /// The characters that can be expressed, where the model would silently drop others.
     alphabet: Option<BTreeSet<char>>,
     vocabulary_size: usize,
+    opening: Opening,
     /// Other files of its folder, by name.
     config: Map<String, Value>,
     special_map: Map<String, Value>,
@@ -52,10 +54,12 @@ impl Tokenizer {
             json,
             digest,
             added,
+            opening: Opening::Nowhere,
             config: Map::new(),
             special_map: Map::new(),
         };
         tokenizer.describe();
+        tokenizer.opening = tokenizer.find_opening();
         Ok(tokenizer)
     }
     /// Reads `tokenizer.json`, and `tokenizer_config.json` and `special_tokens_map.json` where they exist.
@@ -142,16 +146,11 @@ impl Tokenizer {
     /// Encodes text that others wrote: added tokens written in it become ordinary characters, so a tool's output cannot
     /// close a message or open a role.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
-        let mut ids = Vec::new();
-        let mut rest = text;
-        while let Some((start, token)) = self.first_added(rest) {
-            // Cut inside the marker, so that neither half contains it.
-            let cut = start + token.chars().next().map_or(1, char::len_utf8);
-            ids.extend(self.encode(&rest[..cut])?);
-            rest = &rest[cut..];
-        }
-        ids.extend(self.encode(rest)?);
-        Ok(ids)
+        self.encode_plain_next("", text)
+    }
+    /// Where it adds something to a text that it encodes.
+    pub fn opening(&self) -> Opening {
+        self.opening
     }
     /// True if the text holds an added token.
     pub fn has_markup(&self, text: &str) -> bool {
@@ -188,6 +187,10 @@ impl Tokenizer {
         let names = ["bos_token", "eos_token", "pad_token", "unk_token"];
         let id = |name: &str| self.named(name).and_then(|id| self.token(id));
         names.into_iter().filter_map(|name| Some((name.to_string(), id(name)?))).collect()
+    }
+    /// Contents of all added tokens, the longest first.
+    pub(super) fn added_contents(&self) -> &[String] {
+        &self.added
     }
     /// The first added token in a text, and its place.
     pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {

@@ -5,6 +5,7 @@
 //! id, the sample, the turn and the token: neither the order in which episodes move nor how many run at once changes
 //! any of them.
 
+use super::draw::number_of;
 use super::flow::Flow;
 use super::forking::Forking;
 use super::job::{Job, Limits, ToolWait};
@@ -13,12 +14,12 @@ use super::record::{Setting, record};
 use super::rescore;
 use std::time::Duration;
 use trainyard_api::CancelToken;
-use trainyard_core::{Chance, Digest, Error, Result};
+use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{Action, Rollout};
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::folder::ModelFolder;
-use trainyard_lm::generate::{DrawKey, Finish, Request, SequenceId};
+use trainyard_lm::generate::{Finish, Request, SequenceId};
 use trainyard_tables::{Problem, Sampling};
 
 /// How long the loop sleeps on a tool when nothing else can go on.
@@ -121,11 +122,17 @@ impl<'a> Driver<'_, 'a> {
             live.end_at_length();
             return self.finish(flow, live);
         }
+        if live.rewritten() {
+            if let Some(id) = live.sequence.take() {
+                live.past.push((live.base, self.sampler.remove(id)));
+            }
+            live.base = live.context_first();
+        }
         let id = match live.sequence {
             None => {
                 let request = Request {
                     tokens: live.request_tokens(),
-                    draw: draw_key(&self.chance, live.problem, &live.job),
+                    draw: live.draw_key(&self.chance),
                     sampling: self.sampling,
                     stop_tokens: self.model.stop_tokens().to_vec(),
                     max_new_tokens: room,
@@ -192,14 +199,15 @@ impl<'a> Driver<'_, 'a> {
     fn fork(&mut self, flow: &mut Flow<'a>, parent: &Live<'a>, at: usize, copies: u32) -> Result<()> {
         let id = parent.sequence.ok_or_else(|| Error::bug("an episode without a sequence cannot be forked"))?;
         // The last token is sampled anew: after it the turn would be the parent's.
-        let at = at.clamp(parent.first(), self.sampler.sequence(id).token_ids.len().saturating_sub(1));
+        let last = parent.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
+        let at = at.clamp(parent.first(), last);
         for _ in 0..copies {
             let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else {
                 return Ok(());
             };
             let mut child = parent.fork(at, sample, flow.submitted)?;
             flow.submitted += 1;
-            let sequence = self.sampler.fork(id, at, draw_key(&self.chance, child.problem, &child.job))?;
+            let sequence = self.sampler.fork(id, at - child.base, child.draw_key(&self.chance))?;
             child.sequence = Some(sequence);
             flow.decoding.insert(sequence, child);
         }
@@ -244,20 +252,4 @@ impl<'a> Driver<'_, 'a> {
         more.into_iter().for_each(|job| flow.submit(job));
         self.settle(flow, group)
     }
-}
-
-/// Names the draws of an episode.
-pub fn draw_key(chance: &Chance, problem: &Problem, job: &Job) -> DrawKey {
-    DrawKey { chance: chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
-}
-
-/// The number of a problem in draws; it depends on the problem's id alone.
-fn number_of(problem: &Problem) -> u64 {
-    let digest = Digest::of(problem.id.as_bytes());
-    digest
-        .as_str()
-        .chars()
-        .take(16)
-        .filter_map(|c| c.to_digit(16))
-        .fold(0, |number, digit| (number << 4) | u64::from(digit))
 }

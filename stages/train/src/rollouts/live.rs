@@ -3,14 +3,15 @@
 //! The driver decides who decodes next; what an episode has said, seen and counted is here, so a fork is a copy of this
 //! struct.
 
+use super::draw::{draw_key, of_context};
 use super::job::{Job, Limits, Start};
 use std::time::Duration;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
 use trainyard_learn::{Live as LiveView, Prefix, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
-use trainyard_lm::generate::{SequenceId, SequenceState};
-use trainyard_lm::template::{Conversation, RenderOptions};
+use trainyard_lm::generate::{DrawKey, SequenceId, SequenceState};
+use trainyard_lm::template::Conversation;
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
 /// How often a tool is asked while a prefix is replayed.
@@ -34,8 +35,12 @@ pub struct Live<'a> {
     pub(super) problem: &'a Problem,
     pub(super) conversation: Conversation<'a>,
     episode: Box<dyn Episode>,
-    /// None before the first turn is decoded.
+    /// Decodes the current context; none before its first turn is decoded.
     pub(super) sequence: Option<SequenceId>,
+    /// First token of the context that `sequence` decodes.
+    pub(super) base: usize,
+    /// What earlier contexts sampled, each with its first token.
+    pub(super) past: Vec<(usize, SequenceState)>,
     /// Tokens to append before the next turn is decoded.
     pub(super) observation: Vec<u32>,
     /// First tokens of the current turn that were given, not sampled.
@@ -79,7 +84,10 @@ impl<'a> Live<'a> {
         order: usize,
         seed: u64,
     ) -> Result<Progress<'a>> {
-        let mut conversation = Conversation::new(&model.chat, RenderOptions::default());
+        if !environment.tools().is_empty() {
+            model.chat.expect_tools()?;
+        }
+        let mut conversation = Conversation::new(&model.chat, None);
         conversation.extend(&scaffolded(environment.prompt(problem), &job.scaffold))?;
         conversation.open_first_turn()?;
         let episode = environment.start(problem, seed)?;
@@ -91,6 +99,8 @@ impl<'a> Live<'a> {
             conversation,
             episode,
             sequence: None,
+            base: 0,
+            past: Vec::new(),
             observation: Vec::new(),
             forced: Vec::new(),
             cut: false,
@@ -110,7 +120,7 @@ impl<'a> Live<'a> {
                 }
             }
             live.forced = partial;
-            live.given = live.request_tokens().len();
+            live.given = live.first();
         }
         Ok(Progress::Ready(live))
     }
@@ -125,6 +135,8 @@ impl<'a> Live<'a> {
             conversation: self.conversation.clone(),
             episode: self.episode.fork()?,
             sequence: None,
+            base: self.base,
+            past: self.past.clone(),
             observation: Vec::new(),
             forced: self.forced.clone(),
             cut: false,
@@ -138,6 +150,10 @@ impl<'a> Live<'a> {
             origin: Some(Origin { sample: self.job.sample, at, forks, turn: self.turns.len() as u32 }),
         }))
     }
+    /// Names the draws of the current context.
+    pub fn draw_key(&self, chance: &Chance) -> DrawKey {
+        of_context(draw_key(chance, self.problem, &self.job), self.conversation.encoded().restarts.len())
+    }
     /// First token of the open turn.
     pub fn first(&self) -> usize {
         self.conversation.encoded().token_ids.len() + self.forced.len()
@@ -146,9 +162,12 @@ impl<'a> Live<'a> {
     pub fn view(&self, state: &SequenceState) -> LiveView {
         let first = self.first();
         let of = |(first, end): (usize, usize)| {
-            state.entropies[first..end].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
+            let past = self.past.iter().rev().find(|(base, _)| first < self.base && *base <= first);
+            let (base, state) = past.map_or((self.base, state), |(base, state)| (*base, state));
+            state.entropies[first - base..end - base].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
         };
-        let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, state.entropies.len())]);
+        let end = self.base + state.entropies.len();
+        let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, end)]);
         let turn = self.turns.len() as u32;
         LiveView {
             group: self.job.group as usize,
@@ -188,12 +207,12 @@ impl<'a> Live<'a> {
 
     /// Tokens that the next turn may sample; 0 = the episode is full.
     pub fn room(&self, limits: &Limits) -> usize {
-        let used = self.conversation.encoded().token_ids.len() + self.forced.len();
+        let used = self.request_tokens().len();
         limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used))
     }
     /// The tokens that the generator continues.
     pub fn request_tokens(&self) -> Vec<u32> {
-        let mut tokens = self.conversation.encoded().token_ids.clone();
+        let mut tokens = self.conversation.context().to_vec();
         tokens.extend_from_slice(&self.forced);
         tokens
     }
@@ -275,12 +294,20 @@ impl<'a> Live<'a> {
             turn.spoken = observation.messages.iter().any(|m| m.role == "user");
         }
         let mut next = self.conversation.clone();
-        self.observation = next.observe(&observation.messages)?;
-        let fits = next.encoded().token_ids.len() < most;
+        self.observation = next.observe(&observation.messages)?.unwrap_or_default();
+        let fits = next.context().len() < most;
         if fits {
             self.conversation = next;
         }
         Ok(fits)
+    }
+    /// First token of the current context.
+    pub fn context_first(&self) -> usize {
+        self.conversation.encoded().token_ids.len() - self.conversation.context().len()
+    }
+    /// Whether the template has rewritten what the sequence decoded, so that another one must go on.
+    pub fn rewritten(&self) -> bool {
+        self.context_first() != self.base
     }
     fn count(&mut self, observation: &Observation) {
         self.tool_calls += observation.tool_calls;

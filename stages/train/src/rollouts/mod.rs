@@ -6,6 +6,9 @@
 //! draw is keyed by (chance, id of the problem, sample, turn, token), so an episode is the same whatever shares its
 //! batch.
 
+#[cfg(test)]
+mod context_tests;
+pub mod draw;
 pub mod driver;
 pub mod flow;
 pub mod forking;
@@ -17,7 +20,8 @@ pub mod steps;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Driver, draw_key};
+pub use draw::draw_key;
+pub use driver::Driver;
 pub use flow::Flow;
 pub use forking::Forking;
 pub use job::{Job, Limits, Start, ToolWait};

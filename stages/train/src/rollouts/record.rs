@@ -11,7 +11,7 @@ use trainyard_envs::Environment;
 use trainyard_learn::{Rollout, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::SequenceState;
-use trainyard_lm::template::{Conversation, Encoded, RenderOptions};
+use trainyard_lm::template::{Conversation, Encoded};
 use trainyard_tables::{Message, Problem, Sampling, Trajectory};
 
 /// What the rows of one call have in common.
@@ -28,11 +28,14 @@ pub(super) struct Setting<'s, 'a> {
 pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Setting<'_, '_>) -> Result<Rollout> {
     let Live { job, problem, conversation, mut turns, outcome, tool_calls, tool_errors, seed, given, origin, .. } =
         live;
+    let sampled: Vec<(usize, SequenceState)> =
+        live.past.into_iter().chain(state.map(|state| (live.base, state))).collect();
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
     let (mut messages, encoded) = conversation.into_parts();
-    let mut tokens = Tokens::new(encoded, state, &job.start)?;
+    let mut tokens = Tokens::new(encoded, sampled, &job.start)?;
     let mut fork_at = origin.map(|o| o.at);
     if !job.scaffold.is_empty() {
+        expect_one_context(&tokens.encoded)?;
         let plain = without_scaffold(&messages, &turns, &tokens.encoded, problem, setting)?;
         fork_at = fork_at.map(|at| at - tokens.encoded.prompt_tokens + plain.encoded().prompt_tokens);
         tokens = tokens.under(&plain, &mut turns)?;
@@ -79,7 +82,7 @@ fn without_scaffold<'a>(
     problem: &Problem,
     setting: &Setting<'_, 'a>,
 ) -> Result<Conversation<'a>> {
-    let mut plain = Conversation::new(&setting.model.chat, RenderOptions::default());
+    let mut plain = Conversation::new(&setting.model.chat, None);
     plain.extend(&setting.environment.prompt(problem))?;
     plain.open_first_turn()?;
     let own: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
@@ -91,7 +94,19 @@ fn without_scaffold<'a>(
             plain.observe(&messages[at + 1..next])?;
         }
     }
+    expect_one_context(plain.encoded())?;
     Ok(plain)
+}
+
+/// A scaffold stands in the prompt of every context, and only one can be taken out.
+fn expect_one_context(encoded: &Encoded) -> Result<()> {
+    if encoded.restarts.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "a text in the prompt cannot be taken out of episodes whose chat template rewrites earlier turns",
+    )
+    .help("leave out rubrics and hints, or use a template that keeps what was said"))
 }
 
 /// Per-token columns of one length.
@@ -103,36 +118,30 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Joins what the conversation encoded with what was sampled. The sampled sequence must be equal to the
-    /// conversation or its beginning (a last observation may follow it).
-    fn new(encoded: Encoded, state: Option<SequenceState>, start: &Start) -> Result<Self> {
+    /// Joins what the conversation encoded with what was sampled in each context, given with its first token. A sampled
+    /// sequence must be equal to its part of the conversation or the beginning of it (a last observation may follow).
+    fn new(encoded: Encoded, sampled: Vec<(usize, SequenceState)>, start: &Start) -> Result<Self> {
         let length = encoded.token_ids.len();
-        let Some(state) = state else {
-            return Ok(Self {
-                logprobs: vec![0.0; length],
-                entropies: vec![0.0; length],
-                versions: vec![0; length],
-                encoded,
-            });
-        };
-        let sampled = state.token_ids.len();
-        if sampled > length || state.token_ids != encoded.token_ids[..sampled] {
-            return Err(Error::bug(
-                "the conversation does not begin with the sampled tokens: a turn was encoded again",
-            ));
+        let (mut logprobs, mut entropies, mut versions) = (vec![0.0; length], vec![0.0; length], Vec::new());
+        for (first, state) in sampled {
+            let part = first..first + state.token_ids.len();
+            if encoded.token_ids.get(part.clone()) != Some(state.token_ids.as_slice()) {
+                return Err(Error::bug(
+                    "the conversation does not begin with the sampled tokens: a turn was encoded again",
+                ));
+            }
+            // Given tokens of a prefix take the conversation's mask: they are the policy's, though another call sampled
+            // them.
+            if *start == Start::Root && state.loss_mask != encoded.loss_mask[part.clone()] {
+                return Err(Error::bug("the sampler's loss mask is not the conversation's"));
+            }
+            logprobs[part.clone()].copy_from_slice(&state.logprobs);
+            entropies[part].copy_from_slice(&state.entropies);
+            versions.resize(first, versions.last().copied().unwrap_or(0));
+            versions.extend(state.weights_version);
         }
-        // Given tokens of a prefix take the conversation's mask: they are the policy's, though another call sampled
-        // them.
-        if *start == Start::Root && state.loss_mask != encoded.loss_mask[..sampled] {
-            return Err(Error::bug("the sampler's loss mask is not the conversation's"));
-        }
-        let pad = |mut list: Vec<f32>| {
-            list.resize(length, 0.0);
-            list
-        };
-        let mut versions = state.weights_version;
         versions.resize(length, versions.last().copied().unwrap_or(0));
-        Ok(Self { logprobs: pad(state.logprobs), entropies: pad(state.entropies), versions, encoded })
+        Ok(Self { logprobs, entropies, versions, encoded })
     }
     /// The same columns after another prompt; the turns move along.
     fn under(self, plain: &Conversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
@@ -160,6 +169,7 @@ impl Tokens {
         t.token_ids = self.encoded.token_ids;
         t.loss_mask = self.encoded.loss_mask;
         t.turn = self.encoded.turn;
+        t.restarts = self.encoded.restarts.into_iter().map(|at| at as u32).collect();
         t.logprobs = Some(self.logprobs);
         t.entropies = Some(self.entropies);
         t.weights_version = Some(self.versions);

@@ -8,26 +8,31 @@ use trainyard_core::Result;
 use trainyard_learn::{Rollout, TurnSummary};
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::template::Chat;
-use trainyard_tables::Sampling;
+use trainyard_tables::{Sampling, Trajectory};
 
 /// Fills log-probabilities and entropies of rollouts whose own tokens were given or sampled under another prompt.
 pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mut [Rollout]) -> Result<()> {
     // A prompt that leaves no room for a turn may be longer than what the model can read.
     let needed = |one: &Rollout| (one.given > 0 || one.scaffolded) && one.trajectory.loss_mask.contains(&true);
     let mut rollouts: Vec<&mut Rollout> = rollouts.iter_mut().filter(|r| needed(r)).collect();
-    let sequences: Vec<&[u32]> = rollouts.iter().map(|r| r.trajectory.token_ids.as_slice()).collect();
-    let scored = sampler.logprobs_of(&sequences, sampling)?;
-    for (rollout, scored) in rollouts.iter_mut().zip(scored) {
+    let sequences: Vec<&[u32]> = rollouts.iter().flat_map(|r| r.trajectory.sequences()).collect();
+    let mut scored = sampler.logprobs_of(&sequences, sampling)?.into_iter();
+    for rollout in &mut rollouts {
+        let (mut logprobs, mut entropies) = (Vec::new(), Vec::new());
+        for one in scored.by_ref().take(rollout.trajectory.contexts().len()) {
+            logprobs.extend(one.logprobs);
+            entropies.extend(one.entropies);
+        }
         let mask = &rollout.trajectory.loss_mask;
         let of_mask = |values: Vec<f32>| values.into_iter().zip(mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
-        let (logprobs, entropies) = (of_mask(scored.logprobs), of_mask(scored.entropies));
+        let (logprobs, entropies) = (of_mask(logprobs), of_mask(entropies));
         rollout.set_scores(logprobs, entropies);
     }
     Ok(())
 }
 
-/// An episode to score: its tokens, its turns, its problem's answer.
-pub type Episode<'a> = (&'a [u32], &'a [TurnSummary], &'a str);
+/// An episode to score: its row, its turns, its problem's answer.
+pub type Episode<'a> = (&'a Trajectory, &'a [TurnSummary], &'a str);
 
 /// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature
 /// 1.
@@ -37,15 +42,16 @@ pub type Episode<'a> = (&'a [u32], &'a [TurnSummary], &'a str);
 pub fn gold_logprobs(sampler: &mut dyn Sampler, chat: &Chat, episodes: &[Episode<'_>]) -> Result<Vec<Vec<f64>>> {
     let mut owners = Vec::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
-    for (e, (tokens, turns, answer)) in episodes.iter().enumerate() {
+    for (e, (row, turns, answer)) in episodes.iter().enumerate() {
         let Ok(mut gold) = chat.tokenizer().encode_plain(answer) else { continue };
         if gold.is_empty() {
             continue;
         }
         gold.push(chat.end_token());
-        for turn in turns.iter().take_while(|t| t.first + gold.len() <= sampler.positions()) {
+        let before = turns.iter().map(|turn| row.context_before(turn.first));
+        for context in before.take_while(|context| context.len() + gold.len() <= sampler.positions()) {
             owners.push((e, gold.len()));
-            sequences.push(tokens[..turn.first].iter().chain(&gold).copied().collect());
+            sequences.push(context.iter().chain(&gold).copied().collect());
         }
     }
     let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();

@@ -9,7 +9,7 @@ use trainyard_learn::{
     Strategy, TurnSummary,
 };
 use trainyard_lm::ModelFolder;
-use trainyard_tables::{Message, Problem, Sampling, Status, StopReason};
+use trainyard_tables::{Message, Problem, Sampling, Status, StopReason, Trajectory};
 
 fn limits(running: usize) -> Limits {
     Limits { turn_tokens: 16, episode_tokens: 96, running, tool_wait: ToolWait::Trajectory }
@@ -237,11 +237,11 @@ fn gold_answers_are_scored_where_they_fit() {
     let model = tiny_model(16, 1, 1);
     let mut generator = model.generator(1).unwrap();
     let token = model.chat.tokenizer().encode("1").unwrap()[0];
-    let tokens = vec![token; 256];
+    let row = Trajectory { token_ids: vec![token; 256], ..Trajectory::default() };
     let turn = |first| TurnSummary { first, end: first + 1, ..TurnSummary::default() };
     // Two digits and the end of the turn: the third turn would end at position 257 of 256.
     let turns = [turn(4), turn(253), turn(254)];
-    let episode = |answer| (tokens.as_slice(), turns.as_slice(), answer);
+    let episode = |answer| (&row, turns.as_slice(), answer);
     let scored = rescore::gold_logprobs(&mut generator, &model.chat, &[episode("12"), episode("")]).unwrap();
     assert_eq!(scored.iter().map(Vec::len).collect::<Vec<_>>(), [2, 0], "no answer, no score");
     assert!(scored[0].iter().all(|l| l.is_finite() && *l < 0.0));

@@ -42,7 +42,7 @@ pub enum Listing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FunctionCallingOptions {
-    /// How calls are written: `toolrl` or `hermes` (JSON).
+    /// How calls are written: `toolrl`, `hermes`, `llama3` or `mistral` (JSON), or `qwen` (tags).
     #[schemars(schema_with = "formats::schema_for_any_tools")]
     pub format: String,
     /// Text added before a problem's system message; empty = none.

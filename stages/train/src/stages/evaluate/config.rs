@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_core::{OptionProblem, Wired};
 use trainyard_lm::backend::registry;
+use trainyard_lm::template::TemplateOptions;
 
 /// Options of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +20,9 @@ pub struct Config {
     /// The environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
+    /// How the model's chat template is used.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
     /// Samples per problem besides the greedy one; 0 = greedy only.
     pub samples: u32,
     /// Names of the models that are sampled; empty = all. The others are only evaluated greedily.
@@ -47,6 +51,7 @@ impl Default for Config {
         Self {
             names: Vec::new(),
             environment: default_environment(),
+            template: TemplateOptions::default(),
             samples: 8,
             sampled: Vec::new(),
             sampling: SamplingOptions::default(),
@@ -67,6 +72,7 @@ impl PlayOptions for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
+        problems.extend(self.template.problems("/template"));
         let well_formed =
             |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
         for (i, name) in self.names.iter().enumerate() {

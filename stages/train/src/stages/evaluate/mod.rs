@@ -17,6 +17,7 @@ pub mod twins;
 pub use config::Config;
 
 use crate::model::Policy;
+use crate::native;
 use crate::parts::Parts;
 use crate::problems;
 use crate::results::write_results;
@@ -137,13 +138,17 @@ impl Stage for Evaluate {
         let backend = backend.build()?;
         let mut scorer = scorer(&config, &backend, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
-        let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
         let per_model = |name: &String| {
             problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 })
         };
         let mut ledger = Ledger::create(context, config.keep_rollouts, names.iter().map(per_model).sum())?;
         for (name, artifact) in names.iter().zip(models) {
             let policy = Policy::load(artifact, "models", backend.clone()).at(name)?;
+            let mut policy = policy.with_template(&config.template)?;
+            let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host);
+            let native = native.at(name)?;
+            let environment = native.as_deref().unwrap_or(&*environment);
+            let evaluation = Evaluation { config: &config, environment, problems: &problems, chance };
             if let Some(scorer) = &scorer {
                 scorer.expect_same_text(&policy.folder).at(name)?;
             }

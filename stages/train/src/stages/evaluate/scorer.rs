@@ -3,6 +3,7 @@
 //!
 //! Ranking samples, labeling rollouts and measuring the head use the same places and the same kernels.
 
+use crate::contexts::steps_by_context;
 use crate::model::Policy;
 use crate::rollouts::StepKind;
 use trainyard_core::{Error, Result};
@@ -43,11 +44,12 @@ impl Scorer {
             row.step_ends =
                 self.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         }
-        let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();
-        let sequences: Vec<&[u32]> = rows.iter().map(|r| r.token_ids.as_slice()).collect();
+        let read: Vec<&Trajectory> = rows.iter().map(|row| &**row).collect();
+        let (sequences, positions) = steps_by_context(&read);
         let places: Vec<&[u32]> = positions.iter().map(Vec::as_slice).collect();
-        let logits = self.sampler.score(&sequences, &places)?;
-        for (row, logits) in rows.iter_mut().zip(logits) {
+        let mut scored = self.sampler.score(&sequences, &places)?.into_iter();
+        for row in rows.iter_mut() {
+            let logits: Vec<f32> = scored.by_ref().take(row.restarts.len() + 1).flatten().collect();
             if let Some(bad) = logits.iter().find(|x| !x.is_finite()) {
                 return Err(Error::data(format!("the process reward model scores {bad} on rollout `{}`", row.id))
                     .help("its weights hold NaN: train it again"));

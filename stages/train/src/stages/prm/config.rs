@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::OptionProblem;
 use trainyard_lm::backend::registry;
+use trainyard_lm::template::TemplateOptions;
 
 /// What the labels train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,9 @@ pub struct Config {
     /// The environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
+    /// How the model's chat template is used.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,
     /// At most this many problems, in equal numbers per level; null = all.
@@ -77,6 +81,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             environment: default_environment(),
+            template: TemplateOptions::default(),
             sampling: SamplingOptions::default(),
             problems_limit: None,
             rollouts: 4,
@@ -104,6 +109,7 @@ impl PlayOptions for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
+        problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
         if self.sampling.temperature == 0.0 {
             problems.push(

@@ -7,6 +7,7 @@
 //! replay differently is an error.
 
 use super::config::Config;
+use crate::contexts::expect_one_context;
 use crate::model::Policy;
 use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;
@@ -122,6 +123,7 @@ impl Labeler<'_> {
     /// Steps and the last label of a rollout; the others are not known yet.
     fn prepare(&self, one: Rollout) -> Result<Trajectory> {
         let mut row = one.trajectory;
+        expect_one_context([&row], "the policy's rollouts")?;
         row.step_ends =
             self.config.steps.ends(self.policy.folder.chat.tokenizer(), &row.token_ids, &row.loss_mask, &row.turn)?;
         let mut labels = vec![f32::NAN; row.step_ends.len()];

@@ -16,8 +16,10 @@ mod tests;
 pub use config::Config;
 
 use crate::checkpoint;
+use crate::contexts::expect_one_context;
 use crate::curves::Curves;
-use crate::model::{self, Policy, expect_same_text};
+use crate::model::{self, Policy};
+use crate::native;
 use crate::parts::Parts;
 use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
@@ -36,7 +38,8 @@ use trainyard_envs::ToolHost;
 use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
-use trainyard_lm::template::{Conversation, RenderOptions};
+use trainyard_lm::examples::expect_same_text;
+use trainyard_lm::template::Conversation;
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
 /// The stage kind, with the environments that it may play.
@@ -133,7 +136,9 @@ impl Stage for Prm {
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
         let WithEnvironment { config, environment, backend } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
-        let Labeled { rows, prefixes, failures, mut left_out } = labeled(&config, &environment, &policy, context)?;
+        let mut policy = policy.with_template(&config.template)?;
+        let labeled = self.labeled(&config, &environment, &mut policy, context)?;
+        let Labeled { rows, prefixes, failures, mut left_out } = labeled;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
             Some(evaluation) => {
@@ -144,12 +149,13 @@ impl Stage for Prm {
                 disjoint(&rows, &held)?;
                 (rows, held)
             }
-            None => hold_out(rows, config.held_out_share, &chance),
+            None => hold_out(rows, |row| &row.problem_id, config.held_out_share, &chance),
         };
         let (contrasted, too_long) = contrasted(&config, &policy.folder, context)?;
         left_out.too_long += too_long;
-        let (pairs, held_pairs) =
-            contrast::split(contrasted, &train, &held, |rows| hold_out(rows, config.held_out_share, &chance));
+        let (pairs, held_pairs) = contrast::split(contrasted, &train, &held, |rows| {
+            hold_out(rows, |row| &row.problem_id, config.held_out_share, &chance)
+        });
         let example = |row: &Trajectory| example::example(row, contrast::outcome(row, &config.outcome));
         let examples = |rows: &[Trajectory], pairs: &[Trajectory]| {
             rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>()
@@ -178,44 +184,48 @@ impl Stage for Prm {
     }
 }
 
-/// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
-fn labeled(
-    config: &Config,
-    environment: &EnvironmentSlot,
-    policy: &Policy,
-    context: &mut StageContext,
-) -> Result<Labeled> {
-    match (context.optional("problems"), context.optional("trajectories")) {
-        (Some(problems), None) => {
-            if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
-                let rows = read_trajectories(&folder.join(ROWS))?;
-                let State { prefixes, failures } = state;
-                return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
+impl Prm {
+    /// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
+    fn labeled(
+        &self,
+        config: &Config,
+        environment: &EnvironmentSlot,
+        policy: &mut Policy,
+        context: &mut StageContext,
+    ) -> Result<Labeled> {
+        match (context.optional("problems"), context.optional("trajectories")) {
+            (Some(problems), None) => {
+                if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+                    let rows = read_trajectories(&folder.join(ROWS))?;
+                    let State { prefixes, failures } = state;
+                    return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
+                }
+                let problems = problems::read(problems, "problems")?;
+                problems::expect_environment(&config.environment, &problems, "problems")?;
+                let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
+                let host = ToolHost::new(context.cpus);
+                let native = native::environment(&self.parts, &config.environment, &config.template, policy, &host)?;
+                let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+                let chance = Chance::new(config.seed).child("prm", &[]);
+                let labeled =
+                    Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
+                host.report(context);
+                let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
+                checkpoint::save(context, 1, &state, |folder| {
+                    write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ())
+                })?;
+                Ok(labeled)
             }
-            let problems = problems::read(problems, "problems")?;
-            problems::expect_environment(&config.environment, &problems, "problems")?;
-            let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-            let host = ToolHost::new(context.cpus);
-            let environment = environment.build(&host)?;
-            let chance = Chance::new(config.seed).child("prm", &[]);
-            let labeled =
-                Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
-            host.report(context);
-            let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
-            checkpoint::save(context, 1, &state, |folder| {
-                write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ())
-            })?;
-            Ok(labeled)
-        }
-        (None, Some(rows)) => {
-            let rows = read_trajectories(&rows.parquet())?;
-            let (rows, left_out) = given(config, &policy.folder, rows, "trajectories", context)?;
-            Ok(Labeled { rows, prefixes: 0, failures: 0, left_out })
-        }
-        (both, _) => {
-            let found = if both.is_some() { "both are given" } else { "none is given" };
-            Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}"))
-                .help("give exactly one of the two inputs"))
+            (None, Some(rows)) => {
+                let rows = read_trajectories(&rows.parquet())?;
+                let (rows, left_out) = given(config, &policy.folder, rows, "trajectories", context)?;
+                Ok(Labeled { rows, prefixes: 0, failures: 0, left_out })
+            }
+            (both, _) => {
+                let found = if both.is_some() { "both are given" } else { "none is given" };
+                Err(Error::invalid(format!("`prm` takes either `problems` or `trajectories`, but {found}"))
+                    .help("give exactly one of the two inputs"))
+            }
         }
     }
 }
@@ -225,6 +235,7 @@ fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> R
     let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), 0)) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
     expect_same_text(model, &rows, "`contrast`")?;
+    expect_one_context(&rows, "`contrast`")?;
     let too_long = drop_too_long(&mut rows, model, "contrast", context);
     let mut rows = contrast::select(rows, &config.outcome)?;
     for row in &mut rows {
@@ -247,9 +258,10 @@ fn given(
     let mut ready = Vec::with_capacity(all);
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
-            let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default())
+            let encoded = Conversation::encode(&model.chat, &row.messages, row.tools.as_deref())
                 .at(format!("trajectory `{}`", row.id))?;
             row.prompt_tokens = encoded.prompt_tokens as u32;
+            row.restarts = encoded.restarts.iter().map(|at| *at as u32).collect();
             (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);
             row.tokenizer_digest = model.chat.tokenizer().digest().to_string();
             row.template_digest = model.chat.template().digest().to_string();
@@ -260,6 +272,7 @@ fn given(
         }
         ready.push(row);
     }
+    expect_one_context(&ready, "`trajectories`")?;
     let unlabeled = all - ready.len();
     let too_long = drop_too_long(&mut ready, model, port, context);
     Ok((ready, LeftOut { unlabeled, too_long }))

@@ -188,7 +188,7 @@ impl Run<'_> {
         }
         let episodes: Vec<_> = batch
             .rollouts()
-            .map(|r| (r.trajectory.token_ids.as_slice(), r.turns.as_slice(), self.problems[r.problem].answer.as_str()))
+            .map(|r| (&r.trajectory, r.turns.as_slice(), self.problems[r.problem].answer.as_str()))
             .collect();
         let scores = rescore::gold_logprobs(&mut *progress.sampler, &self.policy.folder.chat, &episodes)?;
         for (rollout, scores) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(scores) {

@@ -19,6 +19,7 @@ use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
 use trainyard_lm::backend::registry;
 use trainyard_lm::optimizer::Decay;
+use trainyard_lm::template::TemplateOptions;
 
 /// Options of `rl`. `algorithm` (a named composition, default `grpo`) gives the parts; every key here overrides it:
 /// maps merge key by key, lists replace, another `kind` drops the old one's siblings.
@@ -29,6 +30,9 @@ pub struct Config {
     #[serde(default = "default_environment")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
+    /// How the model's chat template is used.
+    #[serde(default, skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
     /// How episodes are sampled.
     pub rollout: Rollout,
     /// Components of the reward; their weighted sum is maximized.
@@ -339,6 +343,7 @@ impl Config {
     /// Everything wrong with the options alone; parts are checked by their families.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
+        problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
         problems.extend(self.critic.optimizer.problems("/critic/optimizer"));
         if self.rollout.temperature <= 0.0 {

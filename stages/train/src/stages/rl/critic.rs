@@ -5,12 +5,14 @@
 //! constant to tune. Its value at a token is read from the hidden state before that token, so it cannot know what was
 //! sampled.
 
+use crate::contexts::by_context;
 use crate::model::Policy;
 use crate::optimize::{OptimizerOptions, Trainer, micro_batches};
 use std::path::Path;
 use trainyard_core::Result;
 use trainyard_learn::Grid;
 use trainyard_lm::backend::{Head, Learns, Place, Slopes};
+use trainyard_tables::Trajectory;
 
 const PREFIX: &str = "critic-";
 
@@ -32,16 +34,16 @@ impl Critic {
     pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place]) -> Result<Vec<f64>> {
         Ok(self.trainer.forward(sequences, places, 1.0)?.values)
     }
-    /// Values `[sequence][token]` where the masks are true, 0 elsewhere; no gradient.
-    pub fn values(&self, sequences: &[&[u32]], masks: &[&[bool]]) -> Result<Grid> {
-        let mut grid: Grid = sequences.iter().map(|s| vec![0.0; s.len()]).collect();
-        let used: Vec<usize> = (0..sequences.len()).filter(|&i| masks[i].iter().skip(1).any(|m| *m)).collect();
-        let lengths: Vec<usize> = used.iter().map(|&i| sequences[i].len()).collect();
+    /// Values `[row][token]` where the masks are true, 0 elsewhere; no gradient.
+    pub fn values(&self, rows: &[&Trajectory], masks: &[&[bool]]) -> Result<Grid> {
+        let mut grid: Grid = rows.iter().map(|row| vec![0.0; row.token_ids.len()]).collect();
+        let used: Vec<usize> = (0..rows.len()).filter(|&i| masks[i].iter().skip(1).any(|m| *m)).collect();
+        let lengths: Vec<usize> = used.iter().map(|&i| rows[i].token_ids.len()).collect();
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| used[k]).collect();
             let places = Place::of_masks(&ids.iter().map(|&i| masks[i]).collect::<Vec<_>>());
-            let tokens: Vec<&[u32]> = ids.iter().map(|&i| sequences[i]).collect();
-            let values = self.trainer.evaluate(&tokens, &places, 1.0)?.values;
+            let (tokens, within) = by_context(ids.iter().map(|&i| rows[i]), &places);
+            let values = self.trainer.evaluate(&tokens, &within, 1.0)?.values;
             for (place, value) in places.iter().zip(values) {
                 grid[ids[place.sequence]][place.token] = value;
             }

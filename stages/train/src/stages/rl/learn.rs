@@ -11,6 +11,7 @@ use super::update::{Sample, Update, UpdateReport};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Result};
 use trainyard_learn::{Batch, Grid, Group, Replayed, Rollout};
+use trainyard_tables::Trajectory;
 
 /// Advantages after all modulations, and the targets of the value model before them.
 struct Assigned {
@@ -102,9 +103,9 @@ impl Run<'_> {
 
 /// Sets the values of the whole batch.
 fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
-    let tokens: Vec<&[u32]> = batch.rollouts().map(|r| r.trajectory.token_ids.as_slice()).collect();
+    let rows: Vec<&Trajectory> = batch.rollouts().map(|r| &r.trajectory).collect();
     let masks: Vec<&[bool]> = batch.rollouts().map(|r| r.mask.as_slice()).collect();
-    let values = critic.values(&tokens, &masks)?;
+    let values = critic.values(&rows, &masks)?;
     for (rollout, values) in batch.groups.iter_mut().flat_map(|g| &mut g.rollouts).zip(values) {
         rollout.values = Some(values);
     }

@@ -26,6 +26,7 @@ pub use config::Config;
 
 use crate::config::{default_environment, default_rewards};
 use crate::model::{self, Policy};
+use crate::native;
 use crate::problems;
 use crate::rewards::Rewards;
 use crate::with_backend::PLACE;
@@ -138,8 +139,10 @@ impl Stage for Rl {
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
         let host = ToolHost::new(context.cpus);
-        let environment = environment.build(&host)?;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
+        let mut policy = policy.with_template(&config.template)?;
+        let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host)?;
+        let environment = native.map_or_else(|| environment.build(&host), Ok)?;
         let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
@@ -206,6 +209,7 @@ impl Prepared for PreparedRl {
         let config = &self.config;
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
         let mut problems = problems::misfits(&config.environment, inputs, &["problems", "validation"]);
+        problems.extend(problems::lost_results(&config.environment, inputs, &["model"]));
         if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 use trainyard_learn::{Pool, PoolProblem};
-use trainyard_lm::template::{Chat, Conversation, Encoded, RenderOptions};
+use trainyard_lm::template::{Chat, Conversation, Encoded};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Demonstrations belong to the problem that they name. `positions`: tokens that the model holds at most.
 pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, positions: usize) -> Result<Pool> {
     let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
     for row in demonstrations {
-        let encoded = Conversation::encode(chat, &row.messages, RenderOptions::default())
+        let encoded = Conversation::encode(chat, &row.messages, row.tools.as_deref())
             .and_then(|encoded| fitting(encoded, positions))
             .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
         by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));
@@ -28,10 +28,10 @@ pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, po
 }
 
 fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
-    if encoded.token_ids.len() <= positions {
+    if encoded.longest() <= positions {
         return Ok(encoded);
     }
-    let message = format!("{} tokens, but the model has {positions} positions", encoded.token_ids.len());
+    let message = format!("{} tokens, but the model has {positions} positions", encoded.longest());
     Err(Error::invalid(message)
         .help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
 }

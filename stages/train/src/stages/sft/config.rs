@@ -7,11 +7,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::{OptionProblem, Wired};
 use trainyard_lm::backend::registry;
+use trainyard_lm::template::TemplateOptions;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
+    /// How the model's chat template is used. Rows bring the tools that they offer; `tools` says who writes calls: the
+    /// template, or the rows' texts as they are.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
     /// Passes over the trajectories.
     pub epochs: Option<u64>,
     /// Optimizer steps.
@@ -51,6 +56,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            template: TemplateOptions::default(),
             epochs: None,
             steps: None,
             tokens: None,
@@ -79,6 +85,7 @@ impl Config {
 impl TrainOptions for Config {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
+        problems.extend(self.template.problems("/template"));
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
             counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
@@ -102,6 +109,10 @@ impl TrainOptions for Config {
 
     /// Options that measure on held-out rows, where no row is held out.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let both = ["trajectories", "tokenized"].iter().all(|port| inputs.get(port).is_some_and(|n| *n > 0));
+        let twice = both.then(|| {
+            OptionProblem::new("/tokenized", "`trajectories` and `tokenized` are both wired").help("wire one of them")
+        });
         let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
@@ -114,6 +125,9 @@ impl TrainOptions for Config {
             )
             .help("wire `validation`, set `validation_share` above 0, or leave this out")
         };
-        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
+        twice
+            .into_iter()
+            .chain(measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)))
+            .collect()
     }
 }

@@ -1,38 +1,20 @@
-//! From trajectories to token sequences with a loss mask.
-//!
-//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded piece by piece with the
-//! model's template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read,
-//! not an example to imitate.
+//! The token sequences that are learned from, and those that are held out.
 
-use crate::model::expect_same_text;
 use std::collections::BTreeSet;
+use trainyard_api::InputArtifact;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Result};
 use trainyard_lm::ModelFolder;
-use trainyard_lm::template::{Conversation, RenderOptions};
-use trainyard_tables::{Message, Trajectory};
-
-/// One sequence to learn from.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Example {
-    /// Token ids of the whole sequence.
-    pub tokens: Vec<u32>,
-    /// Of the length of `tokens`.
-    pub mask: Vec<bool>,
-}
-
-impl Example {
-    /// Tokens whose prediction is learned; a first token has none.
-    pub fn loss_tokens(&self) -> usize {
-        self.mask.iter().skip(1).filter(|m| **m).count()
-    }
-}
+use trainyard_lm::examples::{Example, Tokenized, expect_same_text, tokenize, unpack};
+use trainyard_tables::{RowReader, TokenPack, Trajectory};
 
 /// The examples of some rows, and what was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prepared {
     /// Examples with at least one token in the loss, in the order of the rows.
     pub examples: Vec<Example>,
+    /// Rows that gave them.
+    pub rows: usize,
     /// Rows left out because they exceed the token limit.
     pub too_long: usize,
     /// Rows with no token in the loss.
@@ -41,94 +23,71 @@ pub struct Prepared {
     pub masked_turns: usize,
 }
 
-/// Encodes rows in order. `most` = tokens that a sequence may have.
-pub fn prepare(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: bool, most: usize) -> Result<Prepared> {
-    expect_same_text(model, rows, "`trajectories`")?;
+/// Takes rows in order. `most` = tokens that a sequence may have.
+pub fn prepare(rows: Vec<Tokenized>, most: usize) -> Prepared {
     let mut prepared = Prepared::default();
     for row in rows {
-        let (mut example, turns) = encode(model, row).at(format!("trajectory `{}`", row.id))?;
-        if mask_errored_turns {
-            let errored = if row.tool_errors > 0 {
-                errored_turns(&row.messages, answers_in_prompt(row))
-            } else {
-                BTreeSet::new()
-            };
-            prepared.masked_turns += mask_turns(&mut example, &turns, &errored);
-        }
-        if example.tokens.len() > most {
+        prepared.masked_turns += row.masked_turns;
+        let longest = row.longest();
+        let examples: Vec<Example> = row.contexts.into_iter().filter(|e| e.loss_tokens() > 0).collect();
+        if longest > most {
             prepared.too_long += 1;
-        } else if example.loss_tokens() == 0 {
+        } else if examples.is_empty() {
             prepared.empty += 1;
         } else {
-            prepared.examples.push(example);
+            prepared.rows += 1;
+            prepared.examples.extend(examples);
         }
     }
-    Ok(prepared)
+    prepared
 }
 
-fn encode(model: &ModelFolder, row: &Trajectory) -> Result<(Example, Vec<u16>)> {
-    if !row.token_ids.is_empty() {
-        return Ok((Example { tokens: row.token_ids.clone(), mask: row.loss_mask.clone() }, row.turn.clone()));
-    }
-    let encoded = Conversation::encode(&model.chat, &row.messages, RenderOptions::default())?;
-    Ok((Example { tokens: encoded.token_ids, mask: encoded.loss_mask }, encoded.turn))
-}
-
-/// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
-/// is encoded here, and every one is a turn.
-fn answers_in_prompt(row: &Trajectory) -> usize {
-    let all = row.messages.iter().filter(|m| m.role == "assistant").count();
-    if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
-}
-
-/// Agent turns (from 0) followed by a failed tool result. The first `skipped` assistant messages do not count as turns.
-fn errored_turns(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
-    let mut said = 0;
-    let mut errored = BTreeSet::new();
-    for message in messages {
-        match message.role.as_str() {
-            "assistant" => said += 1,
-            "tool" if said > skipped && reads_as_error(&message.content) => {
-                errored.extend(u16::try_from(said - skipped - 1))
+/// Encodes the trajectories of some artifacts, on all threads. Errors: data, naming one that cannot be encoded.
+pub fn encoded(
+    artifacts: &[InputArtifact],
+    model: &ModelFolder,
+    mask_errored_turns: bool,
+    what: &str,
+) -> Result<Vec<Tokenized>> {
+    let mut all = Vec::new();
+    for artifact in artifacts {
+        for rows in RowReader::<Trajectory>::open(&artifact.parquet())? {
+            let rows = rows?;
+            expect_same_text(model, &rows, what)?;
+            for row in tokenize(model, &rows, mask_errored_turns) {
+                all.push(row?);
             }
-            _ => {}
         }
     }
-    errored
+    Ok(all)
 }
 
-/// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`,
-/// `Exception`). Asked only of rows that count failed calls, since a program may print such a line on purpose.
-fn reads_as_error(content: &str) -> bool {
-    let last = content.trim_end().lines().next_back().unwrap_or("").trim_start();
-    let name = last.split([':', ' ', '(']).next().unwrap_or("");
-    name == "error" || ["Error", "Exception", "Interrupt", "Exit", "Iteration"].iter().any(|end| name.ends_with(end))
-}
-
-/// Takes the tokens of some turns out of the loss; returns how many turns had any.
-fn mask_turns(example: &mut Example, turns: &[u16], errored: &BTreeSet<u16>) -> usize {
-    let mut hit = BTreeSet::new();
-    for (m, t) in example.mask.iter_mut().zip(turns) {
-        if *m && errored.contains(t) {
-            *m = false;
-            hit.insert(*t);
+/// Reads what `data/tokenize` made. Errors: data, if a pack is damaged.
+pub fn packed(artifacts: &[InputArtifact]) -> Result<Vec<Tokenized>> {
+    let mut all = Vec::new();
+    for artifact in artifacts {
+        let path = artifact.parquet();
+        for packs in RowReader::<TokenPack>::open(&path)? {
+            for pack in packs? {
+                all.extend(unpack(&pack).at(path.display())?);
+            }
         }
     }
-    hit.len()
+    Ok(all)
 }
 
 /// Splits rows by problem: (training, held out). About `share` of the problems are held out, at least one if there are
 /// two.
-pub fn hold_out(rows: Vec<Trajectory>, share: f64, chance: &Chance) -> (Vec<Trajectory>, Vec<Trajectory>) {
+pub fn hold_out<R>(rows: Vec<R>, problem: fn(&R) -> &String, share: f64, chance: &Chance) -> (Vec<R>, Vec<R>) {
     let mut problems: Vec<String> =
-        rows.iter().map(|r| r.problem_id.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+        rows.iter().map(|row| problem(row).clone()).collect::<BTreeSet<_>>().into_iter().collect();
     if share <= 0.0 || problems.len() < 2 {
         return (rows, Vec::new());
     }
     chance.at("hold out", &[]).shuffle(&mut problems);
     let count = ((problems.len() as f64 * share).round() as usize).clamp(1, problems.len() - 1);
     let held: BTreeSet<String> = problems.into_iter().take(count).collect();
-    rows.into_iter().partition(|r| !held.contains(&r.problem_id))
+    rows.into_iter().partition(|row| !held.contains(problem(row)))
 }
 
 #[cfg(test)]
@@ -136,62 +95,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_turn_before_a_failed_result_is_masked() {
-        let mut example = Example { tokens: vec![0; 6], mask: vec![false, true, false, true, true, true] };
-        let turns = [0, 0, 1, 1, 2, 2];
-        assert_eq!(mask_turns(&mut example, &turns, &BTreeSet::from([1, 5])), 1);
-        assert_eq!(example.mask, [false, true, false, false, true, true]);
-    }
-
-    #[test]
-    fn errors_are_read_from_the_last_line() {
-        for text in [
-            "NameError: name 'x' is not defined",
-            "3\nZeroDivisionError: division by zero",
-            "error: unknown tool",
-            "Exception",
-        ] {
-            assert!(reads_as_error(text), "{text}");
-        }
-        for text in ["7", "", "no error here", "Errors: 0 found"] {
-            assert!(!reads_as_error(text), "{text}");
-        }
-        let messages = [
-            ("user", "q"),
-            ("assistant", "a"),
-            ("tool", "TypeError: x"),
-            ("assistant", "b"),
-            ("tool", "3"),
-            ("assistant", "c"),
-        ];
-        let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
-        assert_eq!(errored_turns(&messages, 0), BTreeSet::from([0]));
-    }
-
-    #[test]
-    fn answers_in_the_prompt_of_a_rollout_are_not_counted_as_turns() {
-        let messages = [
-            ("user", "q"),
-            ("assistant", "a"),
-            ("user", "r"),
-            ("assistant", "b"),
-            ("tool", "error: no"),
-            ("assistant", "c"),
-        ];
-        let messages: Vec<Message> = messages.iter().map(|(r, c)| Message::new(r, *c)).collect();
-        let rollout = Trajectory { messages, turns: 2, token_ids: vec![1], ..Trajectory::default() };
-        assert_eq!(errored_turns(&rollout.messages, answers_in_prompt(&rollout)), BTreeSet::from([0]));
-        let demonstration = Trajectory { token_ids: Vec::new(), ..rollout };
-        assert_eq!(errored_turns(&demonstration.messages, answers_in_prompt(&demonstration)), BTreeSet::from([1]));
-    }
-
-    #[test]
     fn problems_are_held_out_whole() {
-        let row = |i: usize| Trajectory { problem_id: (i / 3).to_string(), ..Trajectory::default() };
-        let (train, held) = hold_out((0..30).map(row).collect(), 0.2, &Chance::new(1));
+        let row = |i: usize| Tokenized { problem_id: (i / 3).to_string(), ..Tokenized::default() };
+        let (train, held) = hold_out((0..30).map(row).collect(), |row| &row.problem_id, 0.2, &Chance::new(1));
         assert_eq!((train.len(), held.len()), (24, 6));
         let ids: BTreeSet<&str> = held.iter().map(|r| r.problem_id.as_str()).collect();
         assert!(train.iter().all(|r| !ids.contains(r.problem_id.as_str())));
-        assert_eq!(hold_out(vec![row(0)], 0.5, &Chance::new(1)).1.len(), 0);
+        assert_eq!(hold_out(vec![row(0)], |row| &row.problem_id, 0.5, &Chance::new(1)).1.len(), 0);
     }
 }

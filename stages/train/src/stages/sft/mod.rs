@@ -14,12 +14,14 @@ pub use config::Config;
 use crate::model::{self, Policy};
 use crate::parts::Parts;
 use crate::with_backend::WithBackend;
-use data::{Prepared, hold_out, prepare};
+use data::{Prepared, encoded, hold_out, packed, prepare};
 use serde_json::Value;
 use trainyard_api::report::Report;
-use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_api::{Ports, Prepared as _, Stage, StageContext, port, refuse};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
-use trainyard_tables::{Trajectory, read_trajectories};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::examples::Tokenized;
+use trainyard_lm::stages::tokenize::{PORT, expect_made_for};
 
 /// The stage kind `sft`, with the backends that it may compute on.
 #[derive(Default)]
@@ -30,8 +32,10 @@ pub struct Sft {
 
 const DOC: &str = "\
 Minimizes the mean negative log-probability of the agent's tokens (content, tool calls and the token that ends a \
-turn) given all before them. Demonstrations (rows without tokens) are encoded piece by piece with the model's \
-chat template; rollouts are used as they are.\n\n\
+turn) given all before them. Demonstrations (rows without tokens) are encoded with the model's chat template: \
+every turn is learned under the context that the template shows before it, in several sequences where it rewrites \
+earlier turns. Rollouts are used as they are. Rows are encoded on all threads; `data/tokenize` keeps their \
+tokens for several trainings, and the input `tokenized` instead of `trajectories` ends in the same weights.\n\n\
 A turn whose tool call failed is context, not an example (`mask_errored_turns`). Sequences of similar length \
 share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
 held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
@@ -93,12 +97,13 @@ impl Stage for Sft {
         list.into()
     }
     fn ports(&self) -> Ports {
-        use ArtifactKind::{Model, Report, Trajectories};
+        use ArtifactKind::{Model, Report, Table, Trajectories};
         use Cardinality::{Many, One, Optional};
         Ports {
             inputs: vec![
                 port("model", Model, One, "The model to start from."),
                 port("trajectories", Trajectories, Many, "What to learn from."),
+                port(PORT, Table, Many, "What to learn from, as `data/tokenize` made it; instead of `trajectories`."),
                 port("validation", Trajectories, Optional, "Held-out trajectories that choose the weights to keep."),
             ],
             outputs: vec![
@@ -117,42 +122,46 @@ impl Stage for Sft {
     fn run(&self, prepared: WithBackend<Config>, context: &mut StageContext) -> Result<()> {
         let WithBackend { config, backend } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
-        let (train, held) = rows(&config, context)?;
+        let policy = policy.with_template(&config.template)?;
+        let (train, held) = rows(&config, &policy.folder, context)?;
         let positions = policy.folder.config.positions();
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
-        let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
-        let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
+        let (prepared, held) = (prepare(train, most), prepare(held, most));
         let outcome = run::run(&config, &policy, &prepared.examples, &held.examples, context)?;
         model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
-        write_report(context, &outcome.state, &prepared, held.examples.len())
+        write_report(context, &outcome.state, &prepared, held.rows)
     }
 }
 
-/// Training rows and held-out rows.
-fn rows(config: &Config, context: &StageContext) -> Result<(Vec<Trajectory>, Vec<Trajectory>)> {
-    let mut train = Vec::new();
-    for artifact in context.many("trajectories") {
-        train.extend(read_trajectories(&artifact.parquet())?);
-    }
-    match context.optional("validation") {
-        Some(artifact) => Ok((train, read_trajectories(&artifact.parquet())?)),
-        None => Ok(hold_out(train, config.validation_share, &Chance::new(config.seed).child("sft", &[]))),
+/// Tokens of the training rows and of the held-out rows.
+fn rows(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Tokenized>, Vec<Tokenized>)> {
+    refuse(config.problems_with(&context.wired()))?;
+    let mask = config.mask_errored_turns;
+    let all = match context.many(PORT) {
+        [] => encoded(context.many("trajectories"), model, mask, "`trajectories`")?,
+        packs => {
+            packs.iter().try_for_each(|artifact| expect_made_for(artifact, model, mask))?;
+            packed(packs)?
+        }
+    };
+    match context.many("validation") {
+        [] => {
+            let chance = Chance::new(config.seed).child("sft", &[]);
+            Ok(hold_out(all, |row| &row.problem_id, config.validation_share, &chance))
+        }
+        held => Ok((all, encoded(held, model, mask, "`validation`")?)),
     }
 }
 
 fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepared, held: usize) -> Result<()> {
     let mut report = Report::new("Supervised fine-tuning");
-    report.summary = format!(
-        "{} trajectories, {} optimizer steps, {} tokens read.",
-        prepared.examples.len(),
-        state.step,
-        state.tokens
-    );
+    report.summary =
+        format!("{} trajectories, {} optimizer steps, {} tokens read.", prepared.rows, state.step, state.tokens);
     let tail = (state.step as usize).div_ceil(10).max(1);
     let counts = [
         ("steps", state.step as f64),
         ("tokens", state.tokens as f64),
-        ("rows", prepared.examples.len() as f64),
+        ("rows", prepared.rows as f64),
         ("rows_too_long", prepared.too_long as f64),
         ("rows_without_loss", prepared.empty as f64),
         ("masked_turns", prepared.masked_turns as f64),

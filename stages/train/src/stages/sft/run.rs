@@ -5,7 +5,6 @@
 //! beats it.
 
 use super::config::Config;
-use super::data::Example;
 use crate::checkpoint;
 use crate::curves::{Curves, finite};
 use crate::model::Policy;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::backend::{Learns, Parameters, Place, Slopes};
+use trainyard_lm::examples::Example;
 
 const BEST: &str = "best.safetensors";
 

@@ -1,11 +1,14 @@
 use super::*;
 use crate::testing::{
-    context_in, demonstrations, digest_of, half_trained, input_model, input_trajectories, outputs, run_stage,
-    tiny_model,
+    assert_declared, context_in, demonstrations, digest_of, half_trained, input, input_model, input_trajectories,
+    outputs, run_stage, tiny_model,
 };
 use serde_json::{Value, json};
 use std::path::Path;
-use trainyard_core::{Digest, ErrorKind};
+use trainyard_core::{ArtifactKind, Digest, ErrorKind};
+use trainyard_lm::examples::{expect_same_text, tokenize};
+use trainyard_lm::stages::tokenize::Tokenize;
+use trainyard_tables::{Trajectory, rows_as_json};
 
 fn context(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
     let mut context = context_in(folder, cpus, cancel_after);
@@ -24,6 +27,88 @@ fn options() -> Value {
 
 fn digests(context: &StageContext) -> Vec<Digest> {
     ["model", "report"].iter().map(|p| digest_of(context.output(p).unwrap())).collect()
+}
+
+fn prepared(model: &ModelFolder, rows: &[Trajectory], mask: bool, most: usize) -> Prepared {
+    prepare(tokenize(model, rows, mask).into_iter().map(Result::unwrap).collect(), most)
+}
+
+/// What `data/tokenize` makes of the rows of [`context`], at the input of a training.
+fn input_tokens(context: &mut StageContext, folder: &Path, options: Value) {
+    let mut making = context_in(&folder.join("tokens"), 2, None);
+    input_model(&mut making, &folder.join("tokens"), "model", &tiny_model(16, 1, 1));
+    input_trajectories(&mut making, &folder.join("tokens"), "trajectories", &demonstrations(64, 3, 2));
+    outputs(&mut making, &folder.join("tokens"), &["tokenized", "quarantine"]);
+    run_stage::<Tokenize>(options, &mut making).unwrap();
+    assert_declared::<Tokenize>(&json!({}), &making);
+    let made = making.output("tokenized").unwrap().join("data.parquet");
+    input(context, folder, "tokenized", ArtifactKind::Table, |path| {
+        std::fs::copy(&made, path.join("data.parquet")).unwrap();
+    });
+    let artifact = context.inputs.get_mut("tokenized").unwrap().last_mut().unwrap();
+    artifact.metadata = making.metadata["tokenized"].clone();
+}
+
+fn on_tokens(folder: &Path, tokens: Value) -> StageContext {
+    let mut context = context_in(folder, 1, None);
+    input_model(&mut context, folder, "model", &tiny_model(16, 1, 1));
+    input_tokens(&mut context, folder, tokens);
+    outputs(&mut context, folder, &["model", "report"]);
+    context
+}
+
+#[test]
+fn tokens_made_beforehand_end_in_the_same_bytes() {
+    let (plain, packed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut direct = context(plain.path(), 1, None);
+    run_stage::<Sft>(options(), &mut direct).unwrap();
+    let mut tokens = on_tokens(packed.path(), json!({"pack_tokens": 100}));
+    run_stage::<Sft>(options(), &mut tokens).unwrap();
+    assert_eq!(digests(&direct), digests(&tokens));
+    assert_eq!(direct.metrics, tokens.metrics);
+}
+
+#[test]
+fn tokens_of_another_model_or_option_are_refused() {
+    let refused = |change: fn(&mut StageContext), options: Value, word: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut context = on_tokens(folder.path(), json!({}));
+        change(&mut context);
+        let error = run_stage::<Sft>(options, &mut context).unwrap_err();
+        assert!(error.kind == ErrorKind::Invalid && error.message.contains(word), "{error}");
+    };
+    fn forge(context: &mut StageContext, key: &str) {
+        context.inputs.get_mut("tokenized").unwrap()[0].metadata.insert(key.into(), json!("other"));
+    }
+    refused(|c| forge(c, "tokenizer_digest"), options(), "another tokenizer");
+    refused(|c| forge(c, "rendering_digest"), options(), "other template options");
+    let mut unmasked = options();
+    unmasked["mask_errored_turns"] = json!(false);
+    refused(|_| {}, unmasked, "another value of `mask_errored_turns`");
+    let folder = tempfile::tempdir().unwrap();
+    let mut both = on_tokens(folder.path(), json!({}));
+    input_trajectories(&mut both, folder.path(), "trajectories", &demonstrations(2, 3, 2));
+    assert!(run_stage::<Sft>(options(), &mut both).unwrap_err().message.contains("both wired"));
+}
+
+#[test]
+fn rows_that_cannot_be_encoded_are_quarantined() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = demonstrations(8, 3, 2);
+    rows[3].messages[1].content = "\u{4e2d}".into();
+    let making = |share: f64| {
+        let mut context = context_in(folder.path(), 2, None);
+        input_model(&mut context, folder.path(), "model", &tiny_model(16, 1, 1));
+        input_trajectories(&mut context, folder.path(), "trajectories", &rows);
+        outputs(&mut context, folder.path(), &["tokenized", "quarantine"]);
+        run_stage::<Tokenize>(json!({"max_quarantined": share}), &mut context).map(|()| context)
+    };
+    let error = making(0.1).err().unwrap();
+    assert!(error.message.contains("1 of 8") && error.message.contains(&rows[3].id), "{error}");
+    let context = making(0.2).unwrap();
+    assert_eq!((context.metrics["rows"], context.metrics["quarantined"]), (7.0, 1.0));
+    let refused = rows_as_json(&context.output_parquet("quarantine").unwrap(), 0, 9).unwrap();
+    assert_eq!((refused.len(), &refused[0]["trajectory"]), (1, &json!(rows[3].id)));
 }
 
 #[test]
@@ -69,7 +154,7 @@ fn a_killed_run_ends_in_the_same_bytes() {
 fn only_the_agents_tokens_are_learned_and_failed_turns_are_context() {
     let model = tiny_model(16, 1, 1);
     let mut rows = demonstrations(1, 3, 2);
-    let clean = prepare(&model, &rows, true, 999).unwrap();
+    let clean = prepared(&model, &rows, true, 999);
     let example = &clean.examples[0];
     let learned: Vec<u32> = example.tokens.iter().zip(&example.mask).filter(|(_, m)| **m).map(|(t, _)| *t).collect();
     let text = model.chat.tokenizer().decode(&learned).unwrap();
@@ -79,22 +164,22 @@ fn only_the_agents_tokens_are_learned_and_failed_turns_are_context() {
     rows[0].tool_errors = 1;
     let n = rows[0].messages.len();
     rows[0].messages[n - 2].content = "error: no".into();
-    let failed = prepare(&model, &rows, true, 999).unwrap();
+    let failed = prepared(&model, &rows, true, 999);
     assert_eq!(failed.masked_turns, 1);
     assert!(failed.examples[0].loss_tokens() < example.loss_tokens());
-    assert_eq!(prepare(&model, &rows, false, 999).unwrap().masked_turns, 0);
+    assert_eq!(prepared(&model, &rows, false, 999).masked_turns, 0);
 }
 
 #[test]
 fn another_tokenizer_too_long_rows_and_empty_sets_are_refused() {
     let model = tiny_model(16, 1, 1);
     let mut rows = demonstrations(2, 3, 2);
-    assert_eq!(prepare(&model, &rows, true, 5).unwrap().too_long, 2);
+    assert_eq!(prepared(&model, &rows, true, 5).too_long, 2);
     rows[0].token_ids = vec![1, 2];
     rows[0].loss_mask = vec![false, true];
     rows[0].turn = vec![0, 0];
     rows[0].tokenizer_digest = "other".into();
-    assert!(prepare(&model, &rows, true, 99).unwrap_err().message.contains("demo-sum-0"));
+    assert!(expect_same_text(&model, &rows, "`trajectories`").unwrap_err().message.contains("demo-sum-0"));
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 1, None);
     let mut too_small = options();

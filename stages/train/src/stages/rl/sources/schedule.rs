@@ -4,6 +4,7 @@
 //! changed. The rows hold a version per token, so a repeated run can decode every sequence exactly so far under each
 //! version.
 
+use crate::rollouts::draw::of_context;
 use std::collections::BTreeMap;
 use trainyard_lm::generate::DrawKey;
 use trainyard_tables::Trajectory;
@@ -18,8 +19,12 @@ pub struct Schedule(BTreeMap<(u64, u64), Vec<(DrawKey, Row)>>);
 impl Schedule {
     pub fn add(&mut self, key: DrawKey, record: &Trajectory) {
         let versions = record.weights_version.iter().flatten().copied();
-        let row = record.loss_mask.iter().copied().zip(versions).collect();
-        self.0.entry((key.problem, key.sample)).or_default().push((key, row));
+        let row: Row = record.loss_mask.iter().copied().zip(versions).collect();
+        let rows = self.0.entry((key.problem, key.sample)).or_default();
+        for (earlier, context) in record.contexts().into_iter().enumerate() {
+            let context = row.get(context).unwrap_or_default();
+            rows.push((of_context(key, earlier), context.to_vec()));
+        }
     }
     /// Version of the first token that a record sampled; 0 if it sampled none.
     pub fn first_version(record: &Trajectory) -> u32 {
@@ -44,6 +49,7 @@ mod tests {
     #[test]
     fn a_sequence_stops_where_its_record_changes_weights() {
         let t = Trajectory {
+            token_ids: vec![7; 6],
             loss_mask: vec![false, true, true, true, false, true],
             weights_version: Some(vec![0, 0, 0, 1, 2, 2]),
             ..Trajectory::default()

@@ -1,5 +1,6 @@
 //! Rollouts as the loss terms see them: the columns of a [`TokenBatch`].
 
+use crate::contexts::by_context;
 use std::collections::BTreeMap;
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Grid, Rollout, TokenBatch};
@@ -106,6 +107,11 @@ pub(super) fn token_batch(
 /// The places of the tokens in the loss.
 pub(super) fn places(samples: &[Sample<'_>], ids: &[usize]) -> Vec<Place> {
     Place::of_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
+}
+
+/// The sequences of some samples, one for each context, and the places in them.
+pub(super) fn inputs<'a>(samples: &[Sample<'a>], ids: &[usize], places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
+    by_context(ids.iter().map(|&i| &samples[i].rollout.trajectory), places)
 }
 
 /// The numbers of a grid at places.

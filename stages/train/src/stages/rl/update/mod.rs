@@ -15,13 +15,14 @@ pub use sums::UpdateReport;
 use super::critic::Critic;
 use crate::curves::finite;
 use crate::optimize::{Trainer, micro_batches};
-use columns::{Current, Earlier, Minibatch, pick, places, token_batch};
+use columns::{Current, Earlier, Minibatch, inputs, pick, places, token_batch};
 use std::collections::BTreeMap;
 use sums::{Sums, Total};
 use trainyard_core::{Chance, Result};
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};
 use trainyard_lm::backend::Slopes;
+use trainyard_tables::Trajectory;
 
 /// How to update.
 pub struct Update<'a> {
@@ -121,9 +122,9 @@ impl Update<'_> {
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let ids: Vec<usize> = part.iter().map(|&k| members[k]).collect();
             let places = places(samples, &ids);
-            let tokens: Vec<&[u32]> = ids.iter().map(|&i| samples[i].tokens()).collect();
-            let outputs = trainer.forward(&tokens, &places, self.temperature)?;
-            let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &places)).transpose()?;
+            let (tokens, within) = inputs(samples, &ids, &places);
+            let outputs = trainer.forward(&tokens, &within, self.temperature)?;
+            let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &within)).transpose()?;
             sums.sampled(&outputs.entropies);
             let total = match &whole {
                 Some(all) => all.rows(&part),
@@ -165,9 +166,9 @@ impl Update<'_> {
         let (logprobs, entropies) = self.evaluate(trainer, samples, members)?;
         let places = places(samples, members);
         let values = critic.map(|c| {
-            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
+            let rows: Vec<&Trajectory> = members.iter().map(|&i| &samples[i].rollout.trajectory).collect();
             let masks: Vec<&[bool]> = members.iter().map(|&i| samples[i].mask()).collect();
-            c.values(&tokens, &masks)
+            c.values(&rows, &masks)
         });
         let values = values.transpose()?.map(|grid| pick(&grid, &places));
         let now = Current { logprobs: pick(&logprobs, &places), entropies: pick(&entropies, &places), values };
@@ -189,8 +190,8 @@ impl Update<'_> {
         for part in micro_batches(&lengths, self.micro_batch_tokens) {
             let members: Vec<usize> = part.iter().map(|&k| ids[k]).collect();
             let places = places(samples, &members);
-            let tokens: Vec<&[u32]> = members.iter().map(|&i| samples[i].tokens()).collect();
-            let outputs = model.evaluate(&tokens, &places, self.temperature)?;
+            let (tokens, within) = inputs(samples, &members, &places);
+            let outputs = model.evaluate(&tokens, &within, self.temperature)?;
             for (n, p) in places.iter().enumerate() {
                 logprobs[part[p.sequence]][p.token] = outputs.logprobs[n];
                 entropies[part[p.sequence]][p.token] = outputs.entropies[n];

@@ -1,0 +1,39 @@
+//! Calls that are JSON objects, shared by the formats that write them so.
+
+use crate::tools::ToolCall;
+use serde_json::Value;
+
+/// Reads an object with `name` and the arguments under `key`.
+pub fn call(value: &Value, key: &str) -> Result<ToolCall, String> {
+    let Some(name) = value.get("name").and_then(Value::as_str) else {
+        return Err("error: the tool call has no \"name\"".to_string());
+    };
+    match value.get(key) {
+        Some(arguments @ Value::Object(_)) => Ok(ToolCall { name: name.to_string(), arguments: arguments.clone() }),
+        Some(_) => Err(format!("error: \"{key}\" of the tool call must be an object")),
+        None => Err(format!("error: the tool call has no \"{key}\"")),
+    }
+}
+
+/// JSON with a space after `:` and `,`, as Python prints it and as models were trained on it.
+pub fn spaced(value: &Value) -> String {
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Spaced);
+    // Writing into memory cannot fail, and a `Value` always has a form.
+    let written = serde::Serialize::serialize(value, &mut serializer);
+    written.ok().and_then(|()| String::from_utf8(out).ok()).unwrap_or_default()
+}
+
+struct Spaced;
+
+impl serde_json::ser::Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
+        if first { Ok(()) } else { writer.write_all(b", ") }
+    }
+    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
+        writer.write_all(b": ")
+    }
+}

@@ -1,0 +1,106 @@
+//! `llama3`: a turn that is a JSON object with `name` and `parameters`, as Llama 3.1 to 3.3 call functions.
+//!
+//! ```text
+//! {"name": "python", "parameters": {"code": "1+1"}}
+//! ```
+//!
+//! Calls stand at the beginning of a turn, one after another, separated by white space or `;`. The marker
+//! `<|python_tag|>` before them is accepted. A turn that begins otherwise is words.
+
+use crate::formats::json_calls::{call, spaced};
+use crate::formats::{AgentTurn, ToolFormat};
+use crate::tools::{ToolCall, ToolSpec};
+use serde_json::{Deserializer, Value, json};
+
+/// The page of this format.
+pub const DOC: &str = "`{\"name\": \"python\", \"parameters\": {\"code\": \"1+1\"}}` and nothing else in the turn: how \
+Llama 3.1 to 3.3 call functions. Several calls follow each other, separated by white space or `;`.";
+
+const MARKER: &str = "<|python_tag|>";
+
+/// The format `llama3`.
+pub struct Llama3;
+
+impl ToolFormat for Llama3 {
+    fn kind(&self) -> &'static str {
+        "llama3"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        AgentTurn { text: text.to_string(), calls: calls(text), truncated: false }
+    }
+    fn render(&self, call: &ToolCall) -> String {
+        format!("{{\"name\": {}, \"parameters\": {}}}", json!(call.name), spaced(&call.arguments))
+    }
+    fn describe(&self, tools: &[ToolSpec]) -> String {
+        let functions: Vec<String> = tools.iter().map(|tool| spaced(&tool.schema())).collect();
+        format!(
+            "You may call these functions:\n{}\n\nTo call one, write nothing but\n\
+             {{\"name\": <name>, \"parameters\": <object>}}",
+            functions.join("\n")
+        )
+    }
+}
+
+fn calls(text: &str) -> Vec<Result<ToolCall, String>> {
+    let marked = text.trim_start().strip_prefix(MARKER);
+    let mut rest = marked.unwrap_or(text).trim();
+    let mut calls = Vec::new();
+    while rest.starts_with('{') {
+        let mut stream = Deserializer::from_str(rest).into_iter::<Value>();
+        match stream.next() {
+            // Words of an answer may be JSON, too.
+            Some(Ok(value)) if value.get("name").is_none() && marked.is_none() => return calls,
+            Some(Ok(value)) => calls.push(call(&value, "parameters")),
+            Some(Err(e)) if marked.is_some() || rest.contains("\"name\"") => {
+                calls.push(Err(format!("error: the tool call is no JSON: {e}")));
+                return calls;
+            }
+            _ => return calls,
+        }
+        rest = rest[stream.byte_offset()..].trim_start_matches(|c: char| c.is_whitespace() || c == ';');
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn weather(city: &str) -> ToolCall {
+        ToolCall { name: "get_weather".to_string(), arguments: json!({"city": city}) }
+    }
+
+    #[test]
+    fn a_turn_is_calls_or_words() {
+        let text = "{\"name\": \"get_weather\", \"parameters\": {\"city\": \"Rome\"}}";
+        assert_eq!(Llama3.render(&weather("Rome")), text);
+        assert_eq!(Llama3.parse(text).calls, [Ok(weather("Rome"))]);
+        assert_eq!(Llama3.parse(&format!("<|python_tag|>{text}; {text}")).calls.len(), 2);
+        assert_eq!(Llama3.parse(&format!("{text}\n{text}")).calls.len(), 2);
+        for words in ["It is warm.", "{\"degrees\": 21}", "", "{x}", &format!("See {text}")] {
+            assert!(Llama3.parse(words).calls.is_empty(), "{words}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_defect() {
+        let error = |text: &str| Llama3.parse(text).calls[0].clone().unwrap_err();
+        assert!(error("{\"name\": \"f\", \"parameters\": {").contains("no JSON"));
+        assert_eq!(error("{\"name\": \"f\"}"), "error: the tool call has no \"parameters\"");
+        assert_eq!(
+            error("{\"name\": \"f\", \"parameters\": 1}"),
+            "error: \"parameters\" of the tool call must be an object"
+        );
+        assert_eq!(error("<|python_tag|>{\"f\": 1}"), "error: the tool call has no \"name\"");
+    }
+
+    proptest! {
+        #[test]
+        fn rendered_calls_parse_back(city in "\\PC{0,16}", name in "[a-zA-Z_ ]{1,12}") {
+            let call = ToolCall { name, arguments: json!({"city": city}) };
+            let two = format!("{}\n{}", Llama3.render(&call), Llama3.render(&call));
+            prop_assert_eq!(Llama3.parse(&two).calls, vec![Ok(call.clone()), Ok(call)]);
+        }
+    }
+}

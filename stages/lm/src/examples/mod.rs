@@ -1,0 +1,100 @@
+//! From trajectories to token sequences with a loss mask.
+//!
+//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded with the model's
+//! template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read, not an
+//! example to imitate. Rows are independent of each other, so they are encoded on all threads, in order.
+
+mod masks;
+mod packs;
+
+pub use packs::{Packer, unpack};
+
+use crate::folder::ModelFolder;
+use crate::template::{Conversation, Encoded};
+use masks::{errored_turns, mask_turns};
+use rayon::prelude::*;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Trajectory;
+
+/// One sequence to learn from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Example {
+    /// Token ids of the whole sequence.
+    pub tokens: Vec<u32>,
+    /// Of the length of `tokens`.
+    pub mask: Vec<bool>,
+}
+
+impl Example {
+    /// Tokens whose prediction is learned; a first token has none.
+    pub fn loss_tokens(&self) -> usize {
+        self.mask.iter().skip(1).filter(|m| **m).count()
+    }
+}
+
+/// The tokens of a trajectory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tokenized {
+    /// Id of the trajectory.
+    pub id: String,
+    /// Id of its problem.
+    pub problem_id: String,
+    /// One for each context: a template that rewrites what came before makes several.
+    pub contexts: Vec<Example>,
+    /// Turns left out of the loss because their tool call failed.
+    pub masked_turns: usize,
+}
+
+impl Tokenized {
+    /// Tokens of the longest context.
+    pub fn longest(&self) -> usize {
+        self.contexts.iter().map(|context| context.tokens.len()).max().unwrap_or(0)
+    }
+}
+
+/// Encodes rows, in order. A row that cannot be encoded has an error that names it.
+pub fn tokenize(model: &ModelFolder, rows: &[Trajectory], mask_errored_turns: bool) -> Vec<Result<Tokenized>> {
+    rows.par_iter().map(|row| tokenize_row(model, row, mask_errored_turns)).collect()
+}
+
+fn tokenize_row(model: &ModelFolder, row: &Trajectory, mask_errored_turns: bool) -> Result<Tokenized> {
+    let mut encoded = encode(model, row).at(format!("trajectory `{}`", row.id))?;
+    let masked_turns = if mask_errored_turns && row.tool_errors > 0 {
+        mask_turns(&mut encoded.loss_mask, &encoded.turn, &errored_turns(row))
+    } else {
+        0
+    };
+    let contexts = encoded.contexts().into_iter().map(|context| Example {
+        tokens: encoded.token_ids[context.clone()].to_vec(),
+        mask: encoded.loss_mask[context].to_vec(),
+    });
+    let contexts = contexts.collect();
+    Ok(Tokenized { id: row.id.clone(), problem_id: row.problem_id.clone(), contexts, masked_turns })
+}
+
+fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
+    if row.token_ids.is_empty() {
+        return Conversation::encode(&model.chat, &row.messages, row.tools.as_deref());
+    }
+    Ok(Encoded {
+        token_ids: row.token_ids.clone(),
+        loss_mask: row.loss_mask.clone(),
+        turn: row.turn.clone(),
+        prompt_tokens: row.prompt_tokens as usize,
+        restarts: row.restarts.iter().map(|at| *at as usize).collect(),
+    })
+}
+
+/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
+/// compare.
+pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
+    for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
+        model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;
+        if row.loss_mask.len() != row.token_ids.len() || row.turn.len() != row.token_ids.len() {
+            return Err(Error::data(format!("row `{}` of {what}: per-token columns differ in length", row.id))
+                .help("rebuild the artifact that wrote it"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Trajectories' tokens in packs: sequences one after another, up to a number of tokens.
+//!
+//! A trajectory is never divided. Packs depend on the order of the trajectories alone, whatever number of threads made
+//! their tokens.
+
+use super::{Example, Tokenized};
+use trainyard_core::{Error, Result};
+use trainyard_tables::TokenPack;
+
+/// Puts trajectories into packs as they come.
+pub struct Packer {
+    most: usize,
+    rows: u32,
+    pack: TokenPack,
+}
+
+impl Packer {
+    /// Packs of at most `most` tokens; a longer trajectory has one of its own.
+    pub fn new(most: usize) -> Self {
+        Self { most, rows: 0, pack: TokenPack::default() }
+    }
+    /// Adds a trajectory. Returns the pack before it, if it did not fit there.
+    pub fn push(&mut self, row: &Tokenized) -> Option<TokenPack> {
+        let tokens: usize = row.contexts.iter().map(|context| context.tokens.len()).sum();
+        let full = !self.pack.lengths.is_empty() && self.pack.tokens.len() + tokens > self.most;
+        let before = full.then(|| std::mem::take(&mut self.pack));
+        for context in &row.contexts {
+            self.add(row, context);
+        }
+        self.rows += 1;
+        before
+    }
+    /// The last pack, if it has any trajectory.
+    pub fn finish(self) -> Option<TokenPack> {
+        (!self.pack.lengths.is_empty()).then_some(self.pack)
+    }
+
+    fn add(&mut self, row: &Tokenized, context: &Example) {
+        let pack = &mut self.pack;
+        let length = context.tokens.len() as u32;
+        if pack.bounds.is_empty() {
+            pack.bounds.push(0);
+        }
+        pack.tokens.extend_from_slice(&context.tokens);
+        pack.loss_mask.extend_from_slice(&context.mask);
+        pack.positions.extend(0..length);
+        pack.lengths.push(length);
+        pack.bounds.push(pack.tokens.len() as u32);
+        pack.rows.push(self.rows);
+        pack.trajectories.push(row.id.clone());
+        pack.problems.push(row.problem_id.clone());
+        pack.masked_turns.push(row.masked_turns as u32);
+    }
+}
+
+/// The trajectories of a pack. Errors: data, if its lists do not fit each other.
+pub fn unpack(pack: &TokenPack) -> Result<Vec<Tokenized>> {
+    let sequences = pack.lengths.len();
+    let by_sequence = [pack.rows.len(), pack.trajectories.len(), pack.problems.len(), pack.masked_turns.len()];
+    let tokens: usize = pack.lengths.iter().map(|length| *length as usize).sum();
+    if by_sequence.iter().any(|n| *n != sequences) || pack.tokens.len() != tokens || pack.loss_mask.len() != tokens {
+        return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
+    }
+    let mut rows: Vec<Tokenized> = Vec::new();
+    let mut start = 0;
+    for (i, length) in pack.lengths.iter().enumerate() {
+        let end = start + *length as usize;
+        let context = Example { tokens: pack.tokens[start..end].to_vec(), mask: pack.loss_mask[start..end].to_vec() };
+        start = end;
+        match rows.last_mut() {
+            Some(row) if i > 0 && pack.rows[i] == pack.rows[i - 1] => row.contexts.push(context),
+            _ => rows.push(Tokenized {
+                id: pack.trajectories[i].clone(),
+                problem_id: pack.problems[i].clone(),
+                contexts: vec![context],
+                masked_turns: pack.masked_turns[i] as usize,
+            }),
+        }
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str, lengths: &[usize]) -> Tokenized {
+        let context = |n: &usize| Example { tokens: (0..*n as u32).collect(), mask: vec![true; *n] };
+        Tokenized {
+            id: id.into(),
+            problem_id: format!("p{id}"),
+            contexts: lengths.iter().map(context).collect(),
+            masked_turns: id.len(),
+        }
+    }
+
+    #[test]
+    fn trajectories_are_packed_whole_and_in_order() {
+        let rows = [row("a", &[3]), row("b", &[2, 2]), row("c", &[9]), row("d", &[0]), row("e", &[1, 1])];
+        let mut packer = Packer::new(6);
+        let mut packs: Vec<TokenPack> = rows.iter().filter_map(|row| packer.push(row)).collect();
+        packs.extend(packer.finish());
+        assert_eq!(packs.iter().map(|p| p.tokens.len()).collect::<Vec<_>>(), [3, 4, 9, 2]);
+        assert_eq!((&packs[1].bounds[..], &packs[1].positions[..]), (&[0, 2, 4][..], &[0, 1, 0, 1][..]));
+        assert_eq!(packs[3].rows, [3, 4, 4]);
+        let back: Vec<Tokenized> = packs.iter().flat_map(|pack| unpack(pack).unwrap()).collect();
+        assert_eq!(back, rows);
+        let torn = TokenPack { loss_mask: vec![], ..packs[0].clone() };
+        assert!(unpack(&torn).unwrap_err().message.contains("differ in length"));
+    }
+}

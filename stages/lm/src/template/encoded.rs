@@ -1,0 +1,54 @@
+//! The tokens of a conversation.
+
+use std::ops::Range;
+
+/// Tokens of a conversation. All lists of tokens have one length.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Encoded {
+    /// Tokens of all contexts, in order.
+    pub token_ids: Vec<u32>,
+    /// True for the content of assistant messages and the token that ends them, each under the context before it; not
+    /// for those of a prompt that [`super::Conversation::open_first_turn`] has ended.
+    pub loss_mask: Vec<bool>,
+    /// Agent turn from 0; the prompt belongs to turn 0, an observation to the turn that it opens.
+    pub turn: Vec<u16>,
+    /// Tokens before the first assistant content, the generation prompt included.
+    pub prompt_tokens: usize,
+    /// Where further contexts begin, because the template rewrote what came before. Nothing after such a place sees
+    /// what is before it.
+    pub restarts: Vec<usize>,
+}
+
+impl Encoded {
+    /// The contexts with their turns, each a sequence of its own.
+    pub fn contexts(&self) -> Vec<Range<usize>> {
+        let ends = self.restarts.iter().copied().chain([self.token_ids.len()]);
+        let mut start = 0;
+        ends.map(|end| std::mem::replace(&mut start, end)..end).collect()
+    }
+    /// Tokens of the longest context.
+    pub fn longest(&self) -> usize {
+        self.contexts().iter().map(Range::len).max().unwrap_or(0)
+    }
+    /// Where the last context begins.
+    pub(super) fn start(&self) -> usize {
+        self.restarts.last().copied().unwrap_or(0)
+    }
+    pub(super) fn restart(&mut self) {
+        self.restarts.push(self.token_ids.len());
+    }
+    /// Forgets all contexts but the last.
+    pub(super) fn keep_last_context(&mut self) {
+        let start = self.start();
+        self.token_ids.drain(..start);
+        self.loss_mask.drain(..start);
+        self.turn.drain(..start);
+        self.restarts.clear();
+    }
+    pub(super) fn push(&mut self, ids: &[u32], mask: bool, turn: u16) {
+        let length = self.token_ids.len() + ids.len();
+        self.token_ids.extend_from_slice(ids);
+        self.loss_mask.resize(length, mask);
+        self.turn.resize(length, turn);
+    }
+}

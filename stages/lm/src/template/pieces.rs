@@ -1,0 +1,24 @@
+//! Whether a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
+
+use super::chat::Chat;
+use super::conversation::Conversation;
+use crate::tokenizer::Opening;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Message;
+
+/// Errors (kind invalid): a tokenizer of the SentencePiece kind that reads pieces otherwise than the whole. Other
+/// tokenizers add nothing to what they encode and are not asked.
+pub fn check(chat: &Chat) -> Result<()> {
+    if chat.tokenizer().opening() == Opening::Nowhere {
+        return Ok(());
+    }
+    let messages = [("user", "one two"), ("assistant", "three four"), ("user", "five"), ("assistant", "six")];
+    let messages = messages.map(|(role, content)| Message::new(role, content));
+    let encoded = Conversation::encode(chat, &messages, None)?;
+    let whole = chat.tokenizer().encode(&chat.render(&messages, false, None)?)?;
+    if encoded.contexts().len() > 1 || whole.starts_with(&encoded.token_ids) {
+        return Ok(());
+    }
+    Err(Error::invalid("the tokenizer reads a conversation in pieces otherwise than as a whole")
+        .help("the model would see other tokens than it was trained on: use a model with another tokenizer"))
+}

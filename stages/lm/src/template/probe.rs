@@ -1,0 +1,68 @@
+//! What a template does with an assistant's turn and with a tool's result, found by rendering small conversations.
+
+use super::chat_template::ChatTemplate;
+use super::message::CallStyle;
+use super::options::RenderOptions;
+use trainyard_core::Result;
+use trainyard_tables::Message;
+
+/// Texts that no template holds.
+const SAID: &str = "Qz7kq";
+const RESULT: &str = "Rw8vw";
+const TOOL: &str = "pj5xh";
+
+/// What a template does with calls and their results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolRound {
+    /// How it wants calls.
+    pub style: CallStyle,
+    /// Whether it writes calls that are no part of a content.
+    pub writes_calls: bool,
+    /// Why it cannot show what a tool answers; none if it can.
+    pub lost: Option<String>,
+}
+
+/// What a template writes after an assistant's content. None if it drops the content.
+pub fn closing(template: &ChatTemplate, options: &RenderOptions) -> Result<Option<String>> {
+    let messages = [Message::new("user", "x"), Message::new("assistant", SAID)];
+    let whole = template.render(&messages, false, options)?;
+    Ok(whole.rsplit_once(SAID).map(|(_, closing)| closing.to_string()))
+}
+
+/// The first form of calls with which a template shows the call and its result: as the agent's text has them, else
+/// apart. How it writes calls that stand apart is found in any case, for conversations that come so.
+pub fn tool_round(template: &ChatTemplate, options: &RenderOptions) -> ToolRound {
+    let inside = shown(template, options, CallStyle::default());
+    let forms = [(false, false), (true, false), (false, true), (true, true)];
+    let forms = forms.map(|(null_content, text_arguments)| CallStyle { apart: true, null_content, text_arguments });
+    let apart = forms.into_iter().find(|style| matches!(shown(template, options, *style), Ok(true)));
+    let lost = match &inside {
+        Ok(true) => None,
+        _ if apart.is_some() => None,
+        Ok(false) => Some("the result of a call is missing in its text".to_string()),
+        Err(e) => Some(e.message.clone()),
+    };
+    let style = CallStyle { apart: !matches!(inside, Ok(true)) && apart.is_some(), ..apart.unwrap_or_default() };
+    ToolRound { style, writes_calls: apart.is_some(), lost }
+}
+
+/// Whether a template shows the tools that it is given.
+pub fn describes_tools(template: &ChatTemplate, options: &RenderOptions) -> bool {
+    let tool = format!(
+        r#"[{{"type": "function", "function": {{"name": "{TOOL}", "description": "d",
+            "parameters": {{"type": "object", "properties": {{}}}}}}}}]"#
+    );
+    let options = RenderOptions { tools: Some(tool), ..options.clone() };
+    template.render(&[Message::new("user", "x")], true, &options).is_ok_and(|text| text.contains(TOOL))
+}
+
+fn shown(template: &ChatTemplate, options: &RenderOptions, calls: CallStyle) -> Result<bool> {
+    let call = Message {
+        tool_calls: Some(format!(r#"[{{"name": "{TOOL}", "arguments": {{"a": "b"}}}}]"#)),
+        ..Message::new("assistant", if calls.apart { "" } else { SAID })
+    };
+    let messages = [Message::new("user", "x"), call, Message::new("tool", RESULT)];
+    let text = template.render(&messages, true, &RenderOptions { calls, ..options.clone() })?;
+    let said = if calls.apart { TOOL } else { SAID };
+    Ok(text.contains(RESULT) && text.contains(said))
+}

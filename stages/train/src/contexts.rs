@@ -1,0 +1,69 @@
+//! Rows whose chat template rewrote earlier turns: each context is a sequence of its own for a model.
+
+use trainyard_core::{Error, Result};
+use trainyard_lm::backend::Place;
+use trainyard_tables::Trajectory;
+
+/// The sequences of some rows, one for each context, and the places in them.
+pub fn by_context<'a>(rows: impl Iterator<Item = &'a Trajectory>, places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
+    let (mut sequences, mut starts) = (Vec::new(), Vec::new());
+    for row in rows {
+        let contexts = row.contexts();
+        starts.push((sequences.len(), contexts.iter().map(|c| c.start).collect::<Vec<usize>>()));
+        sequences.extend(contexts.into_iter().map(|c| &row.token_ids[c]));
+    }
+    let moved = |place: &Place| {
+        let (first, starts) = &starts[place.sequence];
+        let context = starts.partition_point(|start| *start <= place.token) - 1;
+        Place { sequence: first + context, token: place.token - starts[context] }
+    };
+    (sequences, places.iter().map(moved).collect())
+}
+
+/// The sequences of some rows, one for each context, and the last tokens of the steps in each.
+pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec<u32>>) {
+    let contexts = rows.iter().flat_map(|row| row.contexts().into_iter().map(move |context| (*row, context)));
+    let one = |(row, context): (&'a Trajectory, std::ops::Range<usize>)| {
+        let lasts = row.step_ends.iter().map(|end| *end as usize - 1).filter(|last| context.contains(last));
+        let lasts = lasts.map(|last| (last - context.start) as u32).collect();
+        (&row.token_ids[context.clone()], lasts)
+    };
+    contexts.map(one).unzip()
+}
+
+/// Errors: a row of several contexts, where a stage needs the whole episode in one sequence.
+pub fn expect_one_context<'a>(rows: impl IntoIterator<Item = &'a Trajectory>, what: &str) -> Result<()> {
+    match rows.into_iter().find(|row| !row.restarts.is_empty()) {
+        None => Ok(()),
+        Some(row) => {
+            let message = format!("row `{}` of {what}: the chat template rewrites earlier turns in it", row.id);
+            Err(Error::invalid(message)
+                .help("use a template that keeps what was said: step labels need an episode in one sequence"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_become_sequences() {
+        let row = |restarts: &[u32]| Trajectory {
+            token_ids: (0..7).collect(),
+            restarts: restarts.to_vec(),
+            step_ends: vec![2, 5, 7],
+            ..Trajectory::default()
+        };
+        let rows = [row(&[]), row(&[2, 5])];
+        let places = [(0, 6), (1, 1), (1, 2), (1, 6)].map(|(sequence, token)| Place { sequence, token });
+        let (sequences, moved) = by_context(rows.iter(), &places);
+        assert_eq!(sequences, [&[0, 1, 2, 3, 4, 5, 6][..], &[0, 1], &[2, 3, 4], &[5, 6]]);
+        let expected = [(0, 6), (1, 1), (2, 0), (3, 1)].map(|(sequence, token)| Place { sequence, token });
+        assert_eq!(moved, expected);
+        let (_, lasts) = steps_by_context(&rows.iter().collect::<Vec<_>>());
+        assert_eq!(lasts, [vec![1, 4, 6], vec![1], vec![2], vec![1]]);
+        assert!(expect_one_context(&rows[..1], "x").is_ok() && expect_one_context(&rows, "x").is_err());
+        assert_eq!(rows[1].context_before(4), [2, 3]);
+    }
+}

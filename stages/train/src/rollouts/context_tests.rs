@@ -1,0 +1,73 @@
+//! Episodes under a template that rewrites what came before: each context is a sequence of its own, in one row.
+
+use super::*;
+use crate::contexts::by_context;
+use crate::testing::{environment, half_trained, sums};
+use trainyard_api::CancelToken;
+use trainyard_core::Chance;
+use trainyard_learn::Rollout;
+use trainyard_lm::ModelFolder;
+use trainyard_lm::generate::Generator;
+use trainyard_lm::template::{Chat, ChatTemplate};
+use trainyard_tables::Sampling;
+
+const SAMPLING: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+
+/// The compact template, but earlier calls lose their closing tag.
+fn rewriting() -> ModelFolder {
+    let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
+        {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|assistant|>{% endif %}";
+    let model = half_trained();
+    let chat = Chat::new(model.chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
+    ModelFolder { chat: chat.with_stop_tokens(model.stop_tokens()), ..model.clone() }
+}
+
+fn roll(model: &ModelFolder, running: usize) -> (Vec<Rollout>, Generator) {
+    let mut generator = model.generator(1).unwrap();
+    let problems = sums(8, 3, 7);
+    let environment = environment();
+    let cancel = CancelToken::default();
+    let mut driver = Driver {
+        sampler: &mut generator,
+        model,
+        environment: &*environment,
+        limits: Limits { turn_tokens: 16, episode_tokens: 96, running, tool_wait: ToolWait::Trajectory },
+        sampling: SAMPLING,
+        chance: Chance::new(4),
+        name: "t".into(),
+        cancel: &cancel,
+    };
+    let jobs: Vec<Job> = (0..8).flat_map(|p| (0..3).map(move |s| Job::root(p, s))).collect();
+    let finished = driver.run(&problems, &jobs).unwrap();
+    (finished, generator)
+}
+
+#[test]
+fn a_rewritten_episode_has_one_sequence_for_each_context() {
+    let model = rewriting();
+    let (finished, mut generator) = roll(&model, 64);
+    assert_eq!(finished, roll(&model, 2).0, "an episode is the same whatever shares its batch");
+    // A call that was not closed loses nothing and is read on.
+    let of_each_turn = |one: &&Rollout| one.turns.len() == one.trajectory.restarts.len() + 1 && one.turns.len() > 1;
+    let rewritten: Vec<&Rollout> = finished.iter().filter(of_each_turn).collect();
+    assert!(rewritten.len() > 3, "tools answered");
+    for one in &rewritten {
+        let t = &one.trajectory;
+        for (turn, context) in one.turns.iter().zip(t.contexts()) {
+            assert!(context.contains(&turn.first) && turn.end == context.end);
+            assert!((context.start..turn.first).all(|i| !t.loss_mask[i]));
+        }
+        let second = model.chat.tokenizer().decode(t.context_before(one.turns[1].first)).unwrap();
+        let said: Vec<usize> = (0..t.messages.len()).filter(|i| t.messages[*i].role == "assistant").collect();
+        assert_eq!(second, model.chat.render(&t.messages[..said[1]], true, None).unwrap());
+        // What was recorded is what the policy says under each context.
+        let scored = generator.logprobs_of(&t.sequences(), &SAMPLING).unwrap();
+        let again: Vec<f32> = scored.into_iter().flat_map(|s| s.logprobs).collect();
+        let recorded = t.logprobs.as_ref().unwrap();
+        assert!((0..again.len()).filter(|i| t.loss_mask[*i]).all(|i| again[i] == recorded[i]));
+    }
+    let rows = rewritten.iter().map(|one| &one.trajectory);
+    let sequences = by_context(rows.clone(), &[]).0.len();
+    assert_eq!(sequences, rows.map(|t| t.restarts.len() + 1).sum::<usize>());
+}

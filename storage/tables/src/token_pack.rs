@@ -1,0 +1,128 @@
+//! The row of a table of token packs: sequences one after another, as training reads them.
+
+use crate::decode::Columns;
+use crate::encode::{bool_lists, lists, nested, strings};
+use crate::extra::Extra;
+use crate::rows::TableRow;
+use crate::schema::{list, required};
+use arrow_array::ArrayRef;
+use arrow_array::types::UInt32Type;
+use arrow_schema::DataType::{Boolean, UInt32, Utf8};
+use arrow_schema::{Schema, SchemaRef};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use trainyard_core::Result;
+
+/// Some sequences. The first three lists have one entry per token, the others one per sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenPack {
+    /// Token ids of all sequences, one after another.
+    pub tokens: Vec<u32>,
+    /// True for tokens in the loss.
+    pub loss_mask: Vec<bool>,
+    /// Place of each token in its sequence, from 0.
+    pub positions: Vec<u32>,
+    /// Tokens of each sequence.
+    pub lengths: Vec<u32>,
+    /// Where each sequence begins, and after them the number of all tokens (`cu_seqlens` of attention kernels).
+    pub bounds: Vec<u32>,
+    /// Number of the trajectory that each sequence comes from, from 0, over all packs.
+    pub rows: Vec<u32>,
+    /// Its id.
+    pub trajectories: Vec<String>,
+    /// Id of its problem.
+    pub problems: Vec<String>,
+    /// Turns of the trajectory that are context and not in the loss; the same for all its sequences.
+    pub masked_turns: Vec<u32>,
+}
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let numbers = ["positions", "lengths", "bounds", "rows"].map(|name| required(name, list(UInt32)));
+    let texts = ["trajectories", "problems"].map(|name| required(name, list(Utf8)));
+    let mut columns = vec![required("tokens", list(UInt32)), required("loss_mask", list(Boolean))];
+    columns.extend(numbers);
+    columns.extend(texts);
+    columns.push(required("masked_turns", list(UInt32)));
+    // Only one key: the order of a hash map must not reach the file.
+    Arc::new(Schema::new_with_metadata(columns, HashMap::from([("pack_format".to_string(), "1".to_string())])))
+});
+
+impl TableRow for TokenPack {
+    /// A pack has thousands of tokens.
+    const GROUP: usize = 256;
+
+    fn extra(_: &[Self]) -> Extra {
+        Extra::default()
+    }
+    fn schema(_: Extra) -> SchemaRef {
+        SCHEMA.clone()
+    }
+    fn encode(rows: &[Self], _: Extra) -> Vec<ArrayRef> {
+        let texts = |get: fn(&Self) -> &Vec<String>| {
+            let all = strings(rows.iter().flat_map(|row| get(row).iter().map(String::as_str)));
+            nested(rows.iter().map(|row| get(row).len()), all, None)
+        };
+        vec![
+            lists::<UInt32Type>(rows.iter().map(|row| row.tokens.as_slice())),
+            bool_lists(rows.iter().map(|row| row.loss_mask.as_slice())),
+            lists::<UInt32Type>(rows.iter().map(|row| row.positions.as_slice())),
+            lists::<UInt32Type>(rows.iter().map(|row| row.lengths.as_slice())),
+            lists::<UInt32Type>(rows.iter().map(|row| row.bounds.as_slice())),
+            lists::<UInt32Type>(rows.iter().map(|row| row.rows.as_slice())),
+            texts(|row| &row.trajectories),
+            texts(|row| &row.problems),
+            lists::<UInt32Type>(rows.iter().map(|row| row.masked_turns.as_slice())),
+        ]
+    }
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>> {
+        let mut tokens = columns.lists::<UInt32Type>("tokens")?.into_iter();
+        let mut masks = columns.bool_lists("loss_mask")?.into_iter();
+        let mut positions = columns.lists::<UInt32Type>("positions")?.into_iter();
+        let mut lengths = columns.lists::<UInt32Type>("lengths")?.into_iter();
+        let mut bounds = columns.lists::<UInt32Type>("bounds")?.into_iter();
+        let mut rows = columns.lists::<UInt32Type>("rows")?.into_iter();
+        let mut trajectories = columns.string_lists("trajectories")?.into_iter();
+        let mut problems = columns.string_lists("problems")?.into_iter();
+        let mut masked_turns = columns.lists::<UInt32Type>("masked_turns")?.into_iter();
+        let mut pack = || {
+            Some(Self {
+                tokens: tokens.next()?,
+                loss_mask: masks.next()?,
+                positions: positions.next()?,
+                lengths: lengths.next()?,
+                bounds: bounds.next()?,
+                rows: rows.next()?,
+                trajectories: trajectories.next()?,
+                problems: problems.next()?,
+                masked_turns: masked_turns.next()?,
+            })
+        };
+        Ok((0..columns.rows()).map_while(|_| pack()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{read_rows, write_rows};
+
+    #[test]
+    fn packs_come_back_as_they_were() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data.parquet");
+        let pack = |n: u32| TokenPack {
+            tokens: (0..n).collect(),
+            loss_mask: (0..n).map(|i| i % 2 == 0).collect(),
+            positions: (0..n).collect(),
+            lengths: vec![n],
+            bounds: vec![0, n],
+            rows: vec![n],
+            trajectories: vec![n.to_string()],
+            problems: vec!["p".into()],
+            masked_turns: vec![1],
+        };
+        let packs: Vec<TokenPack> = (0..600).map(|n| pack(n % 7)).collect();
+        write_rows(&path, &packs).unwrap();
+        assert_eq!(read_rows::<TokenPack>(&path).unwrap(), packs);
+    }
+}
