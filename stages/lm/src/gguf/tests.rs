@@ -3,7 +3,7 @@
 use super::*;
 use crate::decoder::Decoder;
 use crate::generate::Generator;
-use crate::{TokenBatch, gguf};
+use crate::TokenBatch;
 use candle_core::Device;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ fn models_tokens_and_templates_come_out_of_one_file() {
     for name in ["gemma3", "llama", "llama3", "qwen2", "qwen3"] {
         let expected: Expected = json(&fixture(&format!("{name}.json")));
         let path = fixture(&format!("{name}.gguf"));
-        assert!(gguf::is_gguf(&path));
+        assert!(is_gguf(&path));
         let model = load(&path, None).unwrap_or_else(|e| panic!("{name}: {e}"));
         for (text, ids) in &expected.texts {
             let tokenizer = model.chat.tokenizer();
@@ -134,7 +134,7 @@ fn files_that_cannot_be_read_are_named() {
     assert!(changed("blk.1.attn_norm", "blk.1.attn_nxrm").contains("`blk.1.attn_norm.weight` is missing"));
     assert!(changed("llama", "lxama").contains("architecture `lxama`"));
     assert!(changed("tokenizer.chat_template", "tokenizer.chat_templxte").contains("no chat template"));
-    assert!(!gguf::is_gguf(folder.path()) && !gguf::is_gguf(&fixture("llama.json")));
+    assert!(!is_gguf(folder.path()) && !is_gguf(&fixture("llama.json")));
 }
 
 #[derive(Deserialize)]

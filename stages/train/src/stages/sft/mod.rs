@@ -13,11 +13,12 @@ pub use config::Config;
 
 use crate::model::{self, Policy};
 use crate::parts::Parts;
-use crate::with_backend::WithBackend;
+use crate::with_backend::{TrainOptions as _, WithBackend};
 use data::{Prepared, encoded, hold_out, packed, prepare};
 use serde_json::Value;
 use trainyard_api::report::Report;
-use trainyard_api::{Ports, Prepared as _, Stage, StageContext, port, refuse};
+use trainyard_api::stage::refuse;
+use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::examples::Tokenized;
