@@ -7,6 +7,7 @@
 
 #![warn(missing_docs)]
 
+pub mod adapter;
 pub mod backend;
 pub mod batch;
 pub mod checkpoint;
@@ -15,9 +16,11 @@ pub mod decoder;
 pub mod families;
 pub mod folder;
 pub mod generate;
+pub mod memory;
 pub mod ops;
 pub mod optimizer;
 pub mod registry;
+pub mod shape;
 pub mod stages;
 pub mod template;
 mod tensor;

@@ -6,8 +6,9 @@ use crate::problems;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Result, Wired};
+use trainyard_core::{Facts, OptionProblem, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot};
 
 /// Options with a key `environment`, of a stage whose input `problems` is made for it.
@@ -19,6 +20,10 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
+    }
+    /// What is known about the outputs before the run.
+    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        BTreeMap::new()
     }
 }
 
@@ -56,5 +61,8 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
         problems
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.config.facts(inputs)
     }
 }

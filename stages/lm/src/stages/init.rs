@@ -1,16 +1,19 @@
 //! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
+use crate::adapter::peft;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
+use crate::shape::SHAPE;
 use crate::template::{Builtin, Chat};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, OptionProblem, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Facts, Metric, OptionProblem, Result, Wired};
 
 /// The architecture of a new model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +58,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
+    /// A folder with a LoRA adapter of the model `from`, as PEFT saves it. It is kept beside the model, not merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "source"))]
+    pub adapter: Option<String>,
     /// Architecture of a new model: `llama` or `qwen3`.
     pub family: Family,
     /// Width of the residual stream; an even multiple of `heads`.
@@ -93,6 +100,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             from: None,
+            adapter: None,
             family: Family::Llama,
             hidden_size: 96,
             layers: 3,
@@ -127,10 +135,12 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
 smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as float32; `template` replaces its
-chat template, for base models that have none. Other families are refused with the reason.
+chat template, for base models that have none. Other families are refused with the reason. With `adapter`, a folder of
+PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make one model, of
+which both stay as they are; `model/merge` adds one to the other.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
-the weights, templates that cannot be encoded piece by piece.";
+the weights, templates that cannot be encoded piece by piece, an adapter of another model.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
@@ -162,7 +172,7 @@ the weights, templates that cannot be encoded piece by piece.";
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let model = match config.from.as_deref().filter(|_| !config.is_new()) {
-            Some(folder) => import(Path::new(folder), config.template)?,
+            Some(folder) => import(Path::new(folder), &config)?,
             None => create(&config, context)?,
         };
         context.stop_if_cancelled()?;
@@ -181,6 +191,10 @@ impl trainyard_api::Prepared for Config {
     fn config(&self) -> &Self {
         self
     }
+    fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
+        let shape = self.known_shape().map(|shape| Facts::from([(SHAPE.to_string(), shape.to_json())]));
+        shape.into_iter().map(|facts| ("model".to_string(), facts)).collect()
+    }
     fn problems(&self) -> Vec<OptionProblem> {
         let config = self;
         let mut problems = Vec::new();
@@ -189,6 +203,9 @@ impl trainyard_api::Prepared for Config {
         };
         if !config.is_new() {
             return problems;
+        }
+        if config.adapter.is_some() {
+            problem("/adapter", "an adapter changes a given model".to_string(), "name its base model in `from`");
         }
         if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
             problem(
@@ -230,6 +247,13 @@ impl trainyard_api::Prepared for Config {
 }
 
 impl Config {
+    /// The shape of the model: that of the given folder, or that of a new one, whose vocabulary may come out smaller.
+    fn known_shape(&self) -> Option<ModelConfig> {
+        match self.from.as_deref().filter(|_| !self.is_new()) {
+            Some(folder) => crate::checkpoint::read_config(Path::new(folder)).ok(),
+            None => Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1))),
+        }
+    }
     /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
@@ -247,13 +271,20 @@ impl Config {
     }
 }
 
-fn import(folder: &Path, template: Option<Builtin>) -> Result<ModelFolder> {
-    let model = match template {
+fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
+    let mut model = match config.template {
         Some(builtin) => ModelFolder::load_with_template(folder, builtin.template()?)?,
         None => ModelFolder::load(folder)?,
     };
+    if let Some(adapter) = &config.adapter {
+        let adapter = peft::load(Path::new(adapter), &model.config)?;
+        model = model.merged()?.adapted(adapter)?;
+    }
+    // What is imported is written as float32, whatever it was.
+    model.source = None;
     // Exactly the tensors that the config names, with their shapes.
-    Decoder::from_weights(&model.config, model.weights.clone()).map_err(|e| e.at(folder.display()))?;
+    Decoder::new(&model.config, model.weights.clone(), model.adapter.as_ref(), |_| false)
+        .map_err(|e| e.at(folder.display()))?;
     Ok(model)
 }
 

@@ -1,5 +1,6 @@
 //! Stage kinds that need only language models.
 
 pub mod init;
+pub mod merge;
 #[cfg(test)]
 mod tests;

@@ -33,6 +33,9 @@ pub struct Config {
     pub steps: StepKind,
     /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
     pub keep_rollouts: Option<usize>,
+    /// Episodes between resume points, at least; 0 = none, null = 1000. Changes no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
     /// Seed of all random draws.
     pub seed: u64,
 }
@@ -49,6 +52,7 @@ impl Default for Config {
             problems_limit: None,
             steps: StepKind::Lines,
             keep_rollouts: None,
+            checkpoint_every: None,
             seed: 0,
         }
     }

@@ -7,6 +7,7 @@
 //! replay differently is an error.
 
 use super::config::Config;
+use crate::config::kv_memory;
 use crate::model::Policy;
 use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;
@@ -110,6 +111,7 @@ impl Labeler<'_> {
                 turn_tokens: s.max_turn_tokens,
                 episode_tokens: s.max_episode_tokens,
                 running: s.max_running,
+                kv_memory: kv_memory(s.kv_memory.as_deref()),
                 tool_wait: ToolWait::Trajectory,
             },
             sampling: s.distribution(),

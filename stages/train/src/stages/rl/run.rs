@@ -14,14 +14,14 @@ use super::state::Progress;
 use super::{pool, validate};
 use crate::checkpoint;
 use crate::model::Policy;
-use crate::optimize::Trainer;
+use crate::optimize::{Learned, Trainer};
 use crate::rewards::Rewards;
 use crate::spans::step_span;
 use std::collections::VecDeque;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Metric, Result};
 use trainyard_envs::Environment;
-use trainyard_lm::backend::Parameters;
+use trainyard_lm::backend::{Learns, Parameters};
 use trainyard_tables::{Problem, Trajectory};
 
 /// What the policy practices on, and what it is measured on.
@@ -42,7 +42,7 @@ pub struct Outcome {
 impl<'a> Run<'a> {
     pub fn new(
         config: &'a Config,
-        policy: &'a Policy,
+        (policy, learns): (&'a Policy, Learns),
         episodes: Episodes,
         declared: Vec<Metric>,
         context: &StageContext,
@@ -52,6 +52,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             config,
             policy,
+            learns,
             environment,
             validation: validate::equal_shares(validation, config.validate_problems),
             pool: pool::pool(&problems, &demonstrations, &policy.folder.chat, positions)?,
@@ -104,15 +105,19 @@ impl<'a> Run<'a> {
     /// From the newest checkpoint, or from the input model.
     fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
         let (config, policy) = (self.config, self.policy);
-        let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total);
+        let learned = Learned { learns: self.learns, seed: config.seed };
+        let trainer =
+            |total, learned| Trainer::new(&*policy.backend, &policy.folder, &config.optimizer, total, learned);
         let needs = parts.needs();
-        let critic = || Critic::new(policy, &config.critic.optimizer, config.updates(), config.micro_batch_tokens);
+        let updates = config.updates();
+        let critic = || Critic::new(policy, &config.critic.optimizer, updates, config.micro_batch_tokens, learned);
+        let fixed = Learned { learns: Learns::Nothing, ..learned };
         let mut progress = Progress {
             state: State::default(),
             rewards,
-            trainer: trainer(config.updates())?,
+            trainer: trainer(updates, learned)?,
             sampler: policy.sampler(self.threads)?,
-            reference: if needs.reference { Some(trainer(1)?) } else { None },
+            reference: if needs.reference { Some(trainer(1, fixed)?) } else { None },
             critic: if needs.values { Some(critic()?) } else { None },
             parts,
             best: None,

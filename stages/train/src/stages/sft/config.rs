@@ -4,8 +4,12 @@ use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_lm::adapter::AdapterOptions;
+use trainyard_lm::memory::Training;
+use trainyard_lm::shape;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +36,10 @@ pub struct Config {
     #[serde(deserialize_with = "own_defaults::read::<Optimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<Optimizer>")]
     pub optimizer: OptimizerOptions,
+    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
+    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterOptions>,
     /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
     pub validate_every: Option<u64>,
     /// Share of the problems held out where no `validation` input is given; 0 = none.
@@ -66,6 +74,7 @@ impl Default for Config {
             max_tokens: 0,
             mask_errored_turns: true,
             optimizer: Optimizer::defaults(),
+            adapter: None,
             validate_every: None,
             validation_share: 0.05,
             patience: None,
@@ -90,6 +99,7 @@ impl Prepared for Config {
 
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
+        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
             counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
@@ -111,7 +121,11 @@ impl Prepared for Config {
         problems
     }
 
-    /// Options that measure on held-out rows, where no row is held out.
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::passed_on(inputs)
+    }
+
+    /// Options that measure on held-out rows, where no row is held out; a model that memory cannot hold.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
         let measured = [
@@ -125,6 +139,9 @@ impl Prepared for Config {
             )
             .help("wire `validation`, set `validation_share` above 0, or leave this out")
         };
-        measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)).collect()
+        let tokens = self.micro_batch_tokens.min(self.batch_tokens);
+        let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
+        let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
+        unmeasured.chain(shape::too_large(inputs, &training)).collect()
     }
 }

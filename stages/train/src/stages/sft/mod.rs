@@ -12,11 +12,13 @@ mod tests;
 pub use config::Config;
 
 use crate::model::{self, Policy};
+use crate::optimize::Learned;
 use data::{Prepared, hold_out, prepare};
 use serde_json::Value;
 use trainyard_api::report::Report;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
+use trainyard_lm::backend::Head;
 use trainyard_tables::{Trajectory, read_trajectories};
 
 /// The stage kind `sft`.
@@ -106,13 +108,18 @@ impl Stage for Sft {
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let policy = Policy::load(context.input("model")?, "model")?;
+        let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (train, held) = rows(&config, context)?;
         let positions = policy.folder.config.max_position_embeddings;
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let prepared = prepare(&policy.folder, &train, config.mask_errored_turns, most)?;
         let held = prepare(&policy.folder, &held, config.mask_errored_turns, most)?;
-        let outcome = run::run(&config, &policy, &prepared.examples, &held.examples, context)?;
-        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
+        let plan = run::plan(&config, &prepared.examples)?;
+        let learned = Learned { learns, seed: config.seed };
+        let trainer = policy.trainer(&config.optimizer, plan.len() as u64, Head::Own, learned)?;
+        let outcome = run::run(&config, trainer, (&prepared.examples, &plan), &held.examples, context)?;
+        let model = policy.folder.with_parameters(&outcome.weights)?;
+        model::save(context, "model", &model, config.adapter.as_ref())?;
         write_report(context, &outcome.state, &prepared, held.examples.len())
     }
 }
