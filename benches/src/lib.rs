@@ -15,7 +15,7 @@ pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder>
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens())?;
     let chat = Chat::new(tokenizer, template.template()?)?;
     let weights = Decoder::initialize(&config, chance)?.weights()?;
-    Ok(ModelFolder { config, weights, chat, generation: GenerationConfig::default() })
+    ModelFolder::new(config, weights, chat, GenerationConfig::default())
 }
 
 /// Largest rate of float32 products over all threads of the current pool, in operations per second.

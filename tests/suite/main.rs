@@ -5,6 +5,7 @@
 mod kit;
 mod published;
 
+mod adapters;
 mod artifacts;
 mod attempts;
 mod backends;

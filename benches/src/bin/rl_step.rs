@@ -14,12 +14,12 @@ use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Aggregate, Batch, Grid, Group, LossTerm, Rollout, TurnSummary, registry};
 use trainyard_lm::backend::cpu::Cpu;
-use trainyard_lm::backend::{Backend, Sampler, SamplerOptions};
+use trainyard_lm::backend::{Backend, Learns, Sampler, SamplerOptions};
 use trainyard_lm::generate::{DrawKey, Request, SequenceState};
 use trainyard_lm::optimizer::Decay;
 use trainyard_lm::{ModelConfig, threads};
 use trainyard_tables::{Sampling, Trajectory};
-use trainyard_train::optimize::{OptimizerOptions, Trainer};
+use trainyard_train::optimize::{Learned, OptimizerOptions, Trainer};
 use trainyard_train::stages::rl::update::{Sample, Update};
 
 #[global_allocator]
@@ -73,8 +73,9 @@ impl Loop {
             warmup_share: 0.0,
             ..OptimizerOptions::default()
         };
+        let learned = Learned { learns: Learns::All, seed: 0 };
         Ok(Self {
-            trainer: Trainer::new(&Cpu, &model, &options, 1_000)?,
+            trainer: Trainer::new(&Cpu, &model, &options, 1_000, learned)?,
             sampler: Cpu.sampler(&model, &SamplerOptions { threads })?,
             config,
             advantage: registry::advantages().build(&json!({ "kind": "group", "epsilon": 1e-4 }), &())?,

@@ -179,6 +179,7 @@ pub type Facts = BTreeMap<String, Value>;
 pub struct Wired {
     counts: BTreeMap<String, usize>,
     facts: BTreeMap<String, Vec<Facts>>,
+    memory: Option<u64>,
 }
 
 impl Wired {
@@ -191,6 +192,16 @@ impl Wired {
         let port = port.into();
         self.counts.insert(port.clone(), artifacts.len());
         self.facts.insert(port, artifacts);
+    }
+    /// Says how many bytes of memory the stage may use.
+    #[must_use]
+    pub fn within(self, memory: Option<u64>) -> Self {
+        Self { memory, ..self }
+    }
+    /// Bytes of memory that the stage may use: what it asks for, or what the largest machine that can take it has.
+    /// None: unknown.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
     }
     /// How many artifacts a port gets. None: there is no such port.
     pub fn get(&self, port: &str) -> Option<&usize> {

@@ -56,7 +56,7 @@ pub fn check(expanded: &Expanded<'_>, site: &Site) -> Checked {
     let nodes: Vec<Option<Node>> = (0..expanded.drafts.len()).map(|draft| checker.stage(draft)).collect();
     checker.groups(&nodes);
     let order = checker.order();
-    checker.wiring(order.as_ref());
+    checker.wiring(order.as_ref(), &nodes);
     checker.metrics(order.as_ref());
     checker.evaluation_sets();
     checker.placement(&nodes);

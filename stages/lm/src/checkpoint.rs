@@ -6,16 +6,17 @@
 //! become f32. Errors name the file and the tensor.
 
 mod fused;
+mod tensors;
+
+pub(crate) use tensors::{Numbers, save_numbers};
+pub use tensors::{load_tensors, save_tensors};
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::tensor::candle;
-use candle_core::{DType, Device, Tensor};
-use safetensors::tensor::{Dtype, TensorView};
-use safetensors::{SafeTensorError, SafeTensors};
+use candle_core::{DType, Tensor};
 use serde_json::Value;
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
@@ -23,6 +24,10 @@ use trainyard_core::{Error, Result};
 
 const SINGLE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
+/// The tensors of an adapter (`adapter::peft`).
+pub const ADAPTER: &str = "adapter_model.safetensors";
+/// The folder of an adapter's base model.
+pub const BASE: &str = "base";
 
 /// Reads `config.json` of a model folder.
 pub fn read_config(folder: &Path) -> Result<ModelConfig> {
@@ -68,34 +73,56 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
     if config.family.fused { save_tensors(&path, &fused::join(config, weights)?) } else { save_tensors(&path, weights) }
 }
 
-/// A weight that is not finite is an error of kind data that names the tensor and the place.
-pub fn expect_finite(weights: &Weights) -> Result<()> {
-    for (name, tensor) in weights {
-        let bad = match tensor.dtype() {
-            DType::F32 => {
-                position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?, |x| x.is_finite())
-            }
-            DType::F64 => {
-                position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f64>()).map_err(candle)?, |x| x.is_finite())
-            }
-            _ => None,
-        };
-        if let Some(place) = bad {
-            return Err(Error::data(format!("element {place} of `{name}` is not finite"))
-                .help("the training diverged: lower the learning rate or clip gradients"));
+/// Puts `config.json` and the weight files of a model folder into another, as links where the file system has them.
+pub fn link_model(from: &Path, to: &Path) -> Result<()> {
+    let config = from.join("config.json");
+    let index = Some(from.join(INDEX)).filter(|index| index.exists() && !from.join(SINGLE).exists());
+    for file in weight_files(from)?.into_iter().chain([config]).chain(index) {
+        let target = to.join(file.file_name().unwrap_or_default());
+        if fs::hard_link(&file, &target).is_err() {
+            fs::copy(&file, &target).map_err(|e| io_error(&target, &e))?;
         }
     }
     Ok(())
+}
+
+/// A weight that is not finite is an error of kind data that names the tensor and the place.
+pub fn expect_finite(weights: &Weights) -> Result<()> {
+    weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
+}
+
+fn expect_finite_tensor(name: &str, tensor: &Tensor) -> Result<()> {
+    let bad = match tensor.dtype() {
+        DType::F32 => {
+            position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?, |x| x.is_finite())
+        }
+        DType::F64 => {
+            position(&tensor.flatten_all().and_then(|t| t.to_vec1::<f64>()).map_err(candle)?, |x| x.is_finite())
+        }
+        _ => None,
+    };
+    match bad {
+        Some(place) => Err(Error::data(format!("element {place} of `{name}` is not finite"))
+            .help("the training diverged: lower the learning rate or clip gradients")),
+        None => Ok(()),
+    }
 }
 
 fn position<T>(values: &[T], good: impl Fn(&T) -> bool) -> Option<usize> {
     values.iter().position(|x| !good(x))
 }
 
-/// Checks every weight file of a model folder for readability and finite numbers.
+/// Checks every weight file of a model folder, its adapter included, for readability and finite numbers.
 pub fn refuse_non_finite(folder: &Path) -> Result<()> {
-    for file in weight_files(folder)? {
-        expect_finite(&load_tensors(&file)?).map_err(|e| e.at(file.display()))?;
+    let files = if folder.join(ADAPTER).exists() {
+        let mut files = weight_files(&folder.join(BASE))?;
+        files.push(folder.join(ADAPTER));
+        files
+    } else {
+        weight_files(folder)?
+    };
+    for file in files {
+        tensors::each(&file, |name, tensor| expect_finite_tensor(&name, &tensor).map_err(|e| e.at(file.display())))?;
     }
     Ok(())
 }
@@ -125,127 +152,6 @@ fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
 fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
     serde_json::from_str(&text).map_err(|e| Error::data(format!("{}: not valid JSON: {e}", path.display())))
-}
-
-/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal
-/// bytes.
-pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
-    let raw: Vec<(&str, Raw)> =
-        tensors.iter().map(|(name, tensor)| Ok((name.as_str(), Raw::of(name, tensor)?))).collect::<Result<_>>()?;
-    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
-    let failed = |e: SafeTensorError| match e {
-        SafeTensorError::IoError(e) => io_error(path, &e),
-        other => Error::bug(format!("{}: {other}", path.display())),
-    };
-    safetensors::serialize_to_file(raw, Some(metadata), path).map_err(failed)
-}
-
-/// A tensor's bytes, little-endian.
-struct Raw {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Raw {
-    fn of(name: &str, tensor: &Tensor) -> Result<Self> {
-        let flat = tensor.flatten_all().map_err(candle)?;
-        let (dtype, bytes) = match tensor.dtype() {
-            DType::F32 => {
-                (Dtype::F32, flat.to_vec1::<f32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
-            }
-            DType::F64 => {
-                (Dtype::F64, flat.to_vec1::<f64>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
-            }
-            DType::U32 => {
-                (Dtype::U32, flat.to_vec1::<u32>().map_err(candle)?.iter().flat_map(|x| x.to_le_bytes()).collect())
-            }
-            other => return Err(Error::bug(format!("`{name}` is of type {other:?}, which a checkpoint cannot hold"))),
-        };
-        Ok(Self { dtype, shape: tensor.dims().to_vec(), bytes })
-    }
-}
-
-impl safetensors::View for Raw {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-    fn data_len(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
-/// Reads all tensors of a safetensors file; f16 and bf16 become f32.
-pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
-    let bytes = fs::read(path).map_err(|e| io_error(path, &e))?;
-    let file = SafeTensors::deserialize(&bytes).map_err(|e| {
-        let reason = match e {
-            SafeTensorError::HeaderTooSmall
-            | SafeTensorError::InvalidHeaderLength
-            | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
-            other => format!("no valid safetensors file: {other}"),
-        };
-        Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
-    })?;
-    file.tensors()
-        .into_iter()
-        .map(|(name, view)| read(&name, &view).map(|t| (name, t)).map_err(|e| e.at(path.display())))
-        .collect()
-}
-
-fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
-    let (data, shape) = (view.data(), view.shape().to_vec());
-    let half = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
-    let halves = data.len() / 2;
-    let tensor = match view.dtype() {
-        Dtype::F32 => Tensor::from_vec(
-            data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(),
-            shape,
-            &Device::Cpu,
-        ),
-        Dtype::F64 => Tensor::from_vec(
-            data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(),
-            shape,
-            &Device::Cpu,
-        ),
-        Dtype::U32 => Tensor::from_vec(
-            data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(),
-            shape,
-            &Device::Cpu,
-        ),
-        Dtype::BF16 => Tensor::from_vec(
-            (0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(),
-            shape,
-            &Device::Cpu,
-        ),
-        Dtype::F16 => {
-            Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu)
-        }
-        other => {
-            return Err(
-                Error::data(format!("`{name}` is of type {other:?}")).help("use weights of type f32, f64, f16 or bf16")
-            );
-        }
-    };
-    tensor.map_err(candle)
-}
-
-/// IEEE 754 binary16 to binary32, exact.
-fn half_to_f32(bits: u16) -> f32 {
-    let (sign, exponent, fraction) =
-        (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));
-    match exponent {
-        0 => sign * fraction * 2.0f32.powi(-24),
-        31 if fraction == 0.0 => sign * f32::INFINITY,
-        31 => f32::NAN,
-        e => sign * (1.0 + fraction / 1024.0) * 2.0f32.powi(i32::from(e) - 15),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,12 @@
 //!
 //! The five belong together. Parts that do not fit each other, and data made with another tokenizer or template, are
 //! errors when the folder is read, not after an hour of training.
+//!
+//! A model with an adapter is a folder of PEFT (the adapter, tokenizer, template and generation config) with its base
+//! model in the folder `base`: `config.json` and weights, byte for byte as they were found. A store keeps equal files
+//! once, so fifty adapters of one base cost its space once.
 
+use crate::adapter::{Adapter, peft};
 use crate::backend::Parameters;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
@@ -11,8 +16,8 @@ use crate::generate::Generator;
 use crate::template::{Chat, ChatTemplate, check_pieces};
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
@@ -120,8 +125,12 @@ impl GenerationConfig {
 pub struct ModelFolder {
     /// Shape of the decoder, from `config.json`.
     pub config: ModelConfig,
-    /// Tensors by Hugging Face name, as `config` lists them.
+    /// Tensors by Hugging Face name, as `config` lists them; those of the base, if there is an adapter.
     pub weights: Weights,
+    /// What is added to the weights, if anything is.
+    pub adapter: Option<Adapter>,
+    /// The folder that `config` and `weights` were read from and still are equal to, if there is one.
+    pub source: Option<PathBuf>,
     /// Tokenizer and template.
     pub chat: Chat,
     /// Recommended sampling, from `generation_config.json`.
@@ -141,7 +150,7 @@ impl ModelFolder {
         }
         config.unused_tokens = chat.tokenizer().unused(config.vocab_size);
         let chat = chat.with_stop_tokens(&generation.eos_token_id);
-        Ok(Self { config, weights, chat, generation })
+        Ok(Self { config, weights, adapter: None, source: None, chat, generation })
     }
     /// Reads a folder. Errors name the file.
     pub fn load(folder: &Path) -> Result<Self> {
@@ -163,28 +172,70 @@ impl ModelFolder {
     fn read(folder: &Path, template: ChatTemplate) -> Result<Self> {
         let generation = GenerationConfig::load(folder)?;
         let chat = Self::read_chat(folder, template)?;
-        let (config, weights) = crate::checkpoint::load_model(folder)?;
-        Self::new(config, weights, chat, generation).map_err(|e| e.at(folder.display()))
+        let adapted = peft::is_adapter(folder);
+        let base = if adapted { folder.join(peft::BASE) } else { folder.to_path_buf() };
+        if adapted && !base.is_dir() {
+            return Err(Error::invalid(format!("{}: an adapter without its base model", folder.display()))
+                .help("bring both in with `model/init`: `from` is the base model, `adapter` this folder"));
+        }
+        let (config, weights) = crate::checkpoint::load_model(&base)?;
+        let mut model = Self::new(config, weights, chat, generation).map_err(|e| e.at(folder.display()))?;
+        model.source = Some(base);
+        if adapted { model.adapted(peft::load(folder, &model.config)?) } else { Ok(model) }
     }
-    /// Writes all files of the folder.
+    /// The same model with an adapter, in the place of any that it has. Errors: an adapter of another model.
+    pub fn adapted(&self, adapter: Adapter) -> Result<Self> {
+        adapter.check(&self.config)?;
+        let config = ModelConfig { num_labels: adapter.labels().or(self.config.num_labels), ..self.config.clone() };
+        Ok(Self { config, adapter: Some(adapter), ..self.clone() })
+    }
+    /// The same model without an adapter: what it adds is in the weights.
+    pub fn merged(&self) -> Result<Self> {
+        let Some(adapter) = &self.adapter else { return Ok(self.clone()) };
+        Ok(Self { weights: adapter.merged(&self.weights)?, adapter: None, source: None, ..self.clone() })
+    }
+    /// Writes all files of the folder. With an adapter, the base model's are links to those that it was read from.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        crate::checkpoint::save_model(folder, &self.config, &self.weights)?;
+        match &self.adapter {
+            None => crate::checkpoint::save_model(folder, &self.config, &self.weights)?,
+            Some(adapter) => {
+                peft::save(folder, &self.config, adapter)?;
+                self.save_base(&folder.join(peft::BASE))?;
+            }
+        }
         self.chat.tokenizer().save(folder)?;
         self.chat.template().save(folder)?;
         self.generation.save(folder)
     }
-    /// The same model with other weights.
+    fn save_base(&self, folder: &Path) -> Result<()> {
+        std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
+        match &self.source {
+            Some(source) => crate::checkpoint::link_model(source, folder),
+            None => {
+                // The scoring head is the adapter's.
+                let config = ModelConfig { num_labels: None, ..self.config.clone() };
+                let names: BTreeSet<String> = config.parameters().into_iter().map(|(name, _)| name).collect();
+                let weights = self.weights.iter().filter(|(name, _)| names.contains(*name));
+                crate::checkpoint::save_model(folder, &config, &weights.map(|(n, t)| (n.clone(), t.clone())).collect())
+            }
+        }
+    }
+    /// The same model with other weights, without an adapter.
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
-        Self { weights, ..self.clone() }
+        Self { weights, adapter: None, source: None, ..self.clone() }
     }
-    /// The same model with the weights that a learner gave.
+    /// The same model with what a learner gave: all weights, or those of its adapter.
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
-        Ok(self.with_weights(parameters.to_weights()?))
+        let tensors = parameters.to_weights()?;
+        match &self.adapter {
+            Some(adapter) => self.adapted(Adapter { tensors, ..adapter.clone() }),
+            None => Ok(self.with_weights(tensors)),
+        }
     }
     /// An inference engine on these weights. Results do not depend on `threads`. Errors: see [`Generator::new`].
     pub fn generator(&self, threads: usize) -> Result<Generator> {
-        Generator::new(&self.config, &self.weights, threads)
+        Generator::adapted(&self.config, &self.weights, self.adapter.as_ref(), threads)
     }
     /// Tokens that end a turn.
     pub fn stop_tokens(&self) -> &[u32] {
@@ -214,14 +265,20 @@ impl ModelFolder {
         }
         Ok(())
     }
-    /// Facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`.
+    /// Facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`, and `adapter`
+    /// where there is one.
     pub fn metadata(&self) -> BTreeMap<String, Value> {
-        BTreeMap::from([
+        let adapter = self.adapter.as_ref().map(|adapter| {
+            let facts = json!({"kind": "lora", "rank": adapter.rank, "parameters": adapter.parameter_count()});
+            ("adapter".to_string(), facts)
+        });
+        let facts = [
             ("parameters".to_string(), json!(self.config.parameter_count())),
             ("template_digest".to_string(), json!(self.template_digest())),
             ("tokenizer_digest".to_string(), json!(self.tokenizer_digest())),
             ("vocabulary".to_string(), json!(self.config.vocab_size)),
-        ])
+        ];
+        facts.into_iter().chain(adapter).collect()
     }
 }
 

@@ -8,6 +8,7 @@
 
 #![warn(missing_docs)]
 
+pub mod adapter;
 pub mod backend;
 pub mod batch;
 pub mod checkpoint;
@@ -18,9 +19,11 @@ pub mod families;
 pub mod folder;
 pub mod generate;
 pub mod gguf;
+pub mod memory;
 pub mod ops;
 pub mod optimizer;
 pub mod registry;
+pub mod shape;
 pub mod stages;
 pub mod template;
 mod tensor;

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trainyard_core::OptionProblem;
+use trainyard_core::units::parse_size;
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_tables::Sampling;
 
@@ -33,11 +34,31 @@ pub struct SamplingOptions {
     /// Sequences decoded together: limits memory, changes no result.
     #[schemars(range(min = 1))]
     pub max_running: usize,
+    /// Memory for the keys and values of sequences decoded together, such as `8GiB`: fewer run at once if more would
+    /// not fit at full length. Changes no result; null = 4GiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_memory: Option<String>,
+}
+
+/// Bytes of `kv_memory` where it is left out.
+const KV_MEMORY: u64 = 4 << 30;
+
+/// The value of `kv_memory` in bytes; the default, if it is left out or no size.
+pub fn kv_memory(option: Option<&str>) -> u64 {
+    option.and_then(|text| parse_size(text).ok()).unwrap_or(KV_MEMORY)
 }
 
 impl Default for SamplingOptions {
     fn default() -> Self {
-        Self { temperature: 1.0, top_p: 1.0, top_k: 0, max_turn_tokens: 128, max_episode_tokens: 768, max_running: 256 }
+        Self {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            max_turn_tokens: 128,
+            max_episode_tokens: 768,
+            max_running: 256,
+            kv_memory: None,
+        }
     }
 }
 
@@ -55,6 +76,9 @@ impl SamplingOptions {
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             bad("top_p", format!("`top_p` is {}, but must be above 0 and at most 1", self.top_p));
+        }
+        if let Some(Err(why)) = self.kv_memory.as_deref().map(parse_size) {
+            bad("kv_memory", why);
         }
         for (key, value) in [("max_turn_tokens", self.max_turn_tokens), ("max_running", self.max_running)] {
             if value == 0 {

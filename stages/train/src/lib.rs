@@ -6,6 +6,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(test)]
+mod adapter_tests;
 pub mod checkpoint;
 pub mod config;
 mod contexts;

@@ -123,14 +123,22 @@ pub fn input_trajectories(context: &mut StageContext, folder: &Path, port: &str,
     });
 }
 
-/// One digest over the names and bytes of all files of a folder.
+/// One digest over the names and bytes of all files below a folder.
 pub fn digest_of(folder: &Path) -> Digest {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    files.sort();
-    let digests: Vec<(String, Digest)> = files
-        .iter()
-        .map(|f| (f.file_name().unwrap().to_str().unwrap().to_string(), Digest::of(&std::fs::read(f).unwrap())))
-        .collect();
+    let mut digests = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_string();
+                digests.push((name, Digest::of(&std::fs::read(path).unwrap())));
+            }
+        }
+    }
+    digests.sort();
     Digest::of_json(&digests).unwrap()
 }
 
@@ -145,7 +153,7 @@ pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     let weights = Decoder::initialize(&config, &Chance::new(seed)).unwrap().weights().unwrap();
     let chat = Chat::new(tokenizer, template.template().unwrap()).unwrap();
     let generation = GenerationConfig { eos_token_id: vec![chat.end_token()], ..GenerationConfig::default() };
-    ModelFolder { config, weights, chat, generation }
+    ModelFolder::new(config, weights, chat, generation).unwrap()
 }
 
 /// `a+b?` with answer a+b, operands below `most`; level 1.

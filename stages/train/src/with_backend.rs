@@ -4,8 +4,9 @@ use crate::parts::Parts;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Result, Wired};
+use trainyard_core::{Facts, OptionProblem, Result, Wired};
 use trainyard_lm::backend::registry::BackendSlot;
 
 /// Where the options name their backend.
@@ -17,6 +18,8 @@ pub trait TrainOptions: Serialize + JsonSchema + Send + 'static {
     fn problems(&self) -> Vec<OptionProblem>;
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// What is known of the outputs, by port.
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
 }
 
 /// The options and the backend that they name.
@@ -51,6 +54,9 @@ impl<C: TrainOptions> Prepared for WithBackend<C> {
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.config.problems_with(inputs)
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.config.facts(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.backend.problems_with_gpus(gpus)

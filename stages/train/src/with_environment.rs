@@ -7,8 +7,9 @@ use crate::with_backend::PLACE;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Result, Wired};
+use trainyard_core::{Facts, OptionProblem, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_lm::backend::registry::BackendSlot;
 
@@ -21,6 +22,10 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
+    }
+    /// What is known about the outputs before the run.
+    fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
+        BTreeMap::new()
     }
 }
 
@@ -66,5 +71,8 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.backend.problems_with_gpus(gpus)
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.config.facts(inputs)
     }
 }

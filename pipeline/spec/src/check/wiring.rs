@@ -4,15 +4,15 @@
 
 use super::checker::Checker;
 use super::graph::Order;
-use crate::plan::OutputOf;
+use crate::plan::{Node, OutputOf, Request};
 use std::collections::{BTreeMap, HashMap};
-use trainyard_core::{Facts, Wired};
+use trainyard_core::{Facts, Placement, Wired};
 
 impl Checker<'_> {
     /// Reports what contradicts between configs and inputs. A stage with an input list that is not known before the run
     /// is left out: it looks again itself. Without an order (the graph has a cycle) nothing is known about any
     /// artifact.
-    pub(super) fn wiring(&mut self, order: Option<&Order>) {
+    pub(super) fn wiring(&mut self, order: Option<&Order>, nodes: &[Option<Node>]) {
         let mut known: HashMap<usize, BTreeMap<String, Facts>> = HashMap::new();
         let drafts = order.map_or_else(|| (0..self.expanded.drafts.len()).collect(), |order| order.drafts.clone());
         for draft in drafts {
@@ -28,9 +28,27 @@ impl Checker<'_> {
                 };
                 wired.wire(&input.port, input.from.iter().map(|of| facts(of).unwrap_or_default()).collect());
             }
+            let wired = wired.within(nodes[draft].as_ref().and_then(|node| self.memory_of(node)));
             known.insert(draft, stage.settled.facts(&wired));
             self.wrong_options(stage.settled.validate_inputs(&wired), &stage.with);
         }
+    }
+
+    /// Bytes of memory that a stage may use: what it asks for, else what the largest machine has that can take it. None
+    /// where that is not known.
+    fn memory_of(&self, node: &Node) -> Option<u64> {
+        if node.placement == Placement::InProcess {
+            return None;
+        }
+        let of = |request: &Request| match request.memory {
+            0 => {
+                let fits = self.site.pools.iter().filter(|pool| pool.misfit(request).is_empty());
+                let all: Option<Vec<u64>> = fits.map(|pool| Some(pool.memory).filter(|bytes| *bytes > 0)).collect();
+                all?.into_iter().max()
+            }
+            asked => Some(asked),
+        };
+        node.resources.iter().map(of).collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
     fn is_late(&self, of: &OutputOf) -> bool {

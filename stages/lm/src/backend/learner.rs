@@ -68,8 +68,12 @@ pub enum Learns {
     /// Every parameter: the decoder and its head.
     #[default]
     All,
-    /// Only the scoring head; the decoder under it is frozen.
+    /// Only the scoring head; the decoder under it is frozen, and so is its adapter, if it has one.
     Scores,
+    /// The model's adapter, and its scoring head if it has one; the decoder under them is frozen.
+    Adapter,
+    /// Nothing: the learner only evaluates, and has neither gradients nor moments.
+    Nothing,
 }
 
 /// How a learner is set up.
@@ -81,6 +85,8 @@ pub struct LearnerOptions {
     pub head: Head,
     /// Which parameters change; the others are frozen.
     pub learns: Learns,
+    /// Seed of the dropout of an adapter that learns; draws depend on it, the step, and the place in the step.
+    pub seed: u64,
 }
 
 /// A model with its optimizer.
@@ -97,7 +103,7 @@ pub trait Learner: Send {
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
-    /// The same numbers, bit for bit, without memory for a backward pass.
+    /// The same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
     fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
     /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
     fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()>;
@@ -107,9 +113,10 @@ pub trait Learner: Send {
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>>;
     /// Optimizer steps done.
     fn steps(&self) -> u64;
-    /// A copy of all parameters, frozen ones included.
+    /// A copy of all parameters, frozen ones included; of a model with an adapter, the adapter's tensors and the
+    /// scoring head that goes with it.
     fn weights(&self) -> Result<Parameters>;
-    /// Writes weights and optimizer state into a folder, under names that begin with `prefix`.
+    /// Writes what learns and the optimizer's state into a folder, under names that begin with `prefix`.
     fn save(&self, folder: &Path, prefix: &str) -> Result<()>;
     /// Reads back what [`Learner::save`] wrote for the same model; everything goes on as if it had never stopped.
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()>;

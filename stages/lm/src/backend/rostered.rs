@@ -12,6 +12,8 @@ pub trait Decode: Send {
     type Cache: Cache + Send;
     /// Draws one token for every running sequence of the roster, or ends its turn.
     fn step(&mut self, roster: &mut Roster<Self::Cache>) -> Result<()>;
+    /// As [`Sampler::cache_bytes`].
+    fn cache_bytes(&self, tokens: usize) -> u64;
     /// Errors: invalid, if the model has no language head.
     fn expect_language_head(&self) -> Result<()>;
     /// As [`Sampler::set_weights`].
@@ -73,6 +75,9 @@ impl<D: Decode> Sampler for Rostered<D> {
     }
     fn positions(&self) -> usize {
         self.roster.positions()
+    }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        self.decode.cache_bytes(tokens)
     }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
         self.decode.set_weights(weights)?;

@@ -45,9 +45,11 @@ pub trait Sampler: Send {
     fn remove(&mut self, id: SequenceId) -> SequenceState;
     /// Most tokens of a sequence.
     fn positions(&self) -> usize;
+    /// Bytes that the keys and values of a sequence of so many tokens take; 0 if they are kept elsewhere.
+    fn cache_bytes(&self, tokens: usize) -> u64;
 
-    /// Replaces the weights. Sequences in flight keep what the earlier weights computed for them; tokens sampled from
-    /// now on carry `version`.
+    /// Replaces the weights; of a model with an adapter, the adapter's alone. Sequences in flight keep what the earlier
+    /// weights computed for them; tokens sampled from now on carry `version`.
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
     /// Version of the weights in use; 0 at first.
     fn version(&self) -> u32;

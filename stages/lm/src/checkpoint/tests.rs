@@ -1,5 +1,9 @@
 use super::*;
 use crate::decoder::Decoder;
+use candle_core::Device;
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use std::collections::HashMap;
 use trainyard_core::{Chance, ErrorKind};
 
 /// A folder of its own that goes away with the test.
@@ -69,14 +73,15 @@ fn half_precision_becomes_single() {
     let path = folder.0.join("half.safetensors");
     // 1, -2, 0.5 as bf16; 1, -2, the smallest subnormal as f16
     let write = |dtype, bits: [u16; 3]| {
-        let raw = Raw { dtype, shape: vec![3], bytes: bits.iter().flat_map(|b| b.to_le_bytes()).collect() };
-        safetensors::serialize_to_file([("x", raw)], None, &path).unwrap();
+        let bytes: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
+        let view = TensorView::new(dtype, vec![3], &bytes).unwrap();
+        safetensors::serialize_to_file([("x", view)], None, &path).unwrap();
         numbers(&load_tensors(&path).unwrap()["x"])
     };
     assert_eq!(write(Dtype::BF16, [0x3f80, 0xc000, 0x3f00]), [1.0, -2.0, 0.5]);
     assert_eq!(write(Dtype::F16, [0x3c00, 0xc000, 1]), [1.0, -2.0, 2.0f32.powi(-24)]);
-    let raw = Raw { dtype: Dtype::I8, shape: vec![1], bytes: vec![1] };
-    safetensors::serialize_to_file([("x", raw)], None, &path).unwrap();
+    let view = TensorView::new(Dtype::I8, vec![1], &[1]).unwrap();
+    safetensors::serialize_to_file([("x", view)], None, &path).unwrap();
     assert!(load_tensors(&path).unwrap_err().message.contains("`x` is of type I8"));
 }
 

@@ -5,9 +5,12 @@
 //! and every sum has the order of the batch.
 
 use super::branch::{Joint, OutNorm, back_to_residual, zeroed};
-use super::forward::scaled;
-use super::state::{Chunk, Partial, Sizes, Workspace, fit};
+use super::forward::{Pass, scaled};
+use super::linear::{Dropout, Place};
+use super::part::Part;
+use super::state::{Chunk, Keep, Partial, Sizes, Temporary, Workspace, fit};
 use super::view::{LayerView, View};
+use crate::adapter::{DOWN, UP};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::families::{Architecture, LayerKind};
@@ -16,44 +19,60 @@ use crate::ops::rotary::Angles;
 use crate::ops::vector::{add_columns, add_into, multiply};
 use crate::ops::{Matrix, Scalar, gated, norm, product};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Rows of a weight matrix whose gradient is one task.
 const TILE: usize = 64;
+const NORM: &str = "model.norm.weight";
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
 
-/// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch. Returns the gradients
-/// by name.
+/// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch, with the same dropout.
+/// Returns the gradients of what is learned, by name.
 pub(super) fn run<T: Scalar>(
     config: &ModelConfig,
     view: &View<'_, T>,
     batch: &TokenBatch,
     workspace: &mut Workspace<T>,
+    (learned, dropout): (&BTreeSet<String>, Option<&Dropout>),
     d_out: &[T],
 ) -> BTreeMap<String, Vec<T>> {
     let sizes = Sizes::of(config);
-    let Workspace { chunks, used, angles, .. } = workspace;
+    let Workspace { chunks, used, angles, turned, keep } = workspace;
+    let keep = *keep;
+    let again = Pass::new(config, view, (turned, angles), keep, dropout);
     let chunks = &mut chunks[..*used];
     let (joint, architecture) = (Joint::of(config), &config.architecture);
     let mut gradients = BTreeMap::new();
 
     let starts: Vec<usize> = chunks.iter().map(|c| batch.range(c.sequences.start).start * sizes.hidden).collect();
     chunks.par_iter_mut().zip(starts).for_each(|(chunk, start)| last_norm(sizes, view, chunk, &d_out[start..]));
-    gradients.insert("model.norm.weight".to_string(), sum(chunks, sizes.hidden, |p| &p.last_norm));
+    if learned.contains(NORM) {
+        gradients.insert(NORM.to_string(), sum(chunks, sizes.hidden, |p| &p.last_norm));
+    }
 
     for i in (0..sizes.layers).rev() {
-        let pass = LayerPass { i, sizes, joint, architecture, view: &view.layers[i], angles };
-        chunks.par_iter_mut().for_each(|chunk| pass.chunk(chunk));
+        let view = &view.layers[i];
+        let pass = LayerPass { i, sizes, joint, architecture, view, angles, learned, dropout, keep };
+        chunks.par_iter_mut().for_each(|chunk| {
+            if keep == Keep::Inputs {
+                again.activations(i, chunk);
+            }
+            pass.chunk(chunk);
+        });
         pass.vectors(chunks, &mut gradients);
         pass.matrices(chunks, &mut gradients);
         for chunk in chunks.iter_mut() {
             std::mem::swap(&mut chunk.temporary.d_output, &mut chunk.temporary.d_input);
         }
     }
-    let mut d_embeddings = embeddings(sizes, view.embeddings.len(), batch, chunks);
-    if architecture.embedding_scale != 1.0 {
-        multiply(&mut d_embeddings, T::of(architecture.embedding_scale));
+    if learned.contains(EMBEDDINGS) {
+        let mut d_embeddings = embeddings(sizes, view.embeddings.len(), batch, chunks);
+        if architecture.embedding_scale != 1.0 {
+            multiply(&mut d_embeddings, T::of(architecture.embedding_scale));
+        }
+        gradients.insert(EMBEDDINGS.to_string(), d_embeddings);
     }
-    gradients.insert("model.embed_tokens.weight".into(), d_embeddings);
     gradients
 }
 
@@ -93,9 +112,19 @@ struct LayerPass<'a, T: Scalar> {
     architecture: &'a Architecture,
     view: &'a LayerView<'a, T>,
     angles: &'a [Angles<T>],
+    learned: &'a BTreeSet<String>,
+    dropout: Option<&'a Dropout>,
+    keep: Keep,
 }
 
 impl<T: Scalar> LayerPass<'_, T> {
+    fn place<'c>(&'c self, rows: usize, sequence: usize, ranges: &'c [Range<usize>]) -> Place<'c> {
+        Place { layer: self.i, rows, sequence, ranges, dropout: self.dropout }
+    }
+    /// Where the layer's activations lie.
+    fn kept(&self) -> usize {
+        Chunk::<T>::place_of(self.keep, self.i)
+    }
     /// From `d_output` to `d_input`, leaving in the chunk what the weight gradients need.
     fn chunk(&self, chunk: &mut Chunk<T>) {
         self.mlp(chunk);
@@ -105,7 +134,8 @@ impl<T: Scalar> LayerPass<'_, T> {
 
     fn mlp(&self, chunk: &mut Chunk<T>) {
         let (Sizes { hidden, inner, .. }, rows) = (self.sizes, chunk.rows);
-        let layer = &chunk.layers[self.i];
+        let place = self.place(rows, chunk.sequences.start, &chunk.ranges);
+        let layer = &chunk.layers[self.kept()];
         let t = &mut chunk.temporary;
         let d_output = &t.d_output[..rows * hidden];
         let out = OutNorm {
@@ -116,14 +146,8 @@ impl<T: Scalar> LayerPass<'_, T> {
         };
         let d_mlp = self.joint.leave(out, d_output, &mut t.branch, &mut t.d_mlp);
         let d_inner = fit(&mut t.d_inner, rows * inner);
-        product(
-            (rows, inner, hidden),
-            Matrix::rows(d_mlp, hidden),
-            Matrix::rows(self.view.down, inner),
-            d_inner,
-            inner,
-            false,
-        );
+        let low = &mut t.low[Part::Down as usize];
+        self.view.down.backward(Part::Down, place, Matrix::rows(d_mlp, hidden), low, (d_inner, false));
         let d_gate_up = fit(&mut t.d_gate_up, rows * 2 * inner);
         gated::backward(
             self.architecture.activation,
@@ -133,23 +157,12 @@ impl<T: Scalar> LayerPass<'_, T> {
             d_gate_up,
             fit(&mut t.inner, rows * inner),
         );
+        self.view.down.low_input(Part::Down, place, &t.inner, low);
         let d_normed = fit(&mut t.d_normed, rows * hidden);
-        product(
-            (rows, hidden, inner),
-            Matrix::rows(d_gate_up, 2 * inner),
-            Matrix::rows(self.view.gate, hidden),
-            d_normed,
-            hidden,
-            false,
-        );
-        product(
-            (rows, hidden, inner),
-            Matrix::rows(&d_gate_up[inner..], 2 * inner),
-            Matrix::rows(self.view.up, hidden),
-            d_normed,
-            hidden,
-            true,
-        );
+        for (part, column) in [(Part::Gate, 0), (Part::Up, inner)] {
+            let (dy, low) = (Matrix::rows(&d_gate_up[column..], 2 * inner), &mut t.low[part as usize]);
+            self.view.linear(part).backward(part, place, dy, low, (&mut *d_normed, column > 0));
+        }
 
         let (middle, scales) = (&layer.middle[..rows * hidden], &layer.middle_scale[..rows]);
         let d_middle = fit(&mut t.d_middle, rows * hidden);
@@ -157,12 +170,16 @@ impl<T: Scalar> LayerPass<'_, T> {
         let normed = fit(&mut t.normed_middle, rows * hidden);
         let weight = self.view.norms.mlp_in.as_deref();
         back_to_residual(middle, weight, scales, d_normed, normed, d_middle, &mut t.partial.mlp_in);
+        for part in [Part::Gate, Part::Up] {
+            self.view.linear(part).low_input(part, place, normed, &mut t.low[part as usize]);
+        }
     }
 
     fn attention(&self, chunk: &mut Chunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
         let (hidden, query, width) = (sizes.hidden, sizes.query, sizes.qkv());
-        let layer = &chunk.layers[self.i];
+        let place = self.place(rows, chunk.sequences.start, &chunk.ranges);
+        let layer = &chunk.layers[self.kept()];
         let t = &mut chunk.temporary;
         let out = OutNorm {
             weight: self.view.norms.attention_out.as_deref(),
@@ -177,14 +194,10 @@ impl<T: Scalar> LayerPass<'_, T> {
         let LayerKind { window, rope } = self.architecture.layers[self.i];
         let heads = Heads { window, ..sizes.heads };
         let d_attended = fit(&mut t.d_attended, rows * query);
-        product(
-            (rows, query, hidden),
-            Matrix::rows(d_attention, hidden),
-            Matrix::rows(self.view.output, query),
-            d_attended,
-            query,
-            false,
-        );
+        let low = &mut t.low[Part::Output as usize];
+        let dy = Matrix::rows(d_attention, hidden);
+        self.view.output.backward(Part::Output, place, dy, low, (&mut *d_attended, false));
+        self.view.output.low_input(Part::Output, place, &layer.attended, low);
         let d_qkv = fit(&mut t.d_qkv, rows * width);
         for range in &chunk.ranges {
             let (wide, narrow, sums) = (scaled(range, width), scaled(range, query), scaled(range, heads.queries));
@@ -211,6 +224,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         if self.view.query_norm.is_some() {
             self.head_norms(chunk);
         }
+        let place = self.place(rows, chunk.sequences.start, &chunk.ranges);
         let x = &chunk.residual[self.i][..rows * hidden];
         let t = &mut chunk.temporary;
         let d_qkv = &t.d_qkv[..rows * width];
@@ -218,37 +232,21 @@ impl<T: Scalar> LayerPass<'_, T> {
             add_columns(d_qkv, width, 0, zeroed(&mut t.partial.bias, width));
         }
         let d_normed = fit(&mut t.d_normed, rows * hidden);
-        product(
-            (rows, hidden, query),
-            Matrix::rows(d_qkv, width),
-            Matrix::rows(self.view.query, hidden),
-            d_normed,
-            hidden,
-            false,
-        );
-        product(
-            (rows, hidden, key),
-            Matrix::rows(&d_qkv[query..], width),
-            Matrix::rows(self.view.key, hidden),
-            d_normed,
-            hidden,
-            true,
-        );
-        product(
-            (rows, hidden, key),
-            Matrix::rows(&d_qkv[query + key..], width),
-            Matrix::rows(self.view.value, hidden),
-            d_normed,
-            hidden,
-            true,
-        );
+        let parts = [(Part::Query, 0), (Part::Key, query), (Part::Value, query + key)];
+        for (part, column) in parts {
+            let (dy, low) = (Matrix::rows(&d_qkv[column..], width), &mut t.low[part as usize]);
+            self.view.linear(part).backward(part, place, dy, low, (&mut *d_normed, column > 0));
+        }
 
-        let scales = &chunk.layers[self.i].input_scale[..rows];
+        let scales = &chunk.layers[self.kept()].input_scale[..rows];
         let d_input = fit(&mut t.d_input, rows * hidden);
         d_input.copy_from_slice(&t.d_middle[..rows * hidden]);
         let normed = fit(&mut t.normed, rows * hidden);
         let weight = self.view.norms.attention_in.as_deref();
         back_to_residual(x, weight, scales, d_normed, normed, d_input, &mut t.partial.attention_in);
+        for (part, _) in parts {
+            self.view.linear(part).low_input(part, place, normed, &mut t.low[part as usize]);
+        }
     }
 
     /// Takes the gradients of queries and keys through their norms, row by row in place.
@@ -256,7 +254,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         let (Some(query_norm), Some(key_norm)) = (&self.view.query_norm, &self.view.key_norm) else { return };
         let (query, both, width) = (self.sizes.query, self.sizes.query + self.sizes.key, self.sizes.qkv());
         let (query_groups, key_groups) = self.sizes.norm_groups;
-        let layer = &chunk.layers[self.i];
+        let layer = &chunk.layers[self.kept()];
         let Partial { query_norm: dq, key_norm: dk, .. } = &mut chunk.temporary.partial;
         let (dq, dk) = (zeroed(dq, query_norm.len()), zeroed(dk, key_norm.len()));
         let mut upstream = vec![T::ZERO; both];
@@ -278,112 +276,124 @@ impl<T: Scalar> LayerPass<'_, T> {
     fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
         let Sizes { hidden, query, key, .. } = self.sizes;
         let names = &self.architecture.norms;
-        let mut norm = |name: Option<&str>, share: fn(&Partial<T>) -> &[T]| {
-            if let Some(name) = name {
-                gradients.insert(self.name(&format!("{name}.weight")), sum(chunks, hidden, share));
+        let mut put = |part: &str, values: &dyn Fn() -> Vec<T>| {
+            let name = self.name(part);
+            if self.learned.contains(&name) {
+                gradients.insert(name, values());
             }
         };
-        norm(names.attention_in, |p| &p.attention_in);
-        norm(names.attention_out, |p| &p.attention_out);
-        norm(names.mlp_in, |p| &p.mlp_in);
-        norm(names.mlp_out, |p| &p.mlp_out);
+        let shares: [(Option<&str>, fn(&Partial<T>) -> &[T]); 4] = [
+            (names.attention_in, |p| &p.attention_in),
+            (names.attention_out, |p| &p.attention_out),
+            (names.mlp_in, |p| &p.mlp_in),
+            (names.mlp_out, |p| &p.mlp_out),
+        ];
+        for (name, share) in shares {
+            if let Some(name) = name {
+                put(&format!("{name}.weight"), &|| sum(chunks, hidden, share));
+            }
+        }
         if let (Some(q), Some(k)) = (&self.view.query_norm, &self.view.key_norm) {
-            gradients.insert(self.name("self_attn.q_norm.weight"), sum(chunks, q.len(), |p| &p.query_norm));
-            gradients.insert(self.name("self_attn.k_norm.weight"), sum(chunks, k.len(), |p| &p.key_norm));
+            put("self_attn.q_norm.weight", &|| sum(chunks, q.len(), |p| &p.query_norm));
+            put("self_attn.k_norm.weight", &|| sum(chunks, k.len(), |p| &p.key_norm));
         }
         if self.view.biases.is_some() {
             let all = sum(chunks, self.sizes.qkv(), |p| &p.bias);
-            gradients.insert(self.name("self_attn.q_proj.bias"), all[..query].to_vec());
-            gradients.insert(self.name("self_attn.k_proj.bias"), all[query..query + key].to_vec());
-            gradients.insert(self.name("self_attn.v_proj.bias"), all[query + key..].to_vec());
+            put("self_attn.q_proj.bias", &|| all[..query].to_vec());
+            put("self_attn.k_proj.bias", &|| all[query..query + key].to_vec());
+            put("self_attn.v_proj.bias", &|| all[query + key..].to_vec());
         }
         if self.view.output_bias.is_some() {
-            gradients.insert(self.name("self_attn.o_proj.bias"), sum(chunks, hidden, |p| &p.output_bias));
+            put("self_attn.o_proj.bias", &|| sum(chunks, hidden, |p| &p.output_bias));
         }
     }
 
-    /// Gradients of the seven matrices: d_outᵀ · input, tile by tile.
+    /// Gradients of the matrices that learn: d_outᵀ · input, tile by tile.
     fn matrices(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let mut matrices: Vec<(Matrices, Vec<T>)> =
-            Matrices::ALL.iter().map(|m| (*m, vec![T::ZERO; m.rows(self.sizes) * m.columns(self.sizes)])).collect();
+        let mut matrices: Vec<(Factors, String, Vec<T>)> = Factors::all(self.sizes, self.view)
+            .map(|factors| (factors, self.name(&factors.name())))
+            .filter(|(_, name)| self.learned.contains(name))
+            .map(|(factors, name)| (factors, name, vec![T::ZERO; factors.rows * factors.columns]))
+            .collect();
         let mut tiles = Vec::new();
-        for (matrix, out) in &mut matrices {
-            let columns = matrix.columns(self.sizes);
-            tiles.extend(out.chunks_mut(TILE * columns).enumerate().map(|(tile, out)| (*matrix, tile * TILE, out)));
+        for (factors, _, out) in &mut matrices {
+            let tile = TILE * factors.columns;
+            tiles.extend(out.chunks_mut(tile).enumerate().map(|(tile, out)| (*factors, tile * TILE, out)));
         }
-        tiles.into_par_iter().for_each(|(matrix, first, out)| {
-            let columns = matrix.columns(self.sizes);
+        tiles.into_par_iter().for_each(|(factors, first, out)| {
+            let columns = factors.columns;
             for (i, chunk) in chunks.iter().enumerate() {
-                let (d, x) = matrix.factors(self.sizes, self.i, chunk);
+                let (d, x) = factors.of(self, chunk);
                 let d = Matrix { data: &d.data[first..], ..d }.transposed();
                 product((out.len() / columns, columns, chunk.rows), d, x, out, columns, i > 0);
             }
         });
-        for (matrix, values) in matrices {
-            gradients.insert(self.name(matrix.name()), values);
+        for (_, name, values) in matrices {
+            gradients.insert(name, values);
         }
     }
 }
 
+/// A matrix of a layer: the weight of a part, or one of the two factors of its adapter.
 #[derive(Clone, Copy)]
-enum Matrices {
-    Query,
-    Key,
-    Value,
-    Output,
-    Gate,
-    Up,
-    Down,
+struct Factors {
+    part: Part,
+    /// Behind the part's name.
+    suffix: &'static str,
+    rows: usize,
+    columns: usize,
 }
 
-impl Matrices {
-    const ALL: [Self; 7] = [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Query => "self_attn.q_proj.weight",
-            Self::Key => "self_attn.k_proj.weight",
-            Self::Value => "self_attn.v_proj.weight",
-            Self::Output => "self_attn.o_proj.weight",
-            Self::Gate => "mlp.gate_proj.weight",
-            Self::Up => "mlp.up_proj.weight",
-            Self::Down => "mlp.down_proj.weight",
-        }
+impl Factors {
+    fn all<T: Scalar>(sizes: Sizes, view: &LayerView<'_, T>) -> impl Iterator<Item = Self> {
+        Part::ALL.into_iter().flat_map(move |part| {
+            let (outputs, inputs) = sizes.of_part(part);
+            let of = |suffix, rows, columns| Self { part, suffix, rows, columns };
+            let low = view.linear(part).low.map(|low| [of(DOWN, low.rank, inputs), of(UP, outputs, low.rank)]);
+            std::iter::once(of(".weight", outputs, inputs)).chain(low.into_iter().flatten())
+        })
     }
-    fn rows(self, sizes: Sizes) -> usize {
-        match self {
-            Self::Query => sizes.query,
-            Self::Key | Self::Value => sizes.key,
-            Self::Output | Self::Down => sizes.hidden,
-            Self::Gate | Self::Up => sizes.inner,
-        }
-    }
-    fn columns(self, sizes: Sizes) -> usize {
-        match self {
-            Self::Output => sizes.query,
-            Self::Down => sizes.inner,
-            _ => sizes.hidden,
-        }
+    fn name(self) -> String {
+        format!("{}{}", self.part.name(), self.suffix)
     }
     /// Gradient of the matrix's output, and its input, over the chunk's rows.
-    fn factors<T: Scalar>(self, sizes: Sizes, layer: usize, chunk: &Chunk<T>) -> (Matrix<'_, T>, Matrix<'_, T>) {
+    fn of<'c, T: Scalar>(self, pass: &LayerPass<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
         let t = &chunk.temporary;
-        let (normed, middle) = (Matrix::rows(&t.normed, sizes.hidden), Matrix::rows(&t.normed_middle, sizes.hidden));
-        let qkv = |offset: usize| Matrix::rows(&t.d_qkv[offset..], sizes.qkv());
-        match self {
-            Self::Query => (qkv(0), normed),
-            Self::Key => (qkv(sizes.query), normed),
-            Self::Value => (qkv(sizes.query + sizes.key), normed),
-            Self::Output => {
-                let d = if t.d_attention.is_empty() { &t.d_middle } else { &t.d_attention };
-                (Matrix::rows(d, sizes.hidden), Matrix::rows(&chunk.layers[layer].attended, sizes.query))
+        let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.kept()].attended);
+        let low = &t.low[self.part as usize];
+        match self.suffix {
+            DOWN if pass.dropout.is_some() => {
+                (Matrix::rows(&low.d_inner, self.rows), Matrix::rows(&low.dropped, self.columns))
             }
-            Self::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
-            Self::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
-            Self::Down => {
-                let d = if t.d_mlp.is_empty() { &t.d_output } else { &t.d_mlp };
-                (Matrix::rows(d, sizes.hidden), Matrix::rows(&t.inner, sizes.inner))
-            }
+            DOWN => (Matrix::rows(&low.d_inner, self.rows), x),
+            UP => (d, Matrix::rows(&low.inner, self.columns)),
+            _ => (d, x),
+        }
+    }
+}
+
+/// Gradient of a part's output, and its input.
+fn dense<'c, T: Scalar>(
+    sizes: Sizes,
+    part: Part,
+    t: &'c Temporary<T>,
+    attended: &'c [T],
+) -> (Matrix<'c, T>, Matrix<'c, T>) {
+    let (normed, middle) = (Matrix::rows(&t.normed, sizes.hidden), Matrix::rows(&t.normed_middle, sizes.hidden));
+    let qkv = |offset: usize| Matrix::rows(&t.d_qkv[offset..], sizes.qkv());
+    match part {
+        Part::Query => (qkv(0), normed),
+        Part::Key => (qkv(sizes.query), normed),
+        Part::Value => (qkv(sizes.query + sizes.key), normed),
+        Part::Output => {
+            let d = if t.d_attention.is_empty() { &t.d_middle } else { &t.d_attention };
+            (Matrix::rows(d, sizes.hidden), Matrix::rows(attended, sizes.query))
+        }
+        Part::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
+        Part::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
+        Part::Down => {
+            let d = if t.d_mlp.is_empty() { &t.d_output } else { &t.d_mlp };
+            (Matrix::rows(d, sizes.hidden), Matrix::rows(&t.inner, sizes.inner))
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Between the residual stream and its branches, attention and MLP: the norm before a branch, the norm and the scale
 //! behind it, and the way back of the gradients. Families differ in which of these there are.
 
-use super::state::fit;
+use super::linear::{Linear, Place};
+use super::part::Part;
+use super::state::{LowRows, fit};
 use crate::config::ModelConfig;
 use crate::ops::vector::{add_bias, add_into, add_scaled};
-use crate::ops::{Matrix, Scalar, norm, product};
+use crate::ops::{Scalar, norm};
 
 /// What all branches of a decoder share.
 #[derive(Clone, Copy)]
@@ -15,12 +17,16 @@ pub(super) struct Joint<T> {
     pub scale: f64,
 }
 
-/// What a branch adds to the residual stream: `norm(input · weight + bias)`.
+/// What a branch adds to the residual stream: `norm(linear(input) + bias)`.
 pub(super) struct Branch<'a, T> {
-    pub input: Matrix<'a, T>,
-    pub depth: usize,
-    /// `[depth, hidden]`.
-    pub weight: &'a [T],
+    pub part: Part,
+    pub place: Place<'a>,
+    pub input: &'a [T],
+    pub linear: &'a Linear<'a, T>,
+    /// The linear layer's weight, turned, where it is.
+    pub turned: Option<&'a [T]>,
+    /// Of the adapter.
+    pub low: &'a mut LowRows<T>,
     pub bias: Option<&'a [T]>,
     pub norm: Option<&'a [T]>,
 }
@@ -54,7 +60,7 @@ impl<T: Scalar> Joint<T> {
     /// `raw`.
     pub fn join(
         &self,
-        branch: Branch<'_, T>,
+        mut branch: Branch<'_, T>,
         residual: &mut [T],
         buffer: &mut Vec<T>,
         raw: &mut [T],
@@ -62,25 +68,26 @@ impl<T: Scalar> Joint<T> {
     ) {
         let rows = residual.len() / self.hidden;
         match branch.norm {
-            None if self.scale == 1.0 => self.apply(&branch, residual, true),
+            None if self.scale == 1.0 => self.apply(&mut branch, residual, true),
             None => {
                 let result = fit(buffer, residual.len());
-                self.apply(&branch, result, false);
+                self.apply(&mut branch, result, false);
                 add_scaled(residual, result, T::of(self.scale));
             }
             Some(weight) => {
                 let (raw, result) = (&mut raw[..residual.len()], fit(buffer, residual.len()));
-                self.apply(&branch, raw, false);
+                self.apply(&mut branch, raw, false);
                 norm::forward(raw, weight, self.epsilon, result, &mut scales[..rows]);
                 add_scaled(residual, result, T::of(self.scale));
             }
         }
     }
 
-    /// `out = input · weight + bias`, or `out +=` with `add`.
-    fn apply(&self, branch: &Branch<'_, T>, out: &mut [T], add: bool) {
-        let size = (out.len() / self.hidden, self.hidden, branch.depth);
-        product(size, branch.input, Matrix::rows(branch.weight, self.hidden), out, self.hidden, add);
+    /// `out = linear(input) + bias`, or `out +=` with `add`.
+    fn apply(&self, branch: &mut Branch<'_, T>, out: &mut [T], add: bool) {
+        let Branch { part, place, input, linear, turned, .. } = *branch;
+        linear.forward(place.rows, input, turned, (&mut *out, add));
+        linear.add_low(part, place, input, branch.low, out, self.hidden);
         if let Some(bias) = branch.bias {
             add_bias(out, bias);
         }

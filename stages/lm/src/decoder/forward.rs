@@ -1,7 +1,9 @@
 //! Tokens to hidden states.
 
 use super::branch::{Branch, Joint};
-use super::state::{Chunk, Layer, Sizes, TurnedLayer, Workspace, fit};
+use super::linear::{Dropout, Linear, Place};
+use super::part::Part;
+use super::state::{Chunk, Keep, Layer, Limits, LowRows, Sizes, TurnedLayer, Workspace, fit};
 use super::view::{LayerView, View};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
@@ -19,13 +21,13 @@ pub(super) fn run<T: Scalar>(
     view: &View<'_, T>,
     batch: &TokenBatch,
     workspace: &mut Workspace<T>,
-    keep: bool,
+    (keep, limits, dropout): (Keep, Limits, Option<&Dropout>),
     out: &mut [T],
 ) {
     let sizes = Sizes::of(config);
     workspace.arrange(config, batch, keep);
-    turn_weights(sizes, view, &mut workspace.turned);
-    let Workspace { chunks, used, turned, angles } = workspace;
+    turn_weights(sizes, view, limits, &mut workspace.turned);
+    let Workspace { chunks, used, turned, angles, .. } = workspace;
     let mut tasks = Vec::with_capacity(*used);
     let mut rest = out;
     for chunk in &mut chunks[..*used] {
@@ -33,22 +35,34 @@ pub(super) fn run<T: Scalar>(
         tasks.push((chunk, part));
         rest = tail;
     }
-    let architecture = &config.architecture;
-    let pass = Pass { sizes, architecture, joint: Joint::of(config), view, turned, angles, keep };
+    let pass = Pass::new(config, view, (turned, angles), keep, dropout);
     tasks.into_par_iter().for_each(|(chunk, part)| pass.chunk(batch, chunk, part));
 }
 
-struct Pass<'a, T: Scalar> {
+/// One pass through the layers.
+pub(super) struct Pass<'a, T: Scalar> {
     sizes: Sizes,
     architecture: &'a Architecture,
     joint: Joint<T>,
     view: &'a View<'a, T>,
     turned: &'a [TurnedLayer<T>],
     angles: &'a [Angles<T>],
-    keep: bool,
+    keep: Keep,
+    dropout: Option<&'a Dropout>,
 }
 
-impl<T: Scalar> Pass<'_, T> {
+impl<'a, T: Scalar> Pass<'a, T> {
+    pub fn new(
+        config: &'a ModelConfig,
+        view: &'a View<'a, T>,
+        (turned, angles): (&'a [TurnedLayer<T>], &'a [Angles<T>]),
+        keep: Keep,
+        dropout: Option<&'a Dropout>,
+    ) -> Self {
+        let (sizes, architecture, joint) = (Sizes::of(config), &config.architecture, Joint::of(config));
+        Self { sizes, architecture, joint, view, turned, angles, keep, dropout }
+    }
+
     fn chunk(&self, batch: &TokenBatch, chunk: &mut Chunk<T>, out: &mut [T]) {
         let hidden = self.sizes.hidden;
         let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
@@ -60,9 +74,10 @@ impl<T: Scalar> Pass<'_, T> {
             multiply(&mut chunk.residual[0][..chunk.rows * hidden], T::of(self.architecture.embedding_scale));
         }
         for i in 0..self.sizes.layers {
-            self.layer(i, chunk);
+            self.activations(i, chunk);
+            self.output(i, chunk);
         }
-        let last = if self.keep { self.sizes.layers } else { self.sizes.layers % 2 };
+        let last = self.residual(self.sizes.layers);
         let n = chunk.rows * hidden;
         norm::forward(
             &chunk.residual[last][..n],
@@ -73,18 +88,23 @@ impl<T: Scalar> Pass<'_, T> {
         );
     }
 
-    fn layer(&self, i: usize, chunk: &mut Chunk<T>) {
+    /// Where the input of layer `i` lies. Without a backward, two buffers alternate.
+    fn residual(&self, i: usize) -> usize {
+        if self.keep == Keep::Nothing { i % 2 } else { i }
+    }
+
+    /// All that the backward reads of a layer, from its input.
+    pub fn activations(&self, i: usize, chunk: &mut Chunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
-        let (view, turned) = (&self.view.layers[i], &self.turned[i]);
-        // Without a backward, two residual buffers alternate and all layers share one layer's memory.
-        let (from, to) = if self.keep { (i, i + 1) } else { (i % 2, (i + 1) % 2) };
-        let [x, next] = chunk.residual.get_disjoint_mut([from, to]).expect("two different buffers");
-        let (x, next) = (&x[..rows * sizes.hidden], &mut next[..rows * sizes.hidden]);
-        let layer = &mut chunk.layers[if self.keep { i } else { 0 }];
+        let (view, turned) = (&self.view.layers[i], self.turned.get(i));
+        let x = &chunk.residual[self.residual(i)][..rows * sizes.hidden];
+        let layer = &mut chunk.layers[Chunk::<T>::place_of(self.keep, i)];
+        let sequence = chunk.sequences.start;
+        let place = Place { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
         let t = &mut chunk.temporary;
         let normed = fit(&mut t.normed, rows * sizes.hidden);
         self.joint.enter(x, view.norms.attention_in.as_deref(), normed, &mut layer.input_scale[..rows]);
-        self.project(view, turned, normed, rows, layer);
+        self.project((view, turned), place, normed, layer, &mut t.low);
         let heads = self.heads(i);
         self.rotate(i, &chunk.ranges, layer);
         let attended = &mut layer.attended[..rows * sizes.query];
@@ -96,9 +116,12 @@ impl<T: Scalar> Pass<'_, T> {
         let middle = &mut layer.middle[..rows * sizes.hidden];
         middle.copy_from_slice(x);
         let branch = Branch {
-            input: Matrix::rows(attended, sizes.query),
-            depth: sizes.query,
-            weight: &turned.output,
+            part: Part::Output,
+            place,
+            input: attended,
+            linear: &view.output,
+            turned: turned.map(|t| t.output.as_slice()),
+            low: &mut t.low[Part::Output as usize],
             bias: view.output_bias,
             norm: view.norms.attention_out.as_deref(),
         };
@@ -106,21 +129,33 @@ impl<T: Scalar> Pass<'_, T> {
 
         self.joint.enter(middle, view.norms.mlp_in.as_deref(), normed, &mut layer.middle_scale[..rows]);
         let gate_up = &mut layer.gate_up[..rows * 2 * sizes.inner];
-        product(
-            (rows, 2 * sizes.inner, sizes.hidden),
-            Matrix::rows(normed, sizes.hidden),
-            Matrix::rows(&turned.gate_up, 2 * sizes.inner),
-            gate_up,
-            2 * sizes.inner,
-            false,
-        );
+        side_by_side(&[&view.gate, &view.up], rows, normed, turned.map(|t| t.gate_up.as_slice()), gate_up);
+        for (part, column) in [(Part::Gate, 0), (Part::Up, sizes.inner)] {
+            let (low, out) = (&mut t.low[part as usize], &mut gate_up[column..]);
+            view.linear(part).add_low(part, place, normed, low, out, 2 * sizes.inner);
+        }
+    }
+
+    /// The layer's output, from its activations.
+    fn output(&self, i: usize, chunk: &mut Chunk<T>) {
+        let (sizes, rows) = (self.sizes, chunk.rows);
+        let (view, turned) = (&self.view.layers[i], self.turned.get(i));
+        let sequence = chunk.sequences.start;
+        let place = Place { layer: i, rows, sequence, ranges: &chunk.ranges, dropout: self.dropout };
+        let layer = &mut chunk.layers[Chunk::<T>::place_of(self.keep, i)];
+        let next = &mut chunk.residual[self.residual(i + 1)][..rows * sizes.hidden];
+        let t = &mut chunk.temporary;
         let inner = fit(&mut t.inner, rows * sizes.inner);
+        let gate_up = &layer.gate_up[..rows * 2 * sizes.inner];
         gated::forward(self.architecture.activation, gate_up, sizes.inner, inner);
-        next.copy_from_slice(middle);
+        next.copy_from_slice(&layer.middle[..rows * sizes.hidden]);
         let branch = Branch {
-            input: Matrix::rows(inner, sizes.inner),
-            depth: sizes.inner,
-            weight: &turned.down,
+            part: Part::Down,
+            place,
+            input: inner,
+            linear: &view.down,
+            turned: turned.map(|t| t.down.as_slice()),
+            low: &mut t.low[Part::Down as usize],
             bias: None,
             norm: view.norms.mlp_out.as_deref(),
         };
@@ -135,22 +170,19 @@ impl<T: Scalar> Pass<'_, T> {
     /// Queries, keys and values: projected, biased, normed.
     fn project(
         &self,
-        view: &LayerView<'_, T>,
-        turned: &TurnedLayer<T>,
+        (view, turned): (&LayerView<'_, T>, Option<&TurnedLayer<T>>),
+        place: Place<'_>,
         normed: &[T],
-        rows: usize,
         layer: &mut Layer<T>,
+        low: &mut [LowRows<T>; 7],
     ) {
-        let (sizes, width) = (self.sizes, self.sizes.qkv());
+        let (sizes, width, rows) = (self.sizes, self.sizes.qkv(), place.rows);
         let qkv = &mut layer.qkv[..rows * width];
-        product(
-            (rows, width, sizes.hidden),
-            Matrix::rows(normed, sizes.hidden),
-            Matrix::rows(&turned.qkv, width),
-            qkv,
-            width,
-            false,
-        );
+        let parts = [&view.query, &view.key, &view.value];
+        side_by_side(&parts, rows, normed, turned.map(|t| t.qkv.as_slice()), qkv);
+        for (part, column) in [(Part::Query, 0), (Part::Key, sizes.query), (Part::Value, sizes.query + sizes.key)] {
+            view.linear(part).add_low(part, place, normed, &mut low[part as usize], &mut qkv[column..], width);
+        }
         if let Some([q, k, v]) = view.biases {
             let bias: Vec<T> = [q, k, v].concat();
             add_bias(qkv, &bias);
@@ -184,20 +216,40 @@ pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
     range.start * width..range.end * width
 }
 
-/// Transposes every layer's matrices to `[in, out]`, with queries, keys and values side by side, and gate and up side
-/// by side.
-fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, turned: &mut Vec<TurnedLayer<T>>) {
-    turned.resize_with(sizes.layers, TurnedLayer::default);
+/// `y = x·Wᵀ` of linear layers that share their input, with their outputs side by side: one product where the weights
+/// are turned.
+fn side_by_side<T: Scalar>(linears: &[&Linear<'_, T>], rows: usize, x: &[T], turned: Option<&[T]>, y: &mut [T]) {
+    let inputs = linears[0].inputs;
+    let width: usize = linears.iter().map(|linear| linear.outputs).sum();
+    if let Some(turned) = turned {
+        let size = (rows, width, inputs);
+        product(size, Matrix::rows(x, inputs), Matrix::rows(turned, width), y, width, false);
+        return;
+    }
+    let mut column = 0;
+    for linear in linears {
+        let weight = Matrix::rows(linear.weight, inputs).transposed();
+        let size = (rows, linear.outputs, inputs);
+        product(size, Matrix::rows(x, inputs), weight, &mut y[column..], width, false);
+        column += linear.outputs;
+    }
+}
+
+/// Transposes every layer's matrices to `[in, out]`, if they are small: queries, keys and values side by side, and gate
+/// and up side by side.
+fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, limits: Limits, turned: &mut Vec<TurnedLayer<T>>) {
+    let layers = if sizes.matrices() <= limits.turned { sizes.layers } else { 0 };
+    turned.resize_with(layers, TurnedLayer::default);
     turned.par_iter_mut().zip(&view.layers).for_each(|(turned, layer)| {
         let (h, width, inner) = (sizes.hidden, sizes.qkv(), sizes.inner);
         let qkv = fit(&mut turned.qkv, h * width);
-        transpose(layer.query, h, sizes.query, h, qkv, width);
-        transpose(layer.key, h, sizes.key, h, &mut qkv[sizes.query..], width);
-        transpose(layer.value, h, sizes.key, h, &mut qkv[sizes.query + sizes.key..], width);
-        transpose(layer.output, sizes.query, h, sizes.query, fit(&mut turned.output, h * sizes.query), h);
+        transpose(layer.query.weight, h, sizes.query, h, qkv, width);
+        transpose(layer.key.weight, h, sizes.key, h, &mut qkv[sizes.query..], width);
+        transpose(layer.value.weight, h, sizes.key, h, &mut qkv[sizes.query + sizes.key..], width);
+        transpose(layer.output.weight, sizes.query, h, sizes.query, fit(&mut turned.output, h * sizes.query), h);
         let gate_up = fit(&mut turned.gate_up, h * 2 * inner);
-        transpose(layer.gate, h, inner, h, gate_up, 2 * inner);
-        transpose(layer.up, h, inner, h, &mut gate_up[inner..], 2 * inner);
-        transpose(layer.down, inner, h, inner, fit(&mut turned.down, h * inner), h);
+        transpose(layer.gate.weight, h, inner, h, gate_up, 2 * inner);
+        transpose(layer.up.weight, h, inner, h, &mut gate_up[inner..], 2 * inner);
+        transpose(layer.down.weight, inner, h, inner, fit(&mut turned.down, h * inner), h);
     });
 }

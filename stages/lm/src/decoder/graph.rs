@@ -5,43 +5,62 @@
 //! gradients and leaves them on a shared shelf; the `Attach` nodes, which come later in the backward, hand them to
 //! candle under the right variables. Nothing is copied.
 
-use super::state::Workspace;
-use super::view::{body_names, with_view};
+use super::linear::Dropout;
+use super::state::{Keep, Limits, Workspace};
+use super::view::{LowRank, with_view};
 use super::{backward, forward};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
 use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp1, CustomOp3, Device, Layout, Shape, Storage, Tensor, Var};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::Result;
 
 type Shelf = Arc<Mutex<BTreeMap<String, Tensor>>>;
 type Buffers<T> = Arc<Mutex<Vec<Workspace<T>>>>;
 
-/// Hidden states `[batch.rows(), hidden]`.
+/// What a pass reads beside the batch.
+pub(super) struct Model<'a> {
+    pub config: &'a ModelConfig,
+    /// What learns, heads included.
+    pub parameters: &'a BTreeMap<String, Var>,
+    /// What does not.
+    pub frozen: &'a BTreeMap<String, Tensor>,
+    pub low: Option<LowRank>,
+    pub limits: Limits,
+    /// Of an adapter that trains.
+    pub dropout: Option<Dropout>,
+}
+
+/// Hidden states `[batch.rows(), hidden]`; with `train` they depend on every parameter below the head.
 pub(super) fn hidden<T: Scalar>(
-    config: &ModelConfig,
-    parameters: &BTreeMap<String, Var>,
+    model: Model<'_>,
     batch: &TokenBatch,
     train: bool,
     buffers: Buffers<T>,
 ) -> Result<Tensor> {
-    let names = body_names(config);
-    let tensors: BTreeMap<String, Tensor> =
-        names.iter().map(|n| (n.clone(), parameters[n].as_tensor().clone())).collect();
+    let below = |name: &String| name.starts_with("model.");
+    let learned: BTreeSet<String> = model.parameters.keys().filter(|name| below(name)).cloned().collect();
+    let train = train && !learned.is_empty();
+    let mut tensors: BTreeMap<String, Tensor> =
+        model.frozen.iter().filter(|(name, _)| below(name)).map(|(n, t)| (n.clone(), t.clone())).collect();
+    tensors.extend(learned.iter().map(|name| (name.clone(), model.parameters[name].as_tensor().clone())));
     let shelf = Shelf::default();
     let mut token = Tensor::zeros(1, T::DTYPE, &Device::Cpu).map_err(candle)?;
     if train {
-        for pair in names.chunks(2) {
+        for pair in learned.iter().collect::<Vec<_>>().chunks(2) {
             let (first, last) = (pair[0].clone(), pair[pair.len() - 1].clone());
             let (a, b) = (&tensors[&first], &tensors[&last]);
             token = token.apply_op3(a, b, Attach { first, last, shelf: shelf.clone() }).map_err(candle)?;
         }
     }
-    let pass = Pass { workspace: Some(take(&buffers)), buffers };
-    let body = Body { config: config.clone(), tensors, batch: batch.clone(), train, shelf, pass: Mutex::new(pass) };
+    let pass = Mutex::new(Pass { workspace: Some(take(&buffers)), buffers });
+    let (config, low, limits, dropout) = (model.config.clone(), model.low, model.limits, model.dropout);
+    let number = T::DTYPE.size_in_bytes();
+    let keep = if train { Keep::for_training(&config, batch.rows(), number, limits) } else { Keep::Nothing };
+    let body = Body { config, low, dropout, tensors, learned, batch: batch.clone(), keep, limits, shelf, pass };
     if train { token.apply_op1(body) } else { token.apply_op1_no_bwd(&body) }.map_err(candle)
 }
 
@@ -66,9 +85,13 @@ impl<T> Drop for Pass<T> {
 /// All layers and the last norm.
 struct Body<T> {
     config: ModelConfig,
+    low: Option<LowRank>,
+    dropout: Option<Dropout>,
     tensors: BTreeMap<String, Tensor>,
+    learned: BTreeSet<String>,
     batch: TokenBatch,
-    train: bool,
+    keep: Keep,
+    limits: Limits,
     shelf: Shelf,
     pass: Mutex<Pass<T>>,
 }
@@ -95,8 +118,9 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         let (rows, width) = (self.batch.rows(), self.config.hidden_size);
         let mut out = vec![T::ZERO; rows * width];
         self.with_workspace(|workspace| {
-            with_view(&self.config, &self.tensors, |view| {
-                forward::run(&self.config, view, &self.batch, workspace, self.train, &mut out)
+            with_view(&self.config, self.low, &self.tensors, |view| {
+                let how = (self.keep, self.limits, self.dropout.as_ref());
+                forward::run(&self.config, view, &self.batch, workspace, how, &mut out)
             })
         })?;
         Ok((T::to_cpu_storage_owned(out), Shape::from((rows, width))))
@@ -110,8 +134,9 @@ impl<T: Scalar> CustomOp1 for Body<T> {
         };
         let d_out = &T::cpu_storage_as_slice(storage)?[start..end];
         let gradients = self.with_workspace(|workspace| {
-            with_view(&self.config, &self.tensors, |view| {
-                backward::run(&self.config, view, &self.batch, workspace, d_out)
+            with_view(&self.config, self.low, &self.tensors, |view| {
+                let what = (&self.learned, self.dropout.as_ref());
+                backward::run(&self.config, view, &self.batch, workspace, what, d_out)
             })
         })?;
         let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,15 +5,24 @@
 //! in order, so the bits do not depend on the number of threads. The backward keeps few activations and computes the
 //! rest again. Change weights only after all graphs of a step have run their backward.
 
+#[cfg(test)]
+mod adapter_tests;
 mod backward;
 mod branch;
 mod forward;
 mod graph;
+mod linear;
+#[cfg(test)]
+mod memory_tests;
+mod part;
 mod state;
 #[cfg(test)]
 mod tests;
 mod view;
 
+pub use linear::Dropout;
+
+use crate::adapter::{Adapter, SCORES};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::head;
@@ -22,14 +31,19 @@ use candle_core::{DType, Device, Tensor, Var};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use trainyard_core::{Chance, Error, Result};
+use view::LowRank;
 
 /// Parameters by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`); iteration order is name order.
 pub type Weights = BTreeMap<String, Tensor>;
 
-/// The training model. Parameters are candle variables, float32 (float64 works, for tests).
+/// The training model. What learns is candle's variables, float32 (float64 works, for tests); the rest is tensors that
+/// are shared with whoever holds the model.
 pub struct Decoder {
     config: ModelConfig,
     parameters: BTreeMap<String, Var>,
+    frozen: Weights,
+    low: Option<LowRank>,
+    limits: state::Limits,
     f32_buffers: Arc<Mutex<Vec<state::Workspace<f32>>>>,
     f64_buffers: Arc<Mutex<Vec<state::Workspace<f64>>>>,
 }
@@ -59,33 +73,69 @@ impl Decoder {
         Self::from_weights(config, weights)
     }
 
-    /// Copies the weights. A missing, misshapen or unexpected tensor is an error that names it (an `lm_head.weight`
-    /// beside tied embeddings, or in a classifier, is ignored).
+    /// A decoder of which everything learns: copies the weights. Errors: see [`Decoder::new`].
     pub fn from_weights(config: &ModelConfig, weights: Weights) -> Result<Self> {
-        let mut parameters = BTreeMap::new();
-        for (name, tensor) in expect_weights(config, weights)? {
-            let copy = tensor.force_contiguous().and_then(|t| t.copy()).map_err(candle)?;
-            parameters.insert(name, Var::from_tensor(&copy).map_err(candle)?);
+        Self::new(config, weights, None, |_| true)
+    }
+    /// A decoder with an adapter, if one is given, of which those tensors learn that `learns` names; the others are
+    /// shared, not copied.
+    ///
+    /// Errors: a missing, misshapen or unexpected tensor, by name (an `lm_head.weight` beside tied embeddings, or in a
+    /// classifier, is ignored), and an adapter that does not fit the model.
+    pub fn new(
+        config: &ModelConfig,
+        mut weights: Weights,
+        adapter: Option<&Adapter>,
+        learns: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
+        config.validate()?;
+        let (mut factors, mut low) = (Weights::new(), None);
+        if let Some(adapter) = adapter {
+            adapter.check(config)?;
+            factors = adapter.tensors.clone();
+            weights.extend(factors.remove_entry(SCORES));
+            low = Some(LowRank { rank: adapter.rank, scale: adapter.scale() });
         }
-        Ok(Self { config: config.clone(), parameters, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
+        let (mut parameters, mut frozen) = (BTreeMap::new(), Weights::new());
+        for (name, tensor) in expect_weights(config, weights)?.into_iter().chain(factors) {
+            if learns(&name) {
+                parameters.insert(name, Var::from_tensor(&tensor).map_err(candle)?);
+            } else {
+                frozen.insert(name, tensor);
+            }
+        }
+        let (config, limits) = (config.clone(), state::Limits::default());
+        Ok(Self { config, parameters, frozen, low, limits, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
     }
 
     /// The shape that the decoder was built from.
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
-    /// The variables that the optimizer updates, in name order.
+    /// The variables that learn and that the optimizer updates, in name order.
     pub fn parameters(&self) -> &BTreeMap<String, Var> {
         &self.parameters
     }
-    /// A copy of the current weights, detached from the variables (a later step does not change it).
+    /// The current weights, those of an adapter included. What learns is copied (a later step does not change it), the
+    /// rest is shared.
     pub fn weights(&self) -> Result<Weights> {
+        let mut weights = self.frozen.clone();
+        weights.extend(self.learned()?);
+        Ok(weights)
+    }
+    /// The current weights, all shared: a later step changes them.
+    pub fn current(&self) -> Weights {
+        let learned = self.parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor()));
+        self.frozen.iter().map(|(name, tensor)| (name.clone(), tensor.clone())).chain(learned).collect()
+    }
+    /// A copy of what learns.
+    pub fn learned(&self) -> Result<Weights> {
         self.parameters
             .iter()
             .map(|(name, var)| Ok((name.clone(), var.as_detached_tensor().copy().map_err(candle)?)))
             .collect()
     }
-    /// Overwrites the weights in place (restoring the best checkpoint); same names and shapes.
+    /// Overwrites what learns in place (going on from a resume point); same names and shapes.
     pub fn set_weights(&self, weights: &Weights) -> Result<()> {
         for (name, var) in &self.parameters {
             let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
@@ -102,26 +152,32 @@ impl Decoder {
     }
     /// The number type of all parameters: f32, or f64 in gradient checks.
     pub fn dtype(&self) -> DType {
-        self.parameters.values().next().map_or(DType::F32, |v| v.dtype())
+        let learned = self.parameters.values().next().map(|v| v.dtype());
+        learned.or_else(|| self.frozen.values().next().map(Tensor::dtype)).unwrap_or(DType::F32)
     }
 
     /// Hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the head.
     /// Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
     pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
-        batch.expect_fit(&self.config)?;
-        self.run(batch, true)
+        self.hidden_with(batch, None)
     }
-    /// The same numbers, bit for bit, without a gradient and with the memory of one layer.
+    /// The same with dropout in the adapter.
+    pub fn hidden_with(&self, batch: &TokenBatch, dropout: Option<Dropout>) -> Result<Tensor> {
+        batch.expect_fit(&self.config)?;
+        self.run(batch, true, dropout)
+    }
+    /// The numbers of [`Decoder::hidden`], bit for bit, without a gradient and with the memory of one layer.
     pub fn hidden_no_grad(&self, batch: &TokenBatch) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
-        self.run(batch, false)
+        self.run(batch, false, None)
     }
 
-    fn run(&self, batch: &TokenBatch, train: bool) -> Result<Tensor> {
-        let (config, parameters) = (&self.config, &self.parameters);
+    fn run(&self, batch: &TokenBatch, train: bool, dropout: Option<Dropout>) -> Result<Tensor> {
+        let Self { config, parameters, frozen, low, limits, .. } = self;
+        let model = graph::Model { config, parameters, frozen, low: *low, limits: *limits, dropout };
         match self.dtype() {
-            DType::F64 => graph::hidden::<f64>(config, parameters, batch, train, self.f64_buffers.clone()),
-            _ => graph::hidden::<f32>(config, parameters, batch, train, self.f32_buffers.clone()),
+            DType::F64 => graph::hidden::<f64>(model, batch, train, self.f64_buffers.clone()),
+            _ => graph::hidden::<f32>(model, batch, train, self.f32_buffers.clone()),
         }
     }
 
@@ -142,14 +198,12 @@ impl Decoder {
         }
         let temperature = temperature * self.config.architecture.logits_scaling;
         self.config.expect_tokens(targets)?;
-        let (head, unused) = (self.head()?.as_tensor(), &self.config.unused_tokens);
-        head::logprobs(hidden, head, unused, rows, targets, temperature)
+        head::logprobs(hidden, self.head()?, &self.config.unused_tokens, rows, targets, temperature)
     }
     /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
     pub fn scores(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
         let weight = self
-            .parameters
-            .get("score.weight")
+            .tensor(SCORES)
             .ok_or_else(|| Error::invalid("the model has no score head").help("train one with the `prm` stage"))?;
         let total = hidden.dims().first().copied().unwrap_or(0);
         if let Some(row) = rows.iter().find(|r| **r as usize >= total) {
@@ -159,26 +213,39 @@ impl Decoder {
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
     }
 
-    /// The same body with a fresh score head of `labels` rows instead of the language head (zeros: all scores start at
-    /// 0).
-    pub fn into_classifier(self, labels: usize) -> Result<Self> {
-        let mut config = self.config.clone();
-        config.num_labels = Some(labels);
-        let mut weights = self.weights()?;
-        let zeros = Tensor::zeros((labels, config.hidden_size), self.dtype(), &Device::Cpu).map_err(candle)?;
-        weights.insert("score.weight".into(), zeros);
-        Self::from_weights(&config, weights)
+    /// The same body with a fresh score head of `labels` rows, which learns, instead of the language head (zeros: all
+    /// scores start at 0).
+    pub fn into_classifier(mut self, labels: usize) -> Result<Self> {
+        let zeros = Tensor::zeros((labels, self.config.hidden_size), self.dtype(), &Device::Cpu);
+        let head = zeros.and_then(|zeros| Var::from_tensor(&zeros)).map_err(candle)?;
+        self.config.num_labels = Some(labels);
+        for name in ["lm_head.weight", SCORES] {
+            self.parameters.remove(name);
+            self.frozen.remove(name);
+        }
+        self.parameters.insert(SCORES.to_string(), head);
+        Ok(self)
     }
 
     /// The matrix `[vocabulary, hidden]` of the language head: tied to the embeddings or its own.
-    fn head(&self) -> Result<&Var> {
+    fn head(&self) -> Result<&Tensor> {
         let name = if self.config.tie_word_embeddings { "model.embed_tokens.weight" } else { "lm_head.weight" };
-        self.parameters.get(name).ok_or_else(|| Error::bug(format!("the model lost `{name}`")))
+        self.tensor(name).ok_or_else(|| Error::bug(format!("the model lost `{name}`")))
+    }
+    fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.parameters.get(name).map(Var::as_tensor).or_else(|| self.frozen.get(name))
     }
 }
 
-/// The weights that the config asks for. A missing, misshapen or unexpected tensor is an error that names it (an
-/// `lm_head.weight` beside tied embeddings, or in a classifier, is left out).
+/// Bytes of a training pass over `rows` tokens computed together: activations, scratch, hidden states, and the head's
+/// blocks of logits, without weights and gradients.
+pub fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
+    let hidden = 2 * rows * config.hidden_size * size_of::<f32>();
+    state::pass_bytes(config, rows) + hidden as u64 + head::block_bytes(config.vocab_size, rows)
+}
+
+/// The tensors that the config names, contiguous and of one number type. A missing, misshapen or unexpected one is an
+/// error that names it (an `lm_head.weight` beside tied embeddings, or in a classifier, is left out).
 pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Result<Weights> {
     config.validate()?;
     let mut found = Weights::new();
@@ -196,15 +263,17 @@ pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Resu
         if kind != tensor.dtype() || !matches!(kind, DType::F32 | DType::F64) {
             return Err(Error::bug(format!("`{name}` is {:?}: all weights must be f32 (or all f64)", tensor.dtype())));
         }
-        found.insert(name, tensor);
+        // A tensor that is a variable of another decoder must not change with it.
+        let tensor = if tensor.is_variable() { tensor.copy() } else { tensor.contiguous() };
+        found.insert(name, tensor.map_err(candle)?.detach());
     }
     weights.remove("lm_head.weight");
     match weights.keys().next() {
-        None => Ok(found),
         Some(name) => Err(Error::data(format!(
             "the weights hold `{name}`, which a {} of this config does not have",
             config.family.name
         ))
         .help("check `attention_bias` and the number of layers in config.json")),
+        None => Ok(found),
     }
 }

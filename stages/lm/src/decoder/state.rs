@@ -3,6 +3,7 @@
 //! A workspace returns to its decoder when the graph that holds it is dropped, so a training loop allocates its
 //! activations once. Buffers only grow, and old content is overwritten before it is read.
 
+use super::part::Part;
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
@@ -14,6 +15,42 @@ use std::ops::Range;
 const CHUNK_ROWS: usize = 256;
 /// Chunks per batch to aim for, so that several threads share it evenly.
 const CHUNKS: usize = 16;
+
+/// Where a pass begins to give time for memory. No limit changes a bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes of activations up to which all of them are kept for the backward; beyond, only each layer's input is.
+    pub activations: usize,
+    /// Numbers in the layers' matrices up to which they are turned once for a pass; beyond, products read them as they
+    /// are.
+    pub turned: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { activations: 1 << 30, turned: 1 << 24 }
+    }
+}
+
+/// What a forward pass leaves in the workspace. It changes memory and time, and no bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Keep {
+    /// Nothing: no backward follows.
+    #[default]
+    Nothing,
+    /// The input of every layer; the backward computes the rest again, layer by layer.
+    Inputs,
+    /// All that the backward reads.
+    All,
+}
+
+impl Keep {
+    /// For a pass that is followed by a backward.
+    pub fn for_training(config: &ModelConfig, rows: usize, number: usize, limits: Limits) -> Self {
+        let sizes = Sizes::of(config);
+        if sizes.layers * rows * sizes.activations() * number > limits.activations { Self::Inputs } else { Self::All }
+    }
+}
 
 /// The sizes that the kernels ask for.
 #[derive(Debug, Clone, Copy)]
@@ -47,6 +84,31 @@ impl Sizes {
             attention_out: config.architecture.norms.attention_out.is_some(),
             mlp_out: config.architecture.norms.mlp_out.is_some(),
         }
+    }
+    /// Rows and columns of a part's weight.
+    pub fn of_part(self, part: Part) -> (usize, usize) {
+        match part {
+            Part::Query => (self.query, self.hidden),
+            Part::Key | Part::Value => (self.key, self.hidden),
+            Part::Output => (self.hidden, self.query),
+            Part::Gate | Part::Up => (self.inner, self.hidden),
+            Part::Down => (self.hidden, self.inner),
+        }
+    }
+    /// Numbers that the backward reads of one layer, for each row.
+    pub fn activations(self) -> usize {
+        let raw = if self.norm_groups == (0, 0) { 0 } else { self.query + self.key };
+        let behind = (usize::from(self.attention_out) + usize::from(self.mlp_out)) * self.hidden;
+        2 * self.hidden + self.qkv() + self.query + raw + 2 * self.inner + behind
+    }
+    /// Numbers of a backward's scratch for each row: what [`Temporary`] holds.
+    fn scratch(self) -> usize {
+        6 * self.hidden + 4 * self.inner + self.query + self.qkv()
+    }
+    /// Numbers in the matrices of all layers.
+    pub fn matrices(self) -> usize {
+        let of = |part: &Part| self.of_part(*part).0 * self.of_part(*part).1;
+        self.layers * Part::ALL.iter().map(of).sum::<usize>()
     }
     /// Width of a row of queries, keys and values.
     pub fn qkv(self) -> usize {
@@ -102,6 +164,21 @@ pub(super) struct Temporary<T> {
     pub d_qkv: Vec<T>,
     pub attention: Scratch<T>,
     pub partial: Partial<T>,
+    /// Of the layer's adapted parts, in the order of `Part::ALL`.
+    pub low: [LowRows<T>; 7],
+}
+
+/// What an adapter computes for one part of a layer, of a chunk's rows.
+#[derive(Default)]
+pub(super) struct LowRows<T> {
+    /// The part's input after dropout; unused without.
+    pub dropped: Vec<T>,
+    /// scale · dropout(x)·Aᵀ, `[rows, rank]`.
+    pub inner: Vec<T>,
+    /// The gradient of dropout(x)·Aᵀ.
+    pub d_inner: Vec<T>,
+    /// The gradient of dropout(x).
+    pub d_dropped: Vec<T>,
 }
 
 /// A chunk's share of the gradients of a layer's vectors.
@@ -117,6 +194,27 @@ pub(super) struct Partial<T> {
     /// Of queries, keys and values side by side.
     pub bias: Vec<T>,
     pub output_bias: Vec<T>,
+}
+
+impl<T> Chunk<T> {
+    /// Where a layer's activations lie.
+    pub fn place_of(keep: Keep, layer: usize) -> usize {
+        if keep == Keep::All { layer } else { 0 }
+    }
+}
+
+/// Bytes of a float32 training pass over so many rows, without weights, gradients and the head: inputs and activations
+/// of layers, scratch, and turned weights.
+pub(super) fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
+    let (sizes, limits) = (Sizes::of(config), Limits::default());
+    let kept = match Keep::for_training(config, rows, size_of::<f32>(), limits) {
+        Keep::All => sizes.layers,
+        Keep::Inputs | Keep::Nothing => 1,
+    };
+    let inputs = (sizes.layers + 1) * sizes.hidden;
+    let turned = if sizes.matrices() <= limits.turned { sizes.matrices() } else { 0 };
+    let each = inputs + kept * (sizes.activations() - sizes.hidden) + sizes.scratch();
+    ((rows * each + turned) * size_of::<f32>()) as u64
 }
 
 /// Whole sequences that one thread takes through the model.
@@ -148,7 +246,9 @@ pub(crate) struct Workspace<T> {
     pub(super) chunks: Vec<Chunk<T>>,
     /// Chunks that the current batch uses; the others keep their memory.
     pub(super) used: usize,
+    /// One for each layer, or none where products read the weights as they are.
     pub(super) turned: Vec<TurnedLayer<T>>,
+    pub(super) keep: Keep,
     /// Of each rotation of the architecture.
     pub(super) angles: Vec<Angles<T>>,
 }
@@ -162,8 +262,9 @@ pub(super) fn fit<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
 }
 
 impl<T: Scalar> Workspace<T> {
-    /// Lays out a batch. `keep` holds every layer's activations, else one layer's.
-    pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &TokenBatch, keep: bool) {
+    /// Lays out a batch.
+    pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &TokenBatch, keep: Keep) {
+        self.keep = keep;
         let target = (batch.rows() / CHUNKS).clamp(1, CHUNK_ROWS);
         let parts = batch.chunks(target);
         self.used = parts.len();
@@ -186,13 +287,14 @@ impl<T: Scalar> Workspace<T> {
 }
 
 impl<T: Scalar> Chunk<T> {
-    fn cover(&mut self, sizes: Sizes, keep: bool) {
-        let layers = if keep { sizes.layers } else { 1 };
-        self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
+    fn cover(&mut self, sizes: Sizes, keep: Keep) {
+        let layers = if keep == Keep::All { sizes.layers } else { 1 };
         // At least two: without a backward they alternate.
-        self.residual.resize_with((layers + 1).max(self.residual.len()), Vec::new);
+        let residuals = if keep == Keep::Nothing { 2 } else { sizes.layers + 1 };
+        self.layers.resize_with(layers.max(self.layers.len()), Layer::default);
+        self.residual.resize_with(residuals.max(self.residual.len()), Vec::new);
         let rows = self.rows;
-        for residual in &mut self.residual[..=layers] {
+        for residual in &mut self.residual[..residuals] {
             fit(residual, rows * sizes.hidden);
         }
         for layer in &mut self.layers[..layers] {

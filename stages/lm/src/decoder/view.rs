@@ -1,34 +1,33 @@
 //! The model's parameters as plain slices for the length of one pass.
 
+use super::linear::{Linear, Low};
+use super::part::Part;
+use super::state::Sizes;
+use crate::adapter::{DOWN, UP};
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
 use candle_core::{Storage, Tensor};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Names of the parameters below the head, in name order.
-pub(super) fn body_names(config: &ModelConfig) -> Vec<String> {
-    config.parameters().into_iter().map(|(name, _)| name).filter(|n| n.starts_with("model.")).collect()
-}
-
 /// A norm's weight with the family's offset added.
 pub(super) type NormWeight<'a, T> = Cow<'a, [T]>;
 
-/// One layer's parameters; matrices are `[out, in]`, row after row.
+/// One layer's parameters.
 pub(super) struct LayerView<'a, T: Scalar> {
     pub norms: NormViews<'a, T>,
-    pub query: &'a [T],
-    pub key: &'a [T],
-    pub value: &'a [T],
+    pub query: Linear<'a, T>,
+    pub key: Linear<'a, T>,
+    pub value: Linear<'a, T>,
     /// Query, key and value bias.
     pub biases: Option<[&'a [T]; 3]>,
     pub query_norm: Option<NormWeight<'a, T>>,
     pub key_norm: Option<NormWeight<'a, T>>,
-    pub output: &'a [T],
+    pub output: Linear<'a, T>,
     pub output_bias: Option<&'a [T]>,
-    pub gate: &'a [T],
-    pub up: &'a [T],
-    pub down: &'a [T],
+    pub gate: Linear<'a, T>,
+    pub up: Linear<'a, T>,
+    pub down: Linear<'a, T>,
 }
 
 /// The norms of a layer, as `LayerNorms` names them.
@@ -37,6 +36,27 @@ pub(super) struct NormViews<'a, T: Scalar> {
     pub attention_out: Option<NormWeight<'a, T>>,
     pub mlp_in: Option<NormWeight<'a, T>>,
     pub mlp_out: Option<NormWeight<'a, T>>,
+}
+
+impl<'a, T: Scalar> LayerView<'a, T> {
+    pub fn linear(&self, part: Part) -> &Linear<'a, T> {
+        match part {
+            Part::Query => &self.query,
+            Part::Key => &self.key,
+            Part::Value => &self.value,
+            Part::Output => &self.output,
+            Part::Gate => &self.gate,
+            Part::Up => &self.up,
+            Part::Down => &self.down,
+        }
+    }
+}
+
+/// The numbers of an adapter that its tensors do not tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LowRank {
+    pub rank: usize,
+    pub scale: f64,
 }
 
 pub(super) struct View<'a, T: Scalar> {
@@ -48,6 +68,7 @@ pub(super) struct View<'a, T: Scalar> {
 /// Locks the tensors for reading and hands the view to `work`.
 pub(super) fn with_view<T: Scalar, R>(
     config: &ModelConfig,
+    low: Option<LowRank>,
     tensors: &BTreeMap<String, Tensor>,
     work: impl FnOnce(&View<'_, T>) -> R,
 ) -> candle_core::Result<R> {
@@ -59,7 +80,7 @@ pub(super) fn with_view<T: Scalar, R>(
         };
         slices.insert(*name, &T::cpu_storage_as_slice(storage)?[start..end]);
     }
-    let architecture = &config.architecture;
+    let (architecture, sizes) = (&config.architecture, Sizes::of(config));
     let centered = |weight| centered(weight, T::of(architecture.norm_offset));
     let layers = (0..config.num_hidden_layers)
         .map(|i| {
@@ -67,6 +88,17 @@ pub(super) fn with_view<T: Scalar, R>(
             let need =
                 |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
             let norm = |name: Option<&str>| name.map(|name| need(&format!("{name}.weight")).map(centered)).transpose();
+            let linear = |part: Part| {
+                let name = part.name();
+                let factors = low.zip(find(&format!("{name}{DOWN}"))).zip(find(&format!("{name}{UP}")));
+                let (outputs, inputs) = sizes.of_part(part);
+                Ok::<_, candle_core::Error>(Linear {
+                    weight: need(&format!("{name}.weight"))?,
+                    inputs,
+                    outputs,
+                    low: factors.map(|((low, down), up)| Low { down, up, rank: low.rank, scale: T::of(low.scale) }),
+                })
+            };
             let biases = match find("self_attn.q_proj.bias") {
                 Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),
                 None => None,
@@ -78,17 +110,17 @@ pub(super) fn with_view<T: Scalar, R>(
                     mlp_in: norm(architecture.norms.mlp_in)?,
                     mlp_out: norm(architecture.norms.mlp_out)?,
                 },
-                query: need("self_attn.q_proj.weight")?,
-                key: need("self_attn.k_proj.weight")?,
-                value: need("self_attn.v_proj.weight")?,
+                query: linear(Part::Query)?,
+                key: linear(Part::Key)?,
+                value: linear(Part::Value)?,
                 biases,
                 query_norm: find("self_attn.q_norm.weight").map(centered),
                 key_norm: find("self_attn.k_norm.weight").map(centered),
-                output: need("self_attn.o_proj.weight")?,
+                output: linear(Part::Output)?,
                 output_bias: find("self_attn.o_proj.bias"),
-                gate: need("mlp.gate_proj.weight")?,
-                up: need("mlp.up_proj.weight")?,
-                down: need("mlp.down_proj.weight")?,
+                gate: linear(Part::Gate)?,
+                up: linear(Part::Up)?,
+                down: linear(Part::Down)?,
             })
         })
         .collect::<candle_core::Result<Vec<_>>>()?;

@@ -214,7 +214,7 @@ fn loss_and_gradient_norms_are_those_of_transformers() {
         let loss = loss(&decoder, &fixture.batch());
         let value = f64::from(loss.to_scalar::<f32>().unwrap());
         assert!((value - fixture.loss).abs() < 1e-4, "{}: {value} is not {}", fixture.name, fixture.loss);
-        let gradients = Gradients::collect(decoder.parameters(), &loss.backward().unwrap()).unwrap();
+        let gradients = Gradients::collect(decoder.parameters(), loss.backward().unwrap()).unwrap();
         for (name, theirs) in &fixture.gradient_norms {
             let parts = parts(name);
             let numbers = parts.iter().flat_map(|part| gradients.get(part).unwrap());

@@ -55,6 +55,11 @@ impl Cache for Blocks {
 }
 
 impl Blocks {
+    /// Bytes of the blocks of `length` positions.
+    pub fn bytes(length: usize, layers: usize, shape: AttentionShape) -> u64 {
+        let numbers = layers * shape.kv_heads * BLOCK * (shape.head_dim + shape.padded());
+        (length.div_ceil(BLOCK) * numbers * size_of::<f32>()) as u64
+    }
     /// Makes room for `length` positions.
     pub fn reserve(&mut self, length: usize, layers: usize, shape: AttentionShape) {
         while self.0.len() * BLOCK < length {

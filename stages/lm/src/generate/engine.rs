@@ -10,9 +10,10 @@ use super::cache::Blocks;
 use super::decode::{decode, share};
 use super::forward::Scratch;
 use super::kernels::Isa;
-use super::pack::{Model, WeightSource};
+use super::pack::{LowRank, Model, WeightSource};
 use super::roster::{Roster, groups};
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use crate::adapter::Adapter;
 use crate::config::ModelConfig;
 use rayon::prelude::*;
 use trainyard_core::{Error, Result};
@@ -24,6 +25,8 @@ pub struct Generator {
     pub(super) scratches: Vec<Scratch>,
     pool: Option<rayon::ThreadPool>,
     config: ModelConfig,
+    /// Rank and scale of the adapter, if there is one.
+    adapter: Option<(usize, f64)>,
     pub(super) roster: Roster<Blocks>,
 }
 
@@ -33,6 +36,28 @@ impl Generator {
     /// Errors: a tensor that is missing, has another shape than the config says, or cannot be read as f32.
     pub fn new(config: &ModelConfig, weights: &dyn WeightSource, threads: usize) -> Result<Self> {
         Self::with_isa(config, weights, threads, Isa::detect())
+    }
+    /// The same with an adapter, if one is given. It is not merged, so [`Self::update`] takes the adapter's tensors
+    /// alone.
+    ///
+    /// Errors: as [`Self::new`], and an adapter that does not fit the model.
+    pub fn adapted(
+        config: &ModelConfig,
+        weights: &dyn WeightSource,
+        adapter: Option<&Adapter>,
+        threads: usize,
+    ) -> Result<Self> {
+        let mut generator = Self::new(config, weights, threads)?;
+        if let Some(adapter) = adapter {
+            adapter.check(config)?;
+            generator.adapter = Some((adapter.rank, adapter.scale()));
+            generator.adapt(&adapter.tensors)?;
+        }
+        Ok(generator)
+    }
+    fn adapt(&mut self, tensors: &dyn WeightSource) -> Result<()> {
+        let Some((rank, scale)) = self.adapter else { return Ok(()) };
+        self.model.adapt(&self.config, &LowRank { tensors, rank, scale })
     }
     pub(super) fn with_isa(config: &ModelConfig, weights: &dyn WeightSource, threads: usize, isa: Isa) -> Result<Self> {
         let threads = threads.max(1);
@@ -49,13 +74,19 @@ impl Generator {
             scratches: (0..threads).map(|_| Scratch::default()).collect(),
             pool,
             config: config.clone(),
+            adapter: None,
             roster: Roster::new(config),
         })
     }
-    /// Replaces the weights. Sequences in flight keep their cached keys and values, as the weights before computed
-    /// them; tokens sampled from now on carry `version`. The first weights have version 0.
+    /// Replaces the weights, those of the adapter alone if there is one. Sequences in flight keep their cached keys and
+    /// values, as the weights before computed them; tokens sampled from now on carry `version`. The first weights have
+    /// version 0.
     pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
-        self.model = Model::pack(&self.config, weights)?;
+        if self.adapter.is_some() {
+            self.adapt(weights)?;
+        } else {
+            self.model = Model::pack(&self.config, weights)?;
+        }
         self.roster.version = version;
         Ok(())
     }
@@ -66,6 +97,10 @@ impl Generator {
     /// Most tokens of a sequence.
     pub fn positions(&self) -> usize {
         self.roster.positions()
+    }
+    /// Bytes that the keys and values of a sequence of so many tokens take, if it shares none with another.
+    pub fn cache_bytes(&self, tokens: usize) -> u64 {
+        Blocks::bytes(tokens, self.model.layers.len(), self.model.shape)
     }
     /// Name of the instruction set in use.
     pub fn instruction_set(&self) -> &'static str {

@@ -5,7 +5,7 @@
 
 use super::cache::Blocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
-use super::pack::{Layer, Model};
+use super::pack::{Layer, Linear, Model};
 use crate::families::Activation;
 
 /// Limit of rows computed together; limits memory, never changes results.
@@ -32,6 +32,8 @@ pub struct Scratch {
     branch: Vec<f32>,
     gate_up: Vec<f32>,
     inner: Vec<f32>,
+    /// What lies between the two factors of an adapter.
+    low: Vec<f32>,
     attention: AttentionScratch,
     /// The requested hidden states, in order.
     pub hidden: Vec<f32>,
@@ -124,7 +126,7 @@ impl Pass<'_, '_> {
         let values_at = keys_at + keys.next_multiple_of(super::kernels::PANEL);
         let s = &mut *self.scratch;
         s.qkv.resize(n * columns, 0.0);
-        matmul(self.isa, &layer.qkv, &s.normed, model.hidden, n, false, &mut s.qkv);
+        linear(self.isa, &layer.qkv, (&s.normed, model.hidden), n, false, (&mut s.low, &mut s.qkv));
         for (row, qkv) in self.rows.iter().zip(s.qkv.chunks_exact_mut(columns)) {
             head_norms(self.isa, layer.query_norm.as_deref(), model.eps, &mut qkv[..queries]);
             head_norms(self.isa, layer.key_norm.as_deref(), model.eps, &mut qkv[keys_at..keys_at + keys]);
@@ -143,10 +145,10 @@ impl Pass<'_, '_> {
             attention(self.isa, shape, &qkv[..queries], blocks, first..row.position + 1, &mut s.attention, out);
         }
         match &layer.attention_out {
-            None => matmul(self.isa, &layer.output, &s.attended, queries, n, true, &mut s.residual),
+            None => linear(self.isa, &layer.output, (&s.attended, queries), n, true, (&mut s.low, &mut s.residual)),
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
-                matmul(self.isa, &layer.output, &s.attended, queries, n, false, &mut s.branch);
+                linear(self.isa, &layer.output, (&s.attended, queries), n, false, (&mut s.low, &mut s.branch));
                 self.leave(weight);
             }
         }
@@ -157,7 +159,7 @@ impl Pass<'_, '_> {
         let (inner, columns) = (self.model.intermediate, layer.gate_up.columns());
         let s = &mut *self.scratch;
         s.gate_up.resize(n * columns, 0.0);
-        matmul(self.isa, &layer.gate_up, &s.normed, self.model.hidden, n, false, &mut s.gate_up);
+        linear(self.isa, &layer.gate_up, (&s.normed, self.model.hidden), n, false, (&mut s.low, &mut s.gate_up));
         s.inner.resize(n * inner, 0.0);
         for (row, out) in s.gate_up.chunks_exact(columns).zip(s.inner.chunks_exact_mut(inner)) {
             let (gate, up) = (&row[..inner], &row[columns / 2..columns / 2 + inner]);
@@ -167,10 +169,10 @@ impl Pass<'_, '_> {
             }
         }
         match &layer.mlp_out {
-            None => matmul(self.isa, &layer.down, &s.inner, inner, n, true, &mut s.residual),
+            None => linear(self.isa, &layer.down, (&s.inner, inner), n, true, (&mut s.low, &mut s.residual)),
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
-                matmul(self.isa, &layer.down, &s.inner, inner, n, false, &mut s.branch);
+                linear(self.isa, &layer.down, (&s.inner, inner), n, false, (&mut s.low, &mut s.branch));
                 self.leave(weight);
             }
         }
@@ -185,6 +187,23 @@ impl Pass<'_, '_> {
             }
         }
     }
+}
+
+/// `out = W x`, or `out += W x` with `accumulate`, and what an adapter adds to it; `x` comes with its width.
+fn linear(
+    isa: Isa,
+    weights: &Linear,
+    (x, width): (&[f32], usize),
+    rows: usize,
+    accumulate: bool,
+    (inner, out): (&mut Vec<f32>, &mut [f32]),
+) {
+    matmul(isa, &weights.base, x, width, rows, accumulate, out);
+    let Some((down, up)) = &weights.low else { return };
+    let ranks = down.columns();
+    inner.resize(rows * ranks, 0.0);
+    matmul(isa, down, x, width, rows, false, inner);
+    matmul(isa, up, inner, ranks, rows, true, out);
 }
 
 fn head_norms(isa: Isa, weight: Option<&[f32]>, eps: f32, row: &mut [f32]) {

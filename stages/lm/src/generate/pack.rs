@@ -3,7 +3,8 @@
 //! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
 //! matrix of each, that of the logits into the language head. Norms get their offset added.
 
-use super::kernels::{AttentionShape, Packed};
+use super::kernels::{AttentionShape, PANEL, Packed};
+use crate::adapter::{DOWN, UP};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::families::{Activation, Rope};
@@ -31,6 +32,22 @@ impl WeightSource for Weights {
     }
 }
 
+/// Linear layers that share their input, stacked, and what an adapter adds to them: low-rank factors side by side, so
+/// that B has 0 where an output has no share in a rank.
+#[derive(Default)]
+pub struct Linear {
+    pub base: Packed,
+    /// A and scale · B.
+    pub low: Option<(Packed, Packed)>,
+}
+
+impl Linear {
+    /// Columns of an output row, padding included.
+    pub fn columns(&self) -> usize {
+        self.base.columns()
+    }
+}
+
 /// One decoder layer.
 pub struct Layer {
     /// The four norms, as `LayerNorms` names them.
@@ -43,13 +60,42 @@ pub struct Layer {
     /// Index of the rotation; none = no positions.
     rope: Option<usize>,
     /// Query, key and value rows, each padded to whole panels.
-    pub qkv: Packed,
+    pub qkv: Linear,
     pub query_norm: Option<Vec<f32>>,
     pub key_norm: Option<Vec<f32>>,
-    pub output: Packed,
+    pub output: Linear,
     /// Gate and up rows, each padded to whole panels.
-    pub gate_up: Packed,
-    pub down: Packed,
+    pub gate_up: Linear,
+    pub down: Linear,
+}
+
+/// An adapter's tensors and the numbers that go with them.
+pub struct LowRank<'a> {
+    pub tensors: &'a dyn WeightSource,
+    pub rank: usize,
+    pub scale: f64,
+}
+
+/// Outputs of the linear layers that share an input, by their names below the decoder layer.
+type Parts = Vec<(&'static str, usize)>;
+
+/// The linear layers of a decoder layer that are packed together, with their inputs.
+fn stacks(config: &ModelConfig) -> [(Parts, usize); 4] {
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let (queries, keys) = (config.query_width(), config.key_width());
+    [
+        (vec![("self_attn.q_proj", queries), ("self_attn.k_proj", keys), ("self_attn.v_proj", keys)], hidden),
+        (vec![("self_attn.o_proj", hidden)], queries),
+        (vec![("mlp.gate_proj", inner), ("mlp.up_proj", inner)], hidden),
+        (vec![("mlp.down_proj", hidden)], inner),
+    ]
+}
+
+/// Scales of what attention and MLP add, where they go into the matrix: behind a norm they go into that.
+fn matrix_scales(config: &ModelConfig) -> (f32, f32) {
+    let (norms, residual) = (&config.architecture.norms, config.architecture.residual_scale as f32);
+    let of = |norm: Option<&str>| if norm.is_some() { 1.0 } else { residual };
+    (of(norms.attention_out), of(norms.mlp_out))
 }
 
 /// Sizes and packed weights.
@@ -118,6 +164,23 @@ impl Model {
             rotations: architecture.ropes.iter().map(|rope| (rope.clone(), Angles::default())).collect(),
         })
     }
+    /// Puts an adapter into the place of the one that is there; its scoring head, too, if it has one.
+    pub fn adapt(&mut self, config: &ModelConfig, adapter: &LowRank<'_>) -> Result<()> {
+        let source = Source { weights: adapter.tensors, norm_offset: 0.0 };
+        let (attention, mlp) = matrix_scales(config);
+        let scales = [1.0, attention, 1.0, mlp];
+        for (index, layer) in self.layers.iter_mut().enumerate() {
+            let linears = [&mut layer.qkv, &mut layer.output, &mut layer.gate_up, &mut layer.down];
+            for ((linear, (parts, inputs)), scale) in linears.into_iter().zip(stacks(config)).zip(scales) {
+                let scaled = LowRank { scale: adapter.scale * f64::from(scale), ..*adapter };
+                linear.low = source.low(index, &parts, inputs, &scaled)?;
+            }
+        }
+        if let Some(score) = source.score(self.hidden)? {
+            self.score = Some(score);
+        }
+        Ok(())
+    }
     /// Computes the rotations of all positions below `length`, if they are not there yet.
     pub fn reserve(&mut self, length: usize) {
         for (rope, angles) in &mut self.rotations {
@@ -178,23 +241,56 @@ impl Source<'_> {
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
         Ok(Packed::new(columns, &parts))
     }
+    /// The factors of an adapter for stacked layers, if it has any of them.
+    fn low(
+        &self,
+        layer: usize,
+        parts: &[(&str, usize)],
+        inputs: usize,
+        adapter: &LowRank<'_>,
+    ) -> Result<Option<(Packed, Packed)>> {
+        let name = |part: &str, factor: &str| format!("model.layers.{layer}.{part}{factor}");
+        let rank = adapter.rank;
+        let adapted = parts.iter().filter(|(part, _)| self.weights.shape(&name(part, DOWN)).is_some()).count();
+        if adapted == 0 {
+            return Ok(None);
+        }
+        let width = adapted * rank.next_multiple_of(PANEL);
+        let (mut downs, mut ups) = (Vec::new(), Vec::new());
+        for (part, outputs) in parts {
+            let mut up = vec![0.0; outputs * width];
+            if self.weights.shape(&name(part, DOWN)).is_some() {
+                let factor = self.matrix(&name(part, UP), *outputs, rank)?;
+                let first = downs.len() * rank.next_multiple_of(PANEL);
+                for (row, factor) in up.chunks_exact_mut(width).zip(factor.chunks_exact(rank)) {
+                    for (x, b) in row[first..first + rank].iter_mut().zip(factor) {
+                        *x = b * adapter.scale as f32;
+                    }
+                }
+                downs.push(self.matrix(&name(part, DOWN), rank, inputs)?);
+            }
+            ups.push(up);
+        }
+        let whole = |parts: &[Vec<f32>], k: usize| {
+            Packed::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
+        };
+        Ok(Some((whole(&downs, inputs), whole(&ups, width))))
+    }
     fn layer(&self, config: &ModelConfig, index: usize) -> Result<Layer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");
-        let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-        let (queries, keys) = (config.query_width(), config.key_width());
+        let hidden = config.hidden_size;
         let (norms, kind) = (&config.architecture.norms, config.architecture.layers[index]);
         let residual = config.architecture.residual_scale as f32;
         let norm = |part: Option<&str>, scale| part.map(|p| self.norm(&name(p), hidden, scale)).transpose();
         let head_norm = |part: &str, size: fn((usize, usize)) -> usize| {
             config.qk_norm_widths().map(|widths| self.norm(&name(part), size(widths), 1.0)).transpose()
         };
-        // Behind a norm the scale goes into that, else into the matrix.
-        let matrix_scale = |norm: Option<&str>| if norm.is_some() { 1.0 } else { residual };
-        let projections = ["q", "k", "v"].map(|p| name(&format!("self_attn.{p}_proj")));
-        let projections: Vec<_> = projections.into_iter().zip([queries, keys, keys]).collect();
-        let (gate, up) = ((name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner));
-        let output = [(name("self_attn.o_proj"), hidden)];
-        let down = [(name("mlp.down_proj"), hidden)];
+        let linear = |(parts, inputs): (Parts, usize), scale: f32| {
+            let parts: Vec<(String, usize)> = parts.into_iter().map(|(part, rows)| (name(part), rows)).collect();
+            Ok::<_, Error>(Linear { base: self.packed(inputs, &parts, scale)?, low: None })
+        };
+        let [qkv, output, gate_up, down] = stacks(config);
+        let (attention, mlp) = matrix_scales(config);
         Ok(Layer {
             attention_in: norm(norms.attention_in, 1.0)?,
             attention_out: norm(norms.attention_out, residual)?,
@@ -202,12 +298,12 @@ impl Source<'_> {
             mlp_out: norm(norms.mlp_out, residual)?,
             window: kind.window,
             rope: kind.rope,
-            qkv: self.packed(hidden, &projections, 1.0)?,
+            qkv: linear(qkv, 1.0)?,
             query_norm: head_norm("self_attn.q_norm", |w| w.0)?,
             key_norm: head_norm("self_attn.k_norm", |w| w.1)?,
-            output: self.packed(queries, &output, matrix_scale(norms.attention_out))?,
-            gate_up: self.packed(hidden, &[gate, up], 1.0)?,
-            down: self.packed(inner, &down, matrix_scale(norms.mlp_out))?,
+            output: linear(output, attention)?,
+            gate_up: linear(gate_up, 1.0)?,
+            down: linear(down, mlp)?,
         })
     }
     fn score(&self, hidden: usize) -> Result<Option<(Packed, usize)>> {

@@ -57,12 +57,26 @@ pub fn logprobs(
     let places = rows.iter().zip(targets).map(|(r, t)| (*r as usize, *t as usize)).collect();
     let unused: Vec<Range<usize>> = unused.iter().map(|r| r.start as usize..r.end as usize).collect();
     let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
+    let learned = weight.track_op();
     let both = match hidden.dtype() {
-        DType::F64 => hidden.apply_op2(&weight, Head::<f64> { places, unused, temperature, number: PhantomData }),
-        _ => hidden.apply_op2(&weight, Head::<f32> { places, unused, temperature, number: PhantomData }),
+        DType::F64 => {
+            hidden.apply_op2(&weight, Head::<f64> { places, unused, temperature, learned, number: PhantomData })
+        }
+        _ => hidden.apply_op2(&weight, Head::<f32> { places, unused, temperature, learned, number: PhantomData }),
     };
     let both = both.map_err(candle)?;
     Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
+}
+
+/// Rows of one task: a large vocabulary leaves fewer, so that two tasks hold no more than [`LOGITS`].
+fn task_rows(vocabulary: usize) -> usize {
+    let most = LOGITS / vocabulary;
+    if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) }
+}
+
+/// Bytes of the float32 logits that are held at once for so many rows.
+pub fn block_bytes(vocabulary: usize, rows: usize) -> u64 {
+    (rows * vocabulary).min(LOGITS) as u64 * size_of::<f32>() as u64
 }
 
 struct Head<T> {
@@ -70,6 +84,8 @@ struct Head<T> {
     places: Vec<(usize, usize)>,
     unused: Vec<Range<usize>>,
     temperature: f64,
+    /// Whether the matrix has a gradient.
+    learned: bool,
     number: PhantomData<T>,
 }
 
@@ -128,13 +144,14 @@ impl<T: Scalar> Head<T> {
         self.unused.iter().for_each(|range| row[range.clone()].fill(T::ZERO));
     }
 
-    /// Gradients of hidden states and weight from the gradients of both results (`[2, n]`).
+    /// Gradients of hidden states and weight (empty if it does not learn) from those of both results (`[2, n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
         let turned = Turned::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
-        let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; weight.len()]);
+        let learned = if self.learned { weight.len() } else { 0 };
+        let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; learned]);
         let inverse = T::of(1.0 / self.temperature);
-        let rows = ROWS.min((LOGITS / vocabulary).max(1));
+        let rows = task_rows(vocabulary);
         let block = rows * (LOGITS / vocabulary / rows).max(1);
         for first in (0..n).step_by(block) {
             let places = &self.places[first..(first + block).min(n)];
@@ -212,7 +229,7 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         let inverse = T::of(1.0 / self.temperature);
         let mut out = vec![T::ZERO; 2 * n];
         let (logprobs, entropies) = out.split_at_mut(n);
-        let rows = ROWS.min((LOGITS / vocabulary).max(1));
+        let rows = task_rows(vocabulary);
         let tasks = self.places.par_chunks(rows).zip(logprobs.par_chunks_mut(rows)).zip(entropies.par_chunks_mut(rows));
         tasks.for_each(|((places, logprobs), entropies)| {
             let m = places.len();
@@ -250,10 +267,8 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         };
         let (d_hidden, d_weight) = self.gradients(slice(hs, hl)?, slice(ws, wl)?, hl.dims()[1], slice(gs, gl)?);
         let device = hidden.device();
-        Ok((
-            Some(Tensor::from_vec(d_hidden, hl.shape(), device)?),
-            Some(Tensor::from_vec(d_weight, wl.shape(), device)?),
-        ))
+        let d_weight = self.learned.then(|| Tensor::from_vec(d_weight, wl.shape(), device)).transpose()?;
+        Ok((Some(Tensor::from_vec(d_hidden, hl.shape(), device)?), d_weight))
     }
 }
 

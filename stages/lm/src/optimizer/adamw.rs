@@ -2,10 +2,12 @@
 //! (arXiv 1412.6980).
 
 use super::Gradients;
+use crate::checkpoint::{Numbers, save_numbers};
 use crate::tensor::candle;
 use candle_core::{CpuStorage, Device, InplaceOp1, Layout, Tensor, Var};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Mutex;
 use trainyard_core::{Error, Result};
 
@@ -112,24 +114,19 @@ impl AdamW {
         not_finite(bad.map(|(name, _)| name.as_str()), self.steps)
     }
 
-    /// The state as named tensors for a checkpoint: `step` (two u32: low, high), `first.<name>`, `second.<name>`.
-    pub fn save(&self) -> Result<BTreeMap<String, Tensor>> {
-        let mut state = BTreeMap::new();
+    /// Writes the state for a checkpoint: `step` (two u32: low, high), `first.<name>`, `second.<name>`.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let words = [self.steps as u32, (self.steps >> 32) as u32];
+        let steps = Tensor::from_slice(&words, 2, &Device::Cpu).map_err(candle)?;
+        let mut state = BTreeMap::from([("step".to_string(), Numbers::Tensor(&steps))]);
         for (name, m) in &self.moments {
-            for (kind, values) in [("first", &m.first), ("second", &m.second)] {
-                state.insert(
-                    format!("{kind}.{name}"),
-                    Tensor::from_slice(values, m.shape.clone(), &Device::Cpu).map_err(candle)?,
-                );
-            }
+            state.insert(format!("first.{name}"), Numbers::Floats(&m.first, &m.shape));
+            state.insert(format!("second.{name}"), Numbers::Floats(&m.second, &m.shape));
         }
-        state.insert(
-            "step".into(),
-            Tensor::from_slice(&[self.steps as u32, (self.steps >> 32) as u32], 2, &Device::Cpu).map_err(candle)?,
-        );
-        Ok(state)
+        save_numbers(path, &state)
     }
-    /// Restores what [`AdamW::save`] gave, for the same parameters; anything missing or misshapen is named.
+    /// Restores what [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters; anything missing or
+    /// misshapen is named.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: &str, shape: &[usize]| {
             let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;

@@ -16,11 +16,12 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Takes the gradient of every parameter out of a backward pass. A parameter without one is an error of kind bug.
-    pub fn collect(parameters: &BTreeMap<String, Var>, store: &GradStore) -> Result<Self> {
+    /// Takes the gradient of every parameter out of a backward pass, whose own memory of it is freed one by one. A
+    /// parameter without one is an error of kind bug.
+    pub fn collect(parameters: &BTreeMap<String, Var>, mut store: GradStore) -> Result<Self> {
         let mut values = BTreeMap::new();
         for (name, var) in parameters {
-            let gradient = store.get(var.as_tensor()).ok_or_else(|| {
+            let gradient = store.remove(var.as_tensor()).ok_or_else(|| {
                 Error::bug(format!("no gradient reached `{name}`"))
                     .help("let the loss depend on every parameter of the optimizer")
             })?;

@@ -1,9 +1,11 @@
 //! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
+use crate::adapter::peft;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
+use crate::shape::SHAPE;
 use crate::template::{Builtin, Chat};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
@@ -57,6 +59,10 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
+    /// A folder with a LoRA adapter of the model `from`, as PEFT saves it. It is kept beside the model, not merged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "source"))]
+    pub adapter: Option<String>,
     /// Architecture of a new model: `llama` or `qwen3`.
     pub family: Family,
     /// Width of the residual stream; an even multiple of `heads`.
@@ -95,6 +101,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             from: None,
+            adapter: None,
             family: Family::Llama,
             hidden_size: 96,
             layers: 3,
@@ -130,13 +137,15 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
 smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as float32; `template` replaces its
-chat template, for base models that have none. Other families are refused with the reason.
+chat template, for base models that have none. Other families are refused with the reason. With `adapter`, a folder of
+PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make one model, of
+which both stay as they are; `model/merge` adds one to the other.
 
 `from` may also name a GGUF file of llama.cpp, of the architectures llama, qwen2, qwen3 and gemma3. Quantized weights
 become float32; tokenizer and chat template come from the file.
 
 Errors: sizes that no decoder can have, `bpe` without a corpus or a vocabulary size, a tokenizer that does not fit
-the weights, a template that drops what an assistant says.";
+the weights, a template that drops what an assistant says, an adapter of another model.";
     const EXAMPLE: &'static str = "{hidden_size: 96, layers: 3, heads: 4, intermediate_size: 256, \
         tokenizer: {kind: characters}, template: compact}";
 
@@ -168,7 +177,7 @@ the weights, a template that drops what an assistant says.";
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let model = match config.from.as_deref().filter(|_| !config.is_new()) {
-            Some(folder) => import(Path::new(folder), config.template)?,
+            Some(folder) => import(Path::new(folder), &config)?,
             None => create(&config, context)?,
         };
         context.stop_if_cancelled()?;
@@ -198,6 +207,9 @@ impl trainyard_api::Prepared for Config {
                 problem("/from", e.message, &e.help.unwrap_or_default());
             }
             return problems;
+        }
+        if config.adapter.is_some() {
+            problem("/adapter", "an adapter changes a given model".to_string(), "name its base model in `from`");
         }
         if !config.hidden_size.is_multiple_of(2 * config.heads.max(1)) {
             problem(
@@ -237,11 +249,13 @@ impl trainyard_api::Prepared for Config {
         problems
     }
 
-    /// What `check` can tell of a given model: that its template loses the results of tools.
+    /// What `check` can tell of the model: its shape, and that a given one's template loses the results of tools.
     fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
+        let shape = self.known_shape().map(|shape| (SHAPE.to_string(), shape.to_json()));
         let lost = self.given_chat().and_then(|chat| chat.ok()?.expect_tools().err());
-        let fact = |e: Error| ("model".to_string(), Facts::from([(LOST_RESULTS.to_string(), e.message.into())]));
-        lost.map(fact).into_iter().collect()
+        let lost = lost.map(|e| (LOST_RESULTS.to_string(), e.message.into()));
+        let facts: Facts = shape.into_iter().chain(lost).collect();
+        [("model".to_string(), facts)].into_iter().filter(|(_, facts)| !facts.is_empty()).collect()
     }
 }
 
@@ -253,6 +267,13 @@ impl Config {
     fn given_chat(&self) -> Option<Result<Chat>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
+    }
+    /// The shape of the model: that of the given folder, or that of a new one, whose vocabulary may come out smaller.
+    fn known_shape(&self) -> Option<ModelConfig> {
+        match self.from.as_deref().filter(|_| !self.is_new()) {
+            Some(folder) => crate::checkpoint::read_config(Path::new(folder)).ok(),
+            None => Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1))),
+        }
     }
     /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
     fn is_new(&self) -> bool {
@@ -271,15 +292,22 @@ impl Config {
     }
 }
 
-fn import(folder: &Path, template: Option<Builtin>) -> Result<ModelFolder> {
-    let template = template.map(|builtin| builtin.template()).transpose()?;
-    let model = match template {
+fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
+    let template = config.template.map(|builtin| builtin.template()).transpose()?;
+    let mut model = match template {
         template if gguf::is_gguf(folder) => gguf::load(folder, template)?,
         Some(template) => ModelFolder::load_with_template(folder, template)?,
         None => ModelFolder::load(folder)?,
     };
+    if let Some(adapter) = &config.adapter {
+        let adapter = peft::load(Path::new(adapter), &model.config)?;
+        model = model.merged()?.adapted(adapter)?;
+    }
+    // What is imported is written as float32, whatever it was.
+    model.source = None;
     // Exactly the tensors that the config names, with their shapes.
-    Decoder::from_weights(&model.config, model.weights.clone()).map_err(|e| e.at(folder.display()))?;
+    Decoder::new(&model.config, model.weights.clone(), model.adapter.as_ref(), |_| false)
+        .map_err(|e| e.at(folder.display()))?;
     Ok(model)
 }
 

@@ -8,4 +8,4 @@ pub mod trainer;
 pub use batches::{epoch_batches, micro_batches};
 pub use rates::Method;
 pub use schedule::OptimizerOptions;
-pub use trainer::Trainer;
+pub use trainer::{Learned, Trainer};

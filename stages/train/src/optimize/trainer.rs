@@ -17,10 +17,25 @@ pub struct Trainer {
     total: u64,
 }
 
+/// What a trainer changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learned {
+    /// Which parameters.
+    pub learns: Learns,
+    /// Seed of the dropout of an adapter.
+    pub seed: u64,
+}
+
 impl Trainer {
-    /// Trains the model as it is, all of it. `total` = optimizer steps of the whole stage, for the schedule.
-    pub fn new(backend: &dyn Backend, model: &ModelFolder, options: &OptimizerOptions, total: u64) -> Result<Self> {
-        Self::with_head(backend, model, options, total, Head::Own, Learns::All)
+    /// Trains the model with its own head. `total` = optimizer steps of the whole stage, for the schedule.
+    pub fn new(
+        backend: &dyn Backend,
+        model: &ModelFolder,
+        options: &OptimizerOptions,
+        total: u64,
+        learns: Learned,
+    ) -> Result<Self> {
+        Self::with_head(backend, model, options, total, Head::Own, learns)
     }
     /// Trains another head than the model's own, or the head alone. Errors: bug, for options without a rate.
     pub fn with_head(
@@ -29,9 +44,9 @@ impl Trainer {
         options: &OptimizerOptions,
         total: u64,
         head: Head,
-        learns: Learns,
+        Learned { learns, seed }: Learned,
     ) -> Result<Self> {
-        let learner = backend.learner(model, &LearnerOptions { optimizer: options.adamw(), head, learns })?;
+        let learner = backend.learner(model, &LearnerOptions { optimizer: options.adamw(), head, learns, seed })?;
         let peak = options.learning_rate.ok_or_else(|| Error::bug("the learning rate was not settled"))?;
         Ok(Self { learner, options: options.clone(), peak, total })
     }

@@ -95,7 +95,8 @@ impl<'a> Driver<'_, 'a> {
             return Ok(());
         }
         // The limit must not hold back an episode that the others of its group wait for.
-        while flow.in_flight() < self.limits.running || flow.stuck() {
+        let most = self.most_running();
+        while flow.in_flight() < most || flow.stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
             let problem = &problems[job.problem];
             let seed = self.chance.at("episode", &[number_of(problem), job.draw, u64::from(job.sample)]).next_u64();
@@ -107,6 +108,14 @@ impl<'a> Driver<'_, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Episodes at the same time: as many as are asked for and as have room for their keys and values at full length.
+    /// One always has.
+    pub(super) fn most_running(&self) -> usize {
+        let each = self.sampler.cache_bytes(self.limits().episode_tokens);
+        let room = self.limits.kv_memory.checked_div(each).unwrap_or(u64::MAX).max(1);
+        self.limits.running.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
     /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of

@@ -22,6 +22,8 @@ pub struct Limits {
     pub episode_tokens: usize,
     /// Sequences decoded at the same time.
     pub running: usize,
+    /// Bytes that their keys and values may take.
+    pub kv_memory: u64,
     /// When an episode continues after its tools have answered.
     pub tool_wait: ToolWait,
 }

@@ -12,7 +12,7 @@ use trainyard_lm::ModelFolder;
 use trainyard_tables::{Message, Problem, Sampling, Status, StopReason, Trajectory};
 
 fn limits(running: usize) -> Limits {
-    Limits { turn_tokens: 16, episode_tokens: 96, running, tool_wait: ToolWait::Trajectory }
+    Limits { turn_tokens: 16, episode_tokens: 96, running, kv_memory: 1 << 30, tool_wait: ToolWait::Trajectory }
 }
 
 fn roll(
@@ -121,6 +121,36 @@ fn a_record_holds_what_happened() {
         assert!(t.loss_mask[turn.first..turn.end].iter().all(|m| *m));
     }
     assert!(finished.iter().any(|f| f.correct) && finished.iter().any(|f| !f.correct), "some pass and some fail");
+}
+
+#[test]
+fn memory_for_keys_and_values_admits_and_changes_no_result() {
+    let problems = sums(6, 3, 8);
+    let roll = |kv_memory| roll(half_trained(), &problems, &jobs(6, 4), Limits { kv_memory, ..limits(64) }, 2).unwrap();
+    let rows = |finished: Vec<Rollout>| finished.into_iter().map(|one| one.trajectory).collect::<Vec<_>>();
+    let sampler = half_trained().generator(1).unwrap();
+    // 96 tokens in 2 layers of 2 heads with 16 numbers each for keys and for values.
+    assert_eq!(sampler.cache_bytes(96), 96 * 2 * 2 * (16 + 16) * 4);
+    let one = sampler.cache_bytes(96);
+    let all = rows(roll(1 << 30));
+    assert_eq!(all, rows(roll(3 * one)), "three at a time");
+    assert_eq!(all, rows(roll(0)), "one at a time, however little there is");
+    let driver = |kv_memory: u64| {
+        let mut sampler = half_trained().generator(1).unwrap();
+        let (environment, cancel) = (environment(), CancelToken::default());
+        let driver = Driver {
+            sampler: &mut sampler,
+            model: half_trained(),
+            environment: &*environment,
+            limits: Limits { kv_memory, ..limits(64) },
+            sampling: Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 },
+            chance: Chance::new(1),
+            name: String::new(),
+            cancel: &cancel,
+        };
+        driver.most_running()
+    };
+    assert_eq!((driver(1 << 30), driver(3 * one), driver(one - 1)), (64, 3, 1));
 }
 
 #[test]

@@ -43,7 +43,8 @@ impl CandleLearner {
     pub fn new(backend: &Candle, model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let device = backend.device.open()?;
         // Every part of a model is named: one that is added must be looked at here.
-        let ModelFolder { config, weights, chat: _, generation: _ } = model;
+        let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
+        super::expect_no_adapter(adapter.as_ref())?;
         let (mut config, mut weights) = (config.clone(), weights.clone());
         if let Head::Scores(labels) = options.head {
             config.num_labels = Some(labels);
@@ -60,6 +61,7 @@ impl CandleLearner {
         let learns = |name: &str| match options.learns {
             Learns::All => true,
             Learns::Scores => name == SCORES,
+            Learns::Adapter | Learns::Nothing => false,
         };
         let learned = body.weights.iter().filter(|(name, _)| learns(name));
         let learned = learned.map(|(name, var)| (name.clone(), var.clone())).collect();

@@ -25,8 +25,18 @@ use device::DeviceKind;
 use learner::CandleLearner;
 pub use options::Candle;
 pub(super) use options::how_to_use_a_gpu;
+use crate::adapter::Adapter;
 use trainyard_api::family::PartOptions;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
+
+/// Errors: invalid, for a model with an adapter.
+fn expect_no_adapter(adapter: Option<&Adapter>) -> Result<()> {
+    match adapter {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid("the backend `candle` does not compute adapters")
+            .help("leave `backend` out, or merge the adapter first with a stage `model/merge`")),
+    }
+}
 
 impl Backend for Candle {
     fn kind(&self) -> &'static str {

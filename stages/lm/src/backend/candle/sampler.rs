@@ -25,7 +25,8 @@ const TOKENS: usize = 8192;
 /// The sampler of the backend `candle`.
 pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
     // Every part of a model is named: one that is added must be looked at here.
-    let ModelFolder { config, weights, chat: _, generation: _ } = model;
+    let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
+    super::expect_no_adapter(adapter.as_ref())?;
     let decoder = Decoder::new(config, weights, backend.device.open()?, backend.dtype)?;
     Ok(Box::new(Rostered::new(CandleDecode(decoder), config)))
 }
@@ -62,6 +63,11 @@ impl Decode for CandleDecode {
             }
         }
         self.draw(&hidden, waiting, version, positions).map_err(candle)
+    }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        let Decoder { config, dtype, .. } = &self.0;
+        let row = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
+        (tokens * row * dtype.size_in_bytes()) as u64
     }
     fn expect_language_head(&self) -> Checked<()> {
         if self.0.model.head.is_some() { Ok(()) } else { Err(crate::generate::no_language_head()) }

@@ -26,7 +26,7 @@ pub(super) fn model() -> ModelFolder {
     };
     let weights = Decoder::initialize(&config, &Chance::new(7)).and_then(|d| d.weights()).expect("random weights");
     let chat = Chat::new(tokenizer, template.template().expect("a built-in template")).expect("a chat format");
-    ModelFolder { config, weights, chat, generation: GenerationConfig::default() }
+    ModelFolder::new(config, weights, chat, GenerationConfig::default()).expect("parts of one model")
 }
 
 pub(super) const SEQUENCES: [&[u32]; 3] = [&[10, 11, 12, 13, 14], &[20, 21, 22], &[30, 31, 32, 33]];

@@ -1,19 +1,17 @@
 //! A decoder with AdamW: tensors stay in here, numbers go out.
 
+use crate::adapter::{DOWN, SCORES, UP};
 use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
 use crate::batch::TokenBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
-use crate::decoder::Decoder;
+use crate::decoder::{Decoder, Dropout};
 use crate::folder::ModelFolder;
 use crate::optimizer::{AdamW, Gradients, StepReport};
 use crate::tensor::candle;
-use candle_core::{Device, Tensor, Var};
-use std::collections::BTreeMap;
+use candle_core::{Device, Tensor};
 use std::path::Path;
-use trainyard_core::{Error, Result};
-
-const SCORES: &str = "score.weight";
+use trainyard_core::{Chance, Error, Result};
 
 /// Outputs that are still connected to the weights.
 enum Graph {
@@ -24,10 +22,14 @@ enum Graph {
 /// The learner of the reference backend.
 pub struct CpuLearner {
     decoder: Decoder,
-    /// Whether the decoder under the head learns.
+    /// Whether anything under the head learns.
     body: bool,
-    /// The parameters that learn; the others are frozen.
-    learned: BTreeMap<String, Var>,
+    /// Whether the model has an adapter, so that its weights are the adapter's.
+    adapted: bool,
+    /// Share and source of the adapter's dropout, if it has any and learns.
+    dropout: Option<Dropout>,
+    /// Forward passes since the last step, which number the draws of dropout.
+    passes: u64,
     optimizer: AdamW,
     gradients: Option<Gradients>,
     /// The graph of the last forward, kept until its backward.
@@ -36,22 +38,50 @@ pub struct CpuLearner {
 
 impl CpuLearner {
     pub fn new(model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
-        let mut decoder = Decoder::from_weights(&model.config, model.weights.clone())?;
+        let adapter = model.adapter.as_ref();
+        let learns = options.learns;
+        if adapter.is_some() && learns == Learns::All || adapter.is_none() && learns == Learns::Adapter {
+            return Err(Error::bug("a learner of an adapter needs one, and a learner of a whole model none"));
+        }
+        let learned = |name: &str| match learns {
+            Learns::All => true,
+            Learns::Adapter => name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES,
+            Learns::Scores => name == SCORES,
+            Learns::Nothing => false,
+        };
+        let mut decoder = Decoder::new(&model.config, model.weights.clone(), adapter, learned)?;
         if let Head::Scores(labels) = options.head {
             decoder = decoder.into_classifier(labels)?;
         }
-        let learns = |name: &str| options.learns == Learns::All || name == SCORES;
-        let parameters = decoder.parameters().iter().filter(|(name, _)| learns(name));
-        let learned: BTreeMap<String, Var> = parameters.map(|(name, v)| (name.clone(), v.clone())).collect();
-        let optimizer = AdamW::new(&learned, options.optimizer);
-        let body = options.learns == Learns::All;
-        Ok(Self { decoder, body, learned, optimizer, gradients: None, graph: None })
+        let optimizer = AdamW::new(decoder.parameters(), options.optimizer);
+        let share = adapter.map_or(0.0, |adapter| adapter.dropout);
+        let chance = Chance::new(options.seed).child("dropout", &[]);
+        Ok(Self {
+            decoder,
+            body: matches!(learns, Learns::All | Learns::Adapter),
+            adapted: adapter.is_some(),
+            dropout: (learns == Learns::Adapter && share > 0.0).then_some(Dropout { share, chance }),
+            passes: 0,
+            optimizer,
+            gradients: None,
+            graph: None,
+        })
     }
 
-    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, gradient: bool) -> Result<Graph> {
+    /// The dropout of the next forward pass.
+    fn next_dropout(&mut self) -> Option<Dropout> {
+        let at = [self.optimizer.steps(), self.passes];
+        self.passes += 1;
+        self.dropout.map(|dropout| Dropout { chance: dropout.chance.child("pass", &at), ..dropout })
+    }
+
+    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, pass: Pass) -> Result<Graph> {
         let batch = TokenBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
         let rows: Vec<u32> = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
-        let hidden = if gradient { self.decoder.hidden(&batch)? } else { self.decoder.hidden_no_grad(&batch)? };
+        let hidden = match pass {
+            Pass::Training(dropout) => self.decoder.hidden_with(&batch, dropout)?,
+            Pass::Evaluation => self.decoder.hidden_no_grad(&batch)?,
+        };
         if self.decoder.config().num_labels.is_some() {
             return Ok(Graph::Values(self.decoder.scores(&hidden, &rows)?.flatten_all().map_err(candle)?));
         }
@@ -59,6 +89,13 @@ impl CpuLearner {
         let (logprobs, entropies) = self.decoder.logprobs(&hidden, &rows, &targets, temperature)?;
         Ok(Graph::Tokens { logprobs, entropies })
     }
+}
+
+/// What a pass through the decoder is for.
+enum Pass {
+    /// A backward pass follows.
+    Training(Option<Dropout>),
+    Evaluation,
 }
 
 impl Graph {
@@ -95,24 +132,25 @@ impl Learner for CpuLearner {
         self.decoder.config()
     }
     fn parameters(&self) -> Vec<(String, Vec<usize>)> {
-        self.learned.iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
+        self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
         // The memory of the last graph is used again by the next.
         self.graph = None;
-        let graph = self.run(sequences, places, temperature, self.body)?;
+        let pass = if self.body { Pass::Training(self.next_dropout()) } else { Pass::Evaluation };
+        let graph = self.run(sequences, places, temperature, pass)?;
         let outputs = graph.outputs()?;
         self.graph = Some(graph);
         Ok(outputs)
     }
     fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
-        self.run(sequences, places, temperature, false)?.outputs()
+        self.run(sequences, places, temperature, Pass::Evaluation)?.outputs()
     }
     fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
         let graph = self.graph.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;
         let Some(surrogate) = graph.surrogate(slopes)? else { return Ok(()) };
         let store = surrogate.backward().map_err(candle)?;
-        let fresh = Gradients::collect(&self.learned, &store)?;
+        let fresh = Gradients::collect(self.decoder.parameters(), store)?;
         match &mut self.gradients {
             Some(sum) => sum.add(&fresh)?,
             none => *none = Some(fresh),
@@ -120,7 +158,7 @@ impl Learner for CpuLearner {
         Ok(())
     }
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>> {
-        self.graph = None;
+        (self.graph, self.passes) = (None, 0);
         let Some(gradients) = self.gradients.take() else { return Ok(None) };
         self.optimizer.step(&gradients, rate).map(Some)
     }
@@ -128,17 +166,20 @@ impl Learner for CpuLearner {
         self.optimizer.steps()
     }
     fn weights(&self) -> Result<Parameters> {
-        let tensors = self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.as_detached_tensor()));
-        Parameters::from_weights(&tensors.collect())
+        let belongs = |name: &str| !self.adapted || name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES;
+        let mut weights = self.decoder.current();
+        weights.retain(|name, _| belongs(name));
+        Parameters::from_weights(&weights)
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
         let (weights, optimizer) = learned_files(folder, prefix);
-        save_tensors(&weights, &self.decoder.weights()?)?;
-        save_tensors(&optimizer, &self.optimizer.save()?)
+        let learned = self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.as_detached_tensor()));
+        save_tensors(&weights, &learned.collect())?;
+        self.optimizer.save(&optimizer)
     }
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         let (weights, optimizer) = learned_files(folder, prefix);
-        (self.graph, self.gradients) = (None, None);
+        (self.graph, self.gradients, self.passes) = (None, None, 0);
         self.decoder.set_weights(&load_tensors(&weights)?)?;
         self.optimizer.load(&load_tensors(&optimizer)?)
     }

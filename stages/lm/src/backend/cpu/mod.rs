@@ -5,7 +5,6 @@ mod sampler;
 
 use super::{Backend, Gpus, Learner, LearnerOptions, Sampler, SamplerOptions};
 use crate::folder::ModelFolder;
-use crate::generate::Generator;
 use learner::CpuLearner;
 use trainyard_core::Result;
 
@@ -32,6 +31,6 @@ impl Backend for Cpu {
         Ok(Box::new(CpuLearner::new(model, options)?))
     }
     fn sampler(&self, model: &ModelFolder, options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
-        Ok(Box::new(Generator::new(&model.config, &model.weights, options.threads)?))
+        Ok(Box::new(model.generator(options.threads)?))
     }
 }

@@ -36,6 +36,9 @@ impl Sampler for Generator {
     fn positions(&self) -> usize {
         Self::positions(self)
     }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        Self::cache_bytes(self, tokens)
+    }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
         self.update(weights, version)
     }

@@ -42,6 +42,9 @@ pub struct Config {
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
+    /// Episodes between resume points, at least; 0 = none, null = 1000. Changes no result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
     /// Seed of all random draws.
     pub seed: u64,
 }
@@ -60,6 +63,7 @@ impl Default for Config {
             steps: StepKind::Lines,
             keep_rollouts: None,
             backend: registry::default_options(),
+            checkpoint_every: None,
             seed: 0,
         }
     }

@@ -1,12 +1,24 @@
 //! Takes the episodes of an evaluation as they end: result rows in memory, rollouts straight to their file.
 //!
 //! Every number leads back to the rollouts behind it, so all of them are kept unless an option limits them, and they
-//! may be more than memory holds.
+//! may be more than memory holds. What every call brought is also a shard; a resume point is the shards so far, and a
+//! stage that goes on enters them again in their order, so its outputs have the same bytes.
 
-use crate::results::ResultRow;
+use crate::checkpoint;
+use crate::results::{ResultRow, read_results, write_results};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;
 use trainyard_core::Result;
-use trainyard_tables::{RowWriter, Trajectory};
+use trainyard_core::error::io_error;
+use trainyard_tables::{RowWriter, Trajectory, read_trajectories, write_trajectories};
+
+/// What a resume point holds besides the shards.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct State {
+    /// Calls of [`Ledger::take`]; each left a shard.
+    shards: usize,
+}
 
 /// Takes every episode as it ends, model by model.
 pub struct Ledger<'a> {
@@ -21,14 +33,46 @@ pub struct Ledger<'a> {
     rows: Vec<Vec<ResultRow>>,
     done: u64,
     total: u64,
+    /// Where every call leaves its rows and rollouts, for resume points.
+    shards: PathBuf,
+    written: usize,
+    /// Shards of an earlier attempt that were not taken yet begin at `written` and end here.
+    restored: usize,
+    /// Episodes between resume points; 0 = none.
+    every: u64,
+    /// Episodes at the newest resume point.
+    saved: u64,
 }
 
 impl<'a> Ledger<'a> {
-    /// `most` = rollouts to keep of one model, all if none is given; `total` = episodes of all models.
-    pub fn create(context: &'a StageContext, most: Option<usize>, total: u64) -> Result<Self> {
+    /// `most` = rollouts to keep of one model, all if none is given; `total` = episodes of all models; `every` =
+    /// episodes between resume points. Begins with what the newest resume point holds.
+    pub fn create(context: &'a StageContext, most: Option<usize>, total: u64, every: u64) -> Result<Self> {
         let rollouts = RowWriter::create(&context.output_parquet("trajectories")?)?;
         let most = most.unwrap_or(usize::MAX);
-        Ok(Self { context, rollouts, most, room: most, rows: Vec::new(), done: 0, total })
+        let shards = context.scratch.join("shards");
+        std::fs::create_dir_all(&shards).map_err(|e| io_error(&shards, &e))?;
+        let mut restored = 0;
+        if let Some((State { shards: found }, folder)) = checkpoint::latest::<State>(context)? {
+            for name in names(0..found) {
+                link(&folder.join(&name), &shards.join(&name))?;
+            }
+            restored = found;
+        }
+        let (rows, done, written, saved) = (Vec::new(), 0, 0, 0);
+        Ok(Self { context, rollouts, most, room: most, rows, done, total, shards, written, restored, every, saved })
+    }
+
+    /// Takes the next call from the resume point that the stage began with. False: it has to be made.
+    pub fn resume(&mut self) -> Result<bool> {
+        if self.written == self.restored {
+            return Ok(false);
+        }
+        let [rows, rollouts] = shard(self.written).map(|name| self.shards.join(name));
+        self.written += 1;
+        self.enter(read_results(&rows)?, read_trajectories(&rollouts)?)?;
+        self.saved = self.done;
+        Ok(true)
     }
 
     /// What follows is of another model.
@@ -40,12 +84,33 @@ impl<'a> Ledger<'a> {
     /// Takes finished episodes of the present model: a row and a rollout of each, in one order. A row whose rollout is
     /// kept names it.
     pub fn take(&mut self, mut rows: Vec<ResultRow>, mut rollouts: Vec<Trajectory>) -> Result<()> {
-        self.done += rows.len() as u64;
         rollouts.truncate(self.room);
-        self.room -= rollouts.len();
         for (row, rollout) in rows.iter_mut().zip(&rollouts) {
             row.rollout = Some(rollout.id.clone());
         }
+        if self.every > 0 {
+            let [row_file, rollout_file] = shard(self.written).map(|name| self.shards.join(name));
+            write_results(&row_file, &rows)?;
+            write_trajectories(&rollout_file, &rollouts)?;
+        }
+        self.written += 1;
+        self.restored = self.written;
+        self.enter(rows, rollouts)?;
+        let due = self.every > 0 && self.done - self.saved >= self.every && self.done < self.total;
+        if due { self.save() } else { Ok(()) }
+    }
+
+    /// Stores a resume point.
+    fn save(&mut self) -> Result<()> {
+        self.saved = self.done;
+        checkpoint::save(self.context, self.done, &State { shards: self.written }, |folder| {
+            names(0..self.written).try_for_each(|name| link(&self.shards.join(&name), &folder.join(&name)))
+        })
+    }
+
+    fn enter(&mut self, mut rows: Vec<ResultRow>, rollouts: Vec<Trajectory>) -> Result<()> {
+        self.done += rows.len() as u64;
+        self.room -= rollouts.len();
         self.rollouts.write(&rollouts)?;
         if let Some(present) = self.rows.last_mut() {
             present.append(&mut rows);
@@ -64,6 +129,23 @@ impl<'a> Ledger<'a> {
         self.rollouts.finish()?;
         Ok(self.rows)
     }
+}
+
+/// Files of a shard: rows, rollouts.
+fn shard(number: usize) -> [String; 2] {
+    [format!("rows-{number:06}.parquet"), format!("rollouts-{number:06}.parquet")]
+}
+
+fn names(shards: std::ops::Range<usize>) -> impl Iterator<Item = String> {
+    shards.flat_map(shard)
+}
+
+/// The same file under another name; a copy, where the file system has no links.
+fn link(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() || std::fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
+    std::fs::copy(from, to).map(|_| ()).map_err(|e| io_error(to, &e))
 }
 
 /// Share of right ones among the greedy rows so far.

@@ -46,6 +46,9 @@ pub struct Evaluate {
     pub parts: Parts,
 }
 
+/// Episodes between resume points, unless the options say otherwise.
+const CHECKPOINT_EVERY: u64 = 1_000;
+
 const DOC: &str = "\
 Every model plays every problem once greedily and `samples` times at the sampling temperature, with the tool in \
 the loop.\n\n\
@@ -141,7 +144,12 @@ impl Stage for Evaluate {
         let per_model = |name: &String| {
             problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 })
         };
-        let mut ledger = Ledger::create(context, config.keep_rollouts, names.iter().map(per_model).sum())?;
+        let mut ledger = Ledger::create(
+            context,
+            config.keep_rollouts,
+            names.iter().map(per_model).sum(),
+            config.checkpoint_every.unwrap_or(CHECKPOINT_EVERY),
+        )?;
         for (name, artifact) in names.iter().zip(models) {
             let policy = Policy::load(artifact, "models", backend.clone()).at(name)?;
             let mut policy = policy.with_template(&config.template)?;

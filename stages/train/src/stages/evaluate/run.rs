@@ -4,6 +4,7 @@
 use super::config::Config;
 use super::ledger::Ledger;
 use super::scorer::Scorer;
+use crate::config::kv_memory;
 use crate::model::Policy;
 use crate::results::ResultRow;
 use crate::rollouts::{Driver, Job, Limits, ToolWait};
@@ -51,13 +52,18 @@ impl Evaluation<'_> {
         };
         ledger.next_model();
         let greedy: Vec<Job> = (0..self.problems.len()).map(|i| Job::root(i, 0)).collect();
-        let finished = driver.run(self.problems, &greedy)?;
-        absorb(name, policy, finished, true, scorer.as_deref_mut(), ledger)?;
+        if !ledger.resume()? {
+            let finished = driver.run(self.problems, &greedy)?;
+            absorb(name, policy, finished, true, scorer.as_deref_mut(), ledger)?;
+        }
         if self.config.is_sampled(name) {
             driver.sampling = self.config.sampling.distribution();
             driver.name = format!("evaluate/{name}/drawn");
             let order: Vec<usize> = (0..self.problems.len()).collect();
             for some in order.chunks(PROBLEMS_PER_CALL) {
+                if ledger.resume()? {
+                    continue;
+                }
                 let jobs: Vec<Job> = some
                     .iter()
                     .flat_map(|&i| (0..self.config.samples).map(move |s| (i, s)))
@@ -76,6 +82,7 @@ impl Evaluation<'_> {
             turn_tokens: s.max_turn_tokens,
             episode_tokens: s.max_episode_tokens,
             running: s.max_running,
+            kv_memory: kv_memory(s.kv_memory.as_deref()),
             tool_wait: ToolWait::Trajectory,
         }
     }

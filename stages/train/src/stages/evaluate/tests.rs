@@ -210,3 +210,35 @@ fn names_and_models_must_match() {
         .collect();
     assert_eq!(pointers, ["/names/0", "/names", "/sampled/0", "/sampling/temperature"]);
 }
+
+#[test]
+fn a_killed_evaluation_ends_in_the_same_bytes() {
+    let mut options = options();
+    // More problems than one call plays, and a resume point behind every call.
+    options["checkpoint_every"] = json!(1);
+    options["keep_rollouts"] = json!(null);
+    options["samples"] = json!(2);
+    options["pass_at"] = json!([2]);
+    let problems: Vec<Problem> = sums(150, 3, 41);
+    let run = |folder: &Path, cancel_after: Option<usize>| {
+        let mut context = context_on(&problems, folder, 2);
+        let checkpoints = context_in(folder, 2, cancel_after);
+        (context.checkpoints, context.cancel) = (checkpoints.checkpoints, checkpoints.cancel);
+        run_stage::<Evaluate>(options.clone(), &mut context).map(|()| context)
+    };
+    let whole = tempfile::tempdir().unwrap();
+    let straight = run(whole.path(), None).unwrap();
+    for kills in [1, 3] {
+        let killed = tempfile::tempdir().unwrap();
+        assert_eq!(run(killed.path(), Some(kills)).err().unwrap().kind, ErrorKind::Cancelled);
+        let second = run(killed.path(), None).unwrap();
+        assert_eq!(straight.metrics, second.metrics);
+        for port in ["report", "results", "trajectories"] {
+            assert_eq!(
+                digest_of(straight.output(port).unwrap()),
+                digest_of(second.output(port).unwrap()),
+                "`{port}` after {kills} resume points"
+            );
+        }
+    }
+}

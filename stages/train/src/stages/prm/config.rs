@@ -7,8 +7,12 @@ use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trainyard_core::OptionProblem;
+use std::collections::BTreeMap;
+use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
+use trainyard_lm::memory::Training;
+use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// What the labels train.
@@ -63,9 +67,17 @@ pub struct Config {
     pub micro_batch_tokens: usize,
     /// Optimizer of the scoring head, and of the decoder with `train: all`.
     pub optimizer: OptimizerOptions,
+    /// A small addition that learns in the place of the decoder, such as `{kind: lora}`; null = the decoder itself. A
+    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterOptions>,
     /// Share of the problems that are not trained on; all quality metrics are measured on them.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
     pub held_out_share: f64,
+    /// Optimizer steps between resume points, behind the one that holds the labels; 0 = none, null = 50. Changes no
+    /// result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
@@ -94,7 +106,9 @@ impl Default for Config {
             batch_tokens: 8192,
             micro_batch_tokens: 8192,
             optimizer: OptimizerOptions::default(),
+            adapter: None,
             held_out_share: 0.2,
+            checkpoint_every: None,
             bins: 10,
             backend: registry::default_options(),
             seed: 0,
@@ -107,10 +121,32 @@ impl PlayOptions for Config {
         &self.environment
     }
 
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::passed_on(inputs)
+    }
+
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let tokens = self.micro_batch_tokens.min(self.batch_tokens);
+        let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
+        // The head alone learns on a decoder that keeps no activations.
+        let too_large = || shape::too_large(inputs, &training);
+        (self.train == Trained::All).then(too_large).flatten().into_iter().collect()
+    }
+
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling.problems("/sampling");
         problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
+        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
+        if self.adapter.is_some() && self.train == Trained::Head {
+            problems.push(
+                OptionProblem::new(
+                    "/adapter",
+                    "`train: head` trains the scoring head alone, so an adapter learns nothing",
+                )
+                .help("leave out `adapter` or `train`"),
+            );
+        }
         if self.sampling.temperature == 0.0 {
             problems.push(
                 OptionProblem::new("/sampling/temperature", "greedy continuations of one step are all equal")

@@ -9,12 +9,17 @@ use super::contrast;
 use super::example::{Example, sigmoid};
 use crate::curves::{Curves, finite};
 use crate::model::Policy;
-use crate::optimize::{Method, Trainer, epoch_batches, micro_batches};
+use crate::optimize::{Learned, Method, Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::backend::{self, Learns, Place, Slopes};
+
+/// Optimizer steps between resume points, unless the options say otherwise.
+const CHECKPOINT_EVERY: u64 = 50;
 
 /// A model with a scoring head in training.
 pub struct Head {
@@ -26,11 +31,17 @@ pub struct Head {
 
 impl Head {
     /// A fresh head (all scores ½) on the model's decoder.
-    pub fn new(config: &Config, policy: &Policy, steps: u64, context: &StageContext) -> Result<Self> {
-        let learns = if config.train == Trained::All { Learns::All } else { Learns::Scores };
+    pub fn new(
+        config: &Config,
+        (policy, learns): (&mut Policy, Learns),
+        steps: u64,
+        context: &StageContext,
+    ) -> Result<Self> {
+        let learns = if config.train == Trained::All { learns } else { Learns::Scores };
+        let learned = Learned { learns, seed: config.seed };
         let head = backend::Head::Scores(1);
         let optimizer = config.optimizer.settle(Method::Prm, &policy.folder, learns, context);
-        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, &optimizer, steps, head, learns)?;
+        let trainer = policy.trainer(&optimizer, steps, head, learned)?;
         Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
@@ -133,14 +144,24 @@ fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
     examples.iter().map(|e| values.by_ref().take(e.steps.len()).collect()).collect()
 }
 
-/// Trains a head on the examples; those without a step to read are left out.
+/// How far the training is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Learning curves so far.
+    pub curves: Curves,
+}
+
+/// Trains a head on the examples, on from a resume point if there is one; those without a step to read are left out.
 pub fn train(
     config: &Config,
-    policy: &Policy,
+    policy: (&mut Policy, Learns),
     examples: &[Example],
-    curves: &mut Curves,
+    resumed: Option<(State, PathBuf)>,
+    save: &dyn Fn(&State, &Trainer) -> Result<()>,
     context: &StageContext,
-) -> Result<Head> {
+) -> Result<(Head, Curves)> {
     let groups = sharing_batches(examples);
     if groups.is_empty() {
         return Err(Error::data("no step is labeled")
@@ -152,20 +173,30 @@ pub fn train(
         (0..config.epochs).flat_map(|epoch| epoch_batches(&lengths, config.batch_tokens, &chance, epoch)).collect();
     let total = plan.len() as u64;
     let mut head = Head::new(config, policy, total, context)?;
-    for (n, batch) in plan.iter().enumerate() {
+    let mut state = State::default();
+    if let Some((saved, folder)) = resumed {
+        head.trainer.load(&folder, "")?;
+        state = saved;
+    }
+    let every = config.checkpoint_every.unwrap_or(CHECKPOINT_EVERY);
+    for (n, batch) in plan.iter().enumerate().skip(state.step as usize) {
         let _span = step_span(n as u64);
         context.stop_if_cancelled()?;
         let members: Vec<&Example> = batch.iter().flat_map(|&i| groups[i].iter().copied()).collect();
         let losses = head.step(&members)?;
         for (name, loss) in [("loss", losses.labels), ("ranking_loss", losses.ranking)] {
             if let Some(loss) = loss {
-                curves.point(context, name, n as u64, loss)?;
+                state.curves.point(context, name, n as u64, loss)?;
             }
         }
         // A batch of contrasted rollouts alone has no label, so the loss that is shown is the newest one.
-        context.progress(n as u64 + 1, total, "steps", curves.last("loss").map(|loss| ("loss", loss)));
+        state.step = n as u64 + 1;
+        context.progress(state.step, total, "steps", state.curves.last("loss").map(|loss| ("loss", loss)));
+        if every > 0 && state.step.is_multiple_of(every) && state.step < total {
+            save(&state, &head.trainer)?;
+        }
     }
-    Ok(head)
+    Ok((head, state.curves))
 }
 
 /// Examples of one problem whose outcomes are known share a batch, so that they can be contrasted; others are dealt one

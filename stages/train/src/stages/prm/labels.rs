@@ -8,6 +8,7 @@
 
 use super::config::Config;
 use crate::contexts::expect_one_context;
+use crate::config::kv_memory;
 use crate::model::Policy;
 use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;
@@ -111,6 +112,7 @@ impl Labeler<'_> {
                 turn_tokens: s.max_turn_tokens,
                 episode_tokens: s.max_episode_tokens,
                 running: s.max_running,
+                kv_memory: kv_memory(s.kv_memory.as_deref()),
                 tool_wait: ToolWait::Trajectory,
             },
             sampling: s.distribution(),

@@ -17,9 +17,9 @@ pub use config::Config;
 
 use crate::checkpoint;
 use crate::contexts::expect_one_context;
-use crate::curves::Curves;
 use crate::model::{self, Policy};
 use crate::native;
+use crate::optimize::Trainer;
 use crate::parts::Parts;
 use crate::problems;
 use crate::stages::evaluate::scorer::sigmoid;
@@ -31,8 +31,9 @@ use labels::{Labeled, Labeler, LeftOut};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use trainyard_api::{Ports, Stage, StageContext, port};
-use trainyard_core::error::Context as _;
+use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::EnvironmentSlot;
@@ -68,11 +69,14 @@ given rows without labels.\n\n\
 Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or \
 template, a problem that is trained on and measured on, problems made for another environment.";
 
-/// What a checkpoint holds besides the labeled rows.
+/// What a checkpoint holds besides the labeled rows, weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     prefixes: usize,
     failures: usize,
+    /// How far the training is.
+    #[serde(default)]
+    training: head::State,
 }
 
 const ROWS: &str = "labeled.parquet";
@@ -136,8 +140,10 @@ impl Stage for Prm {
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
         let WithEnvironment { config, environment, backend } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
-        let mut policy = policy.with_template(&config.template)?;
-        let labeled = self.labeled(&config, &environment, &mut policy, context)?;
+        let policy = policy.with_template(&config.template)?;
+        let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
+        let resumed = checkpoint::latest::<State>(context)?;
+        let labeled = self.labeled(&config, &environment, &mut policy, resumed.as_ref(), context)?;
         let Labeled { rows, prefixes, failures, mut left_out } = labeled;
         let chance = Chance::new(config.seed).child("prm", &[]);
         let (train, held) = match context.optional("evaluation") {
@@ -161,8 +167,19 @@ impl Stage for Prm {
             rows.iter().chain(pairs).map(example).collect::<Result<Vec<Example>>>()
         };
         let (train_examples, held_examples) = (examples(&train, &pairs)?, examples(&held, &held_pairs)?);
-        let mut curves = Curves::default();
-        let head = head::train(&config, &policy, &train_examples, &mut curves, context)?;
+        let labels = Some(context.scratch.join(ROWS)).filter(|path| path.exists());
+        let save = |state: &head::State, trainer: &Trainer| {
+            let state = State { prefixes, failures, training: state.clone() };
+            // The first resume point, of the labels alone, has number 1.
+            checkpoint::save(context, 1 + state.training.step, &state, |folder| {
+                if let Some(labels) = &labels {
+                    std::fs::copy(labels, folder.join(ROWS)).map_err(|e| io_error(labels, &e))?;
+                }
+                trainer.save(folder, "")
+            })
+        };
+        let resumed = resumed.map(|(state, folder)| (state.training, folder)).filter(|(state, _)| state.step > 0);
+        let (head, curves) = head::train(&config, (&mut policy, learns), &train_examples, resumed, &save, context)?;
         let model = head.trainer.model(&policy.folder)?;
         // Rows of `evaluation` are measured on, and not handed on.
         let mut rows = train;
@@ -170,7 +187,7 @@ impl Stage for Prm {
             rows.extend(held);
         }
         score(&policy, &model, &mut rows, context)?;
-        model::save(context, "model", &model)?;
+        model::save(context, "model", &model, config.adapter.as_ref())?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
         write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
         let counts = [
@@ -191,13 +208,15 @@ impl Prm {
         config: &Config,
         environment: &EnvironmentSlot,
         policy: &mut Policy,
+        resumed: Option<&(State, PathBuf)>,
         context: &mut StageContext,
     ) -> Result<Labeled> {
+        let labels = context.scratch.join(ROWS);
         match (context.optional("problems"), context.optional("trajectories")) {
             (Some(problems), None) => {
-                if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
-                    let rows = read_trajectories(&folder.join(ROWS))?;
-                    let State { prefixes, failures } = state;
+                if let Some((state, folder)) = resumed {
+                    std::fs::copy(folder.join(ROWS), &labels).map_err(|e| io_error(&labels, &e))?;
+                    let (rows, State { prefixes, failures, .. }) = (read_trajectories(&labels)?, *state);
                     return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
                 }
                 let problems = problems::read(problems, "problems")?;
@@ -210,9 +229,10 @@ impl Prm {
                 let labeled =
                     Labeler { config, policy, environment: &*environment, problems: &problems, chance }.run(context)?;
                 host.report(context);
-                let state = State { prefixes: labeled.prefixes, failures: labeled.failures };
+                write_trajectories(&labels, &labeled.rows)?;
+                let state = State { prefixes: labeled.prefixes, failures: labeled.failures, ..State::default() };
                 checkpoint::save(context, 1, &state, |folder| {
-                    write_trajectories(&folder.join(ROWS), &labeled.rows).map(|_| ())
+                    std::fs::copy(&labels, folder.join(ROWS)).map(|_| ()).map_err(|e| io_error(&labels, &e))
                 })?;
                 Ok(labeled)
             }

@@ -210,3 +210,31 @@ fn exactly_one_source_of_labels() {
     let e = run_stage::<Prm>(options(), &mut both).unwrap_err();
     assert!(e.kind == ErrorKind::Invalid && e.message.contains("both are given"));
 }
+
+#[test]
+fn a_killed_training_ends_in_the_same_bytes_whether_labels_are_sampled_or_given() {
+    let labeled = tempfile::tempdir().unwrap();
+    let mut options = options();
+    options["checkpoint_every"] = json!(3);
+    let run = |folder: &Path, cancel_after: Option<usize>, given: Option<&[Trajectory]>| {
+        let mut context = context_in(folder, 2, cancel_after);
+        input_model(&mut context, folder, "model", half_trained());
+        match given {
+            Some(rows) => input_trajectories(&mut context, folder, "trajectories", rows),
+            None => input_problems(&mut context, folder, "problems", &sums(30, 3, 31)),
+        }
+        outputs(&mut context, folder, &PORTS);
+        run_stage::<Prm>(options.clone(), &mut context).map(|()| context)
+    };
+    let digests = |context: &StageContext| PORTS.map(|p| digest_of(context.output(p).unwrap()));
+    let sampled = run(labeled.path(), None, None).unwrap();
+    let rows = read_trajectories(&sampled.output_parquet("trajectories").unwrap()).unwrap();
+    for given in [None, Some(rows.as_slice())] {
+        let (whole, killed) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let straight = run(whole.path(), None, given).unwrap();
+        assert_eq!(run(killed.path(), Some(2), given).err().unwrap().kind, ErrorKind::Cancelled);
+        let resumed = run(killed.path(), None, given).unwrap();
+        assert_eq!(digests(&straight), digests(&resumed));
+        assert_eq!(straight.metrics, resumed.metrics);
+    }
+}

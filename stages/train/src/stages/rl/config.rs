@@ -5,6 +5,7 @@
 //! schemas. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
 //! met are reported by [`super::parts`].
 
+use super::defaults;
 use super::sources::AsynchronousOptions as Asynchronous;
 use crate::config::{SamplingOptions, default_environment, default_rewards};
 use crate::optimize::OptimizerOptions;
@@ -18,6 +19,7 @@ use trainyard_api::family::fill_schema;
 use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
 use trainyard_lm::backend::registry;
+use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::optimizer::Decay;
 use trainyard_lm::template::TemplateOptions;
 
@@ -79,6 +81,10 @@ pub struct Config {
     /// The optimizer of the policy.
     #[serde(default)]
     pub optimizer: OptimizerOptions,
+    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
+    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterOptions>,
     /// The value model, if a part needs one.
     #[serde(default)]
     pub critic: Critic,
@@ -132,6 +138,10 @@ pub struct Rollout {
     #[serde(default = "defaults::running")]
     #[schemars(range(min = 1))]
     pub max_running: usize,
+    /// Memory for the keys and values of sequences decoded together, such as `8GiB`: fewer run at once if more would
+    /// not fit at full length. Changes no result; null = 4GiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_memory: Option<String>,
     /// When an episode whose tools have answered goes on: at once (`trajectory`), or when all have (`batch`).
     #[serde(default)]
     pub tool_wait: ToolWait,
@@ -197,48 +207,6 @@ pub struct Loss {
     /// Terms that are summed.
     #[schemars(extend("x-family" = "losses"))]
     pub terms: Vec<Value>,
-}
-
-mod defaults {
-    pub fn steps() -> u64 {
-        40
-    }
-    pub fn problems_per_step() -> usize {
-        32
-    }
-    pub fn one() -> u64 {
-        1
-    }
-    pub fn minibatches() -> usize {
-        2
-    }
-    pub fn micro_batch_tokens() -> usize {
-        8192
-    }
-    pub fn validate_problems() -> usize {
-        200
-    }
-    pub fn checkpoint_every() -> u64 {
-        5
-    }
-    pub fn keep_rollouts() -> usize {
-        256
-    }
-    pub fn group_size() -> u32 {
-        8
-    }
-    pub fn temperature() -> f64 {
-        1.0
-    }
-    pub fn turn_tokens() -> usize {
-        128
-    }
-    pub fn episode_tokens() -> usize {
-        768
-    }
-    pub fn running() -> usize {
-        256
-    }
 }
 
 /// The schema of `advantage`: each branch also takes `modulations`.
@@ -330,6 +298,7 @@ impl Config {
             max_turn_tokens: self.rollout.max_turn_tokens,
             max_episode_tokens: self.rollout.max_episode_tokens,
             max_running: self.rollout.max_running,
+            kv_memory: self.rollout.kv_memory.clone(),
         }
     }
     /// Steps between validations; 0 = none in between.
@@ -345,6 +314,7 @@ impl Config {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
+        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         problems.extend(self.critic.optimizer.problems("/critic/optimizer"));
         if self.rollout.temperature <= 0.0 {
             problems.push(

@@ -7,11 +7,11 @@
 
 use crate::contexts::by_context;
 use crate::model::Policy;
-use crate::optimize::{OptimizerOptions, Trainer, micro_batches};
+use crate::optimize::{Learned, OptimizerOptions, Trainer, micro_batches};
 use std::path::Path;
 use trainyard_core::Result;
 use trainyard_learn::Grid;
-use trainyard_lm::backend::{Head, Learns, Place, Slopes};
+use trainyard_lm::backend::{Head, Place, Slopes};
 use trainyard_tables::Trajectory;
 
 const PREFIX: &str = "critic-";
@@ -23,10 +23,17 @@ pub struct Critic {
 }
 
 impl Critic {
-    /// All values are 0 at first. `total` = optimizer steps of the whole stage.
-    pub fn new(policy: &Policy, options: &OptimizerOptions, total: u64, micro_batch_tokens: usize) -> Result<Self> {
+    /// All values are 0 at first. `total` = optimizer steps of the whole stage; `learned` is what the policy trains,
+    /// so that beside an adapter the value model is an adapter, too.
+    pub fn new(
+        policy: &Policy,
+        options: &OptimizerOptions,
+        total: u64,
+        micro_batch_tokens: usize,
+        learned: Learned,
+    ) -> Result<Self> {
         let head = Head::Scores(1);
-        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, options, total, head, Learns::All)?;
+        let trainer = Trainer::with_head(&*policy.backend, &policy.folder, options, total, head, learned)?;
         Ok(Self { trainer, micro_batch_tokens })
     }
 

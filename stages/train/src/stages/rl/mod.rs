@@ -7,6 +7,7 @@ mod collect;
 pub mod config;
 mod critic;
 mod declared;
+mod defaults;
 mod effects;
 mod learn;
 pub mod parts;
@@ -33,14 +34,17 @@ use crate::with_backend::PLACE;
 use parts::Parts;
 use run::{Episodes, Run};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::{self, Composed};
 use trainyard_lm::backend::registry::BackendSlot;
+use trainyard_lm::memory::Training;
+use trainyard_lm::shape;
 use trainyard_tables::{read_trajectories, write_trajectories};
 
 /// The stage kind, with the parts that it may compose.
@@ -143,6 +147,7 @@ impl Stage for Rl {
         let mut policy = policy.with_template(&config.template)?;
         let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host)?;
         let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+        let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let problems = problems::read(context.input("problems")?, "problems")?;
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
@@ -162,10 +167,11 @@ impl Stage for Rl {
         }
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
         let episodes = Episodes { environment, problems, validation, demonstrations };
-        let run = Run::new(&config, &policy, episodes, declared.clone(), context)?;
+        let run = Run::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
         let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
         host.report(context);
-        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
+        let model = policy.folder.with_parameters(&outcome.weights)?;
+        model::save(context, "model", &model, config.adapter.as_ref())?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)
     }
@@ -205,11 +211,18 @@ impl Prepared for PreparedRl {
         self.parts.as_ref().map(|parts| parts.needs().names()).unwrap_or_default()
     }
 
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::passed_on(inputs)
+    }
+
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let config = &self.config;
         let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
         let mut problems = problems::misfits(&config.environment, inputs, &["problems", "validation"]);
         problems.extend(problems::lost_results(&config.environment, inputs, &["model"]));
+        let adapter = config.adapter.as_ref();
+        let training = Training { adapter, tokens: config.micro_batch_tokens, samples: true };
+        problems.extend(shape::too_large(inputs, &training));
         if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));

@@ -14,7 +14,7 @@ use super::state::Progress;
 use super::{pool, validate};
 use crate::checkpoint;
 use crate::model::Policy;
-use crate::optimize::{Method, OptimizerOptions, Trainer};
+use crate::optimize::{Learned, Method, OptimizerOptions, Trainer};
 use crate::rewards::Rewards;
 use crate::spans::step_span;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ pub struct Outcome {
 impl<'a> Run<'a> {
     pub fn new(
         config: &'a Config,
-        policy: &'a Policy,
+        (policy, learns): (&'a Policy, Learns),
         episodes: Episodes,
         declared: Vec<Metric>,
         context: &StageContext,
@@ -52,6 +52,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             config,
             policy,
+            learns,
             environment,
             validation: validate::equal_shares(validation, config.validate_problems),
             pool: pool::pool(&problems, &demonstrations, &policy.folder.chat, positions)?,
@@ -104,20 +105,23 @@ impl<'a> Run<'a> {
     /// From the newest checkpoint, or from the input model.
     fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
         let (config, policy) = (self.config, self.policy);
-        let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, Learns::All, context);
+        let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, self.learns, context);
+        let learned = Learned { learns: self.learns, seed: config.seed };
         let optimizer = settle(&config.optimizer, Method::Rl);
-        let trainer = |total| Trainer::new(&*policy.backend, &policy.folder, &optimizer, total);
+        let trainer = |total, learned| Trainer::new(&*policy.backend, &policy.folder, &optimizer, total, learned);
         let needs = parts.needs();
+        let updates = config.updates();
         let critic = || {
             let optimizer = settle(&config.critic.optimizer, Method::Critic);
-            Critic::new(policy, &optimizer, config.updates(), config.micro_batch_tokens)
+            Critic::new(policy, &optimizer, updates, config.micro_batch_tokens, learned)
         };
+        let fixed = Learned { learns: Learns::Nothing, ..learned };
         let mut progress = Progress {
             state: State::default(),
             rewards,
-            trainer: trainer(config.updates())?,
+            trainer: trainer(updates, learned)?,
             sampler: policy.sampler(self.threads)?,
-            reference: if needs.reference { Some(trainer(1)?) } else { None },
+            reference: if needs.reference { Some(trainer(1, fixed)?) } else { None },
             critic: if needs.values { Some(critic()?) } else { None },
             parts,
             best: None,

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::critic::Critic;
 use super::parts::Parts;
+use crate::config::kv_memory;
 use crate::curves::Curves;
 use crate::model::Policy;
 use crate::optimize::Trainer;
@@ -16,7 +17,7 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Metric, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::{PassRates, Pool, Progress as Place};
-use trainyard_lm::backend::{Parameters, Sampler};
+use trainyard_lm::backend::{Learns, Parameters, Sampler};
 use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
 
 const ROLLOUTS: &str = "rollouts.parquet";
@@ -26,6 +27,8 @@ const BEST: &str = "best.safetensors";
 pub struct Run<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,
+    /// What of the policy learns.
+    pub learns: Learns,
     pub environment: Box<dyn Environment>,
     pub problems: Vec<Problem>,
     pub validation: Vec<Problem>,
@@ -53,6 +56,7 @@ impl Run<'_> {
             turn_tokens: rollout.max_turn_tokens,
             episode_tokens: rollout.max_episode_tokens,
             running: rollout.max_running,
+            kv_memory: kv_memory(rollout.kv_memory.as_deref()),
             tool_wait: rollout.tool_wait,
         }
     }

@@ -5,8 +5,12 @@ use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trainyard_core::{OptionProblem, Wired};
+use std::collections::BTreeMap;
+use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
+use trainyard_lm::memory::Training;
+use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// Options of `sft`. Training ends at the first of `epochs`, `steps` and `tokens` that is given; 3 epochs if none is.
@@ -36,6 +40,10 @@ pub struct Config {
     pub mask_errored_turns: bool,
     /// The optimizer of the model.
     pub optimizer: OptimizerOptions,
+    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
+    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterOptions>,
     /// Steps between measurements of the validation loss; 0 = only before the first step and after the last; null = 25.
     pub validate_every: Option<u64>,
     /// Share of the problems held out where no `validation` input is given; 0 = none.
@@ -65,6 +73,7 @@ impl Default for Config {
             max_tokens: 0,
             mask_errored_turns: true,
             optimizer: OptimizerOptions::default(),
+            adapter: None,
             validate_every: None,
             validation_share: 0.05,
             patience: None,
@@ -86,6 +95,7 @@ impl TrainOptions for Config {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.optimizer.problems("/optimizer");
         problems.extend(self.template.problems("/template"));
+        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
             counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
@@ -107,7 +117,11 @@ impl TrainOptions for Config {
         problems
     }
 
-    /// Options that measure on held-out rows, where no row is held out.
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::passed_on(inputs)
+    }
+
+    /// Options that measure on held-out rows, where no row is held out; a model that memory cannot hold.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let both = ["trajectories", "tokenized"].iter().all(|port| inputs.get(port).is_some_and(|n| *n > 0));
         let twice = both.then(|| {
@@ -125,9 +139,9 @@ impl TrainOptions for Config {
             )
             .help("wire `validation`, set `validation_share` above 0, or leave this out")
         };
-        twice
-            .into_iter()
-            .chain(measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at)))
-            .collect()
+        let tokens = self.micro_batch_tokens.min(self.batch_tokens);
+        let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
+        let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
+        twice.into_iter().chain(unmeasured).chain(shape::too_large(inputs, &training)).collect()
     }
 }

@@ -12,6 +12,7 @@ mod tests;
 pub use config::Config;
 
 use crate::model::{self, Policy};
+use crate::optimize::{Learned, Method};
 use crate::parts::Parts;
 use crate::with_backend::{TrainOptions as _, WithBackend};
 use data::{Prepared, encoded, hold_out, packed, prepare};
@@ -21,6 +22,7 @@ use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Metric, Producers, Reduce, Result};
 use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::Head;
 use trainyard_lm::examples::Tokenized;
 use trainyard_lm::stages::tokenize::{PORT, expect_made_for};
 
@@ -124,12 +126,18 @@ impl Stage for Sft {
         let WithBackend { config, backend } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
         let policy = policy.with_template(&config.template)?;
+        let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (train, held) = rows(&config, &policy.folder, context)?;
         let positions = policy.folder.config.positions();
         let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
         let (prepared, held) = (prepare(train, most), prepare(held, most));
-        let outcome = run::run(&config, &policy, &prepared.examples, &held.examples, context)?;
-        model::save(context, "model", &policy.folder.with_parameters(&outcome.weights)?)?;
+        let plan = run::plan(&config, &prepared.examples)?;
+        let learned = Learned { learns, seed: config.seed };
+        let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, learns, context);
+        let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learned)?;
+        let outcome = run::run(&config, trainer, (&prepared.examples, &plan), &held.examples, context)?;
+        let model = policy.folder.with_parameters(&outcome.weights)?;
+        model::save(context, "model", &model, config.adapter.as_ref())?;
         write_report(context, &outcome.state, &prepared, held.rows)
     }
 }

@@ -7,13 +7,12 @@
 use super::config::Config;
 use crate::checkpoint;
 use crate::curves::{Curves, finite};
-use crate::model::Policy;
-use crate::optimize::{Method, Trainer, epoch_batches, micro_batches};
+use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
 use trainyard_core::{Chance, Error, Result};
-use trainyard_lm::backend::{Learns, Parameters, Place, Slopes};
+use trainyard_lm::backend::{Parameters, Place, Slopes};
 use trainyard_lm::examples::Example;
 
 const BEST: &str = "best.safetensors";
@@ -43,19 +42,16 @@ pub struct Outcome {
     pub planned: u64,
 }
 
-/// Trains on `train`; `held` chooses the weights to keep (the last ones if empty).
+/// Trains on `train` as planned; `held` chooses the weights to keep (the last ones if empty).
 pub fn run(
     config: &Config,
-    policy: &Policy,
-    train: &[Example],
+    mut trainer: Trainer,
+    (train, plan): (&[Example], &[Vec<usize>]),
     held: &[Example],
     context: &StageContext,
 ) -> Result<Outcome> {
-    let plan = plan(config, train)?;
     let total = plan.len() as u64;
     let every = config.validation_interval();
-    let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, Learns::All, context);
-    let mut trainer = Trainer::new(&*policy.backend, &policy.folder, &optimizer, total)?;
     let mut state = State::default();
     let mut best: Option<Parameters> = None;
     if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {
@@ -96,8 +92,8 @@ fn stopped(config: &Config, state: &State) -> bool {
     config.patience.is_some_and(|p| state.stale >= p)
 }
 
-/// The members of every optimizer step, for the whole budget.
-fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
+/// The members of every optimizer step, for the whole budget. Errors: data, without an example.
+pub fn plan(config: &Config, train: &[Example]) -> Result<Vec<Vec<usize>>> {
     let lengths: Vec<usize> = train.iter().map(|e| e.tokens.len()).collect();
     if lengths.is_empty() {
         return Err(Error::data("no trajectory is left to learn from")

@@ -98,6 +98,9 @@ impl Sampler for Paced {
     fn positions(&self) -> usize {
         self.inner.positions()
     }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        self.inner.cache_bytes(tokens)
+    }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
         self.inner.set_weights(weights, version)?;
         for id in std::mem::take(&mut self.paused) {

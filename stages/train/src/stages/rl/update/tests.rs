@@ -1,10 +1,10 @@
 use super::*;
-use crate::optimize::OptimizerOptions;
+use crate::optimize::{Learned, OptimizerOptions};
 use crate::testing::tiny_model;
 use serde_json::json;
 use trainyard_learn::part::{Needs, Part};
 use trainyard_learn::{Rollout, Term, TokenBatch, registry};
-use trainyard_lm::backend::{Place, cpu::Cpu};
+use trainyard_lm::backend::{Learns, Place, cpu::Cpu};
 use trainyard_lm::optimizer::Decay;
 use trainyard_tables::Trajectory;
 
@@ -17,7 +17,7 @@ fn trainer() -> Trainer {
         weight_decay: 0.0,
         ..OptimizerOptions::default()
     };
-    Trainer::new(&Cpu, &model, &options, 10).unwrap()
+    Trainer::new(&Cpu, &model, &options, 10, Learned { learns: Learns::All, seed: 0 }).unwrap()
 }
 
 fn terms(list: serde_json::Value) -> Vec<Box<dyn LossTerm>> {

@@ -1,0 +1,113 @@
+//! Peak resident memory and seconds of training steps of a model of a given size, with random weights.
+//!
+//! `cargo run --release -p trainyard-lm --example memory_step -- SHAPE full|lora ROWS TOKENS [STEPS]`, where SHAPE is
+//! `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The weights are written to a folder and read back, as a stage
+//! reads its input, so the peak is that of loading and training. Threads: RAYON_NUM_THREADS. Linux only: the peak is
+//! `VmHWM` of /proc/self/status.
+
+use candle_core::{Device, Tensor};
+use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
+use trainyard_lm::adapter::{Adapter, AdapterOptions};
+use trainyard_lm::backend::cpu::Cpu;
+use trainyard_lm::backend::{Backend, LearnerOptions, Learns, Place, Slopes, conformance};
+use trainyard_lm::families::{Rope, find};
+use trainyard_lm::{GenerationConfig, ModelConfig, ModelFolder};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn shape(name: &str) -> Result<ModelConfig> {
+    let qwen = |hidden, inner, layers, heads| {
+        let mut config = ModelConfig::llama(151_936, hidden, inner, layers, heads, 2);
+        (config.family, config.architecture.attention_bias) = (find("qwen2")?, true);
+        (config.architecture.ropes, config.max_position_embeddings) = (vec![Rope::plain(1e6)], 32_768);
+        Ok(config)
+    };
+    match name {
+        "135m" => {
+            let mut config = ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3);
+            (config.architecture.ropes, config.max_position_embeddings) = (vec![Rope::plain(1e5)], 8_192);
+            Ok(config)
+        }
+        "0.5b" => qwen(896, 4_864, 24, 14),
+        "1.5b" => qwen(1_536, 8_960, 28, 12),
+        _ => Err(Error::invalid(format!("unknown shape `{name}`")).help("use 135m, 0.5b or 1.5b")),
+    }
+}
+
+/// Random weights, through a folder and back.
+fn model(config: ModelConfig) -> Result<ModelFolder> {
+    let folder = tempfile::tempdir().map_err(Error::bug)?;
+    let weights = config.parameters().into_iter().map(numbers).collect::<Result<_>>()?;
+    ModelFolder::new(config, weights, conformance::model().chat, GenerationConfig::default())?.save(folder.path())?;
+    let model = ModelFolder::load(folder.path())?;
+    println!("loaded: {:.2} GB at most", peak());
+    Ok(model)
+}
+
+/// Small uniform numbers in the place of weights, and norms of 1.
+fn numbers((name, shape): (String, Vec<usize>)) -> Result<(String, Tensor)> {
+    let (count, scale) = (shape.iter().product::<usize>(), 0.06 / f64::from(u32::MAX));
+    let mut draws = Chance::new(1).at(&name, &[]);
+    let mut draw = || (f64::from(draws.next_u32()) * scale - 0.03) as f32;
+    let norm = name.ends_with("norm.weight");
+    let values: Vec<f32> = (0..count).map(|_| if norm { 1.0 } else { draw() }).collect();
+    Ok((name, Tensor::from_vec(values, shape, &Device::Cpu).map_err(Error::bug)?))
+}
+
+/// The most memory that the process had, in GB.
+fn peak() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
+    kib.unwrap_or(f64::NAN) * 1024.0 / 1e9
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let usage = || Error::invalid("usage: memory_step SHAPE full|lora ROWS TOKENS [STEPS]");
+    let number = |i: usize| args.get(i).and_then(|text| text.parse::<usize>().ok());
+    let (Some(name), Some(how), Some(rows), Some(tokens)) = (args.first(), args.get(1), number(2), number(3)) else {
+        return Err(usage());
+    };
+    let mut model = model(shape(name)?)?;
+    let learns = match how.as_str() {
+        "full" => Learns::All,
+        "lora" => {
+            let adapter = Adapter::new(&model.config, &AdapterOptions::default(), &Chance::new(2))?;
+            model = model.adapted(adapter)?;
+            Learns::Adapter
+        }
+        _ => return Err(usage()),
+    };
+    println!(
+        "{name}: {:.1} M parameters, {how}, {rows} rows of {tokens} tokens",
+        model.config.parameter_count() as f64 / 1e6
+    );
+    let mut learner = Cpu.learner(&model, &LearnerOptions { learns, ..LearnerOptions::default() })?;
+    if learns == Learns::All {
+        model.weights.clear();
+    }
+    let sequence = |i: usize| (0..tokens).map(|t| 10 + ((t * t + 7 * i) % 40) as u32).collect::<Vec<u32>>();
+    let sequences: Vec<Vec<u32>> = (0..rows).map(sequence).collect();
+    let sequences: Vec<&[u32]> = sequences.iter().map(Vec::as_slice).collect();
+    let places = Place::of_masks(&sequences.iter().map(|s| vec![true; s.len()]).collect::<Vec<_>>());
+    let slopes = vec![-1.0 / places.len() as f64; places.len()];
+    let clock = SystemClock::new();
+    for step in 0..number(4).unwrap_or(2) {
+        let start = clock.monotonic();
+        learner.forward(&sequences, &places, 1.0)?;
+        let forward = clock.monotonic();
+        learner.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+        learner.step(1e-5)?;
+        let end = clock.monotonic();
+        println!(
+            "step {step}: {:.1} s ({:.1} forward), {:.0} tokens/s, peak {:.2} GB",
+            (end - start).as_secs_f64(),
+            (forward - start).as_secs_f64(),
+            (rows * tokens) as f64 / (end - start).as_secs_f64(),
+            peak()
+        );
+    }
+    Ok(())
+}

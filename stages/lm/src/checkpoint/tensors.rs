@@ -1,0 +1,194 @@
+//! Named tensors in safetensors files, one at a time: neither writing nor reading holds a second copy of a whole file.
+
+use crate::tensor::candle;
+use candle_core::{DType, Device, Tensor};
+use memmap2::{Mmap, UncheckedAdvice};
+use safetensors::tensor::{Dtype, TensorView};
+use safetensors::{SafeTensorError, SafeTensors};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// Numbers that are written under a name.
+pub(crate) enum Numbers<'a> {
+    /// Of type f32, f64 or u32.
+    Tensor(&'a Tensor),
+    /// Float32 in row order, with their shape.
+    Floats(&'a [f32], &'a [usize]),
+}
+
+/// Writes tensors (f32, f64, u32) as one safetensors file with metadata `{"format": "pt"}`. Equal tensors give equal
+/// bytes.
+pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<()> {
+    save_numbers(path, &tensors.iter().map(|(name, tensor)| (name.clone(), Numbers::Tensor(tensor))).collect())
+}
+
+/// The same for numbers that lie anywhere.
+pub(crate) fn save_numbers(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>) -> Result<()> {
+    let raw: Vec<(&str, Raw<'_>)> =
+        numbers.iter().map(|(name, numbers)| Ok((name.as_str(), Raw::of(name, numbers)?))).collect::<Result<_>>()?;
+    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
+    let failed = |e: SafeTensorError| match e {
+        SafeTensorError::IoError(e) => io_error(path, &e),
+        other => Error::bug(format!("{}: {other}", path.display())),
+    };
+    safetensors::serialize_to_file(raw, Some(metadata), path).map_err(failed)
+}
+
+/// Numbers whose little-endian bytes are made when they are written.
+struct Raw<'a> {
+    dtype: Dtype,
+    shape: &'a [usize],
+    numbers: &'a Numbers<'a>,
+}
+
+impl<'a> Raw<'a> {
+    fn of(name: &str, numbers: &'a Numbers<'a>) -> Result<Self> {
+        let (dtype, shape) = match numbers {
+            Numbers::Floats(_, shape) => (Dtype::F32, *shape),
+            Numbers::Tensor(tensor) => match tensor.dtype() {
+                DType::F32 => (Dtype::F32, tensor.dims()),
+                DType::F64 => (Dtype::F64, tensor.dims()),
+                DType::U32 => (Dtype::U32, tensor.dims()),
+                other => {
+                    let message = format!("`{name}` is of type {other:?}, which a checkpoint cannot hold");
+                    return Err(Error::bug(message));
+                }
+            },
+        };
+        Ok(Self { dtype, shape, numbers })
+    }
+    fn bytes(&self) -> candle_core::Result<Vec<u8>> {
+        Ok(match self.numbers {
+            Numbers::Floats(values, _) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Numbers::Tensor(tensor) => {
+                let flat = tensor.flatten_all()?;
+                match self.dtype {
+                    Dtype::F64 => flat.to_vec1::<f64>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                    Dtype::U32 => flat.to_vec1::<u32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                    _ => flat.to_vec1::<f32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                }
+            }
+        })
+    }
+}
+
+impl safetensors::View for Raw<'_> {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+    fn shape(&self) -> &[usize] {
+        self.shape
+    }
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Owned(self.bytes().expect("the type was checked before"))
+    }
+    fn data_len(&self) -> usize {
+        self.shape.iter().product::<usize>() * if self.dtype == Dtype::F64 { 8 } else { 4 }
+    }
+}
+
+/// Reads all tensors of a safetensors file; f16 and bf16 become f32.
+pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
+    let mut tensors = BTreeMap::new();
+    each(path, |name, tensor| {
+        tensors.insert(name, tensor);
+        Ok(())
+    })?;
+    Ok(tensors)
+}
+
+/// Hands the tensors of a file to `take`, one at a time. The file is mapped, and what was read of it is given back.
+pub(super) fn each(path: &Path, mut take: impl FnMut(String, Tensor) -> Result<()>) -> Result<()> {
+    let map = map(path)?;
+    let file = SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|e| {
+        let reason = match e {
+            SafeTensorError::HeaderTooSmall
+            | SafeTensorError::InvalidHeaderLength
+            | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
+            other => format!("no valid safetensors file: {other}"),
+        };
+        Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
+    })?;
+    for (name, view) in file.tensors() {
+        let tensor = read(&name, &view).map_err(|e| e.at(path.display()))?;
+        take(name, tensor)?;
+        if let Some(map) = &map {
+            give_back(map, view.data());
+        }
+    }
+    Ok(())
+}
+
+/// The file in the address space of the process; none if it is empty.
+fn map(path: &Path) -> Result<Option<Mmap>> {
+    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    if file.metadata().map_err(|e| io_error(path, &e))?.len() == 0 {
+        return Ok(None);
+    }
+    #[expect(unsafe_code, reason = "a mapped file could be changed by others while it is read")]
+    // SAFETY: files of models and resume points are written once and then only read; the store makes them read-only.
+    let map = unsafe { Mmap::map(&file) };
+    map.map(Some).map_err(|e| io_error(path, &e))
+}
+
+/// Tells the system that these bytes of a map are not needed any more. It may decline.
+fn give_back(map: &Mmap, bytes: &[u8]) {
+    let start = bytes.as_ptr() as usize - map.as_ptr() as usize;
+    #[expect(unsafe_code, reason = "some pieces of advice change what a map holds")]
+    // SAFETY: the map is of a file and read-only, so pages that were dropped are read again as they were.
+    let advised = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, bytes.len()) };
+    advised.ok();
+}
+
+fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
+    let (data, shape) = (view.data(), view.shape().to_vec());
+    let half = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
+    let halves = data.len() / 2;
+    let tensor = match view.dtype() {
+        Dtype::F32 => Tensor::from_vec(
+            data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::F64 => Tensor::from_vec(
+            data.as_chunks::<8>().0.iter().map(|b| f64::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::U32 => Tensor::from_vec(
+            data.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::BF16 => Tensor::from_vec(
+            (0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(),
+            shape,
+            &Device::Cpu,
+        ),
+        Dtype::F16 => {
+            Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu)
+        }
+        other => {
+            return Err(
+                Error::data(format!("`{name}` is of type {other:?}")).help("use weights of type f32, f64, f16 or bf16")
+            );
+        }
+    };
+    tensor.map_err(candle)
+}
+
+/// IEEE 754 binary16 to binary32, exact.
+fn half_to_f32(bits: u16) -> f32 {
+    let (sign, exponent, fraction) =
+        (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));
+    match exponent {
+        0 => sign * fraction * 2.0f32.powi(-24),
+        31 if fraction == 0.0 => sign * f32::INFINITY,
+        31 => f32::NAN,
+        e => sign * (1.0 + fraction / 1024.0) * 2.0f32.powi(i32::from(e) - 15),
+    }
+}

@@ -1,0 +1,132 @@
+//! A linear layer of the decoder: y = x·Wᵀ, and with an adapter + scale · dropout(x)·Aᵀ·Bᵀ.
+//!
+//! Biases and the fused product of layers that share their input belong to the layer around it.
+
+use super::part::Part;
+use super::state::{LowRows, fit};
+use crate::ops::vector::add_into;
+use crate::ops::{Matrix, Scalar, product};
+use std::ops::Range;
+use trainyard_core::Chance;
+
+/// The factors of an adapter: `down` is A `[rank, in]`, `up` is B `[out, rank]`.
+#[derive(Clone, Copy)]
+pub(super) struct Low<'a, T> {
+    pub down: &'a [T],
+    pub up: &'a [T],
+    pub rank: usize,
+    pub scale: T,
+}
+
+/// A weight `[outputs, inputs]`, row after row, and what an adapter adds.
+#[derive(Clone, Copy)]
+pub(super) struct Linear<'a, T> {
+    pub weight: &'a [T],
+    pub inputs: usize,
+    pub outputs: usize,
+    pub low: Option<Low<'a, T>>,
+}
+
+/// Sets a share of an adapter's inputs to 0 and divides the others by what is left of 1. Every number is drawn at its
+/// layer, part, sequence of the batch, and place, so both directions of a pass draw the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dropout {
+    /// In [0, 1).
+    pub share: f64,
+    /// The source of one pass.
+    pub chance: Chance,
+}
+
+/// The rows of a chunk: which layer they go through and which sequences they belong to.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub layer: usize,
+    pub rows: usize,
+    /// The first sequence of the chunk.
+    pub sequence: usize,
+    /// Rows of each sequence.
+    pub ranges: &'a [Range<usize>],
+    pub dropout: Option<&'a Dropout>,
+}
+
+impl Dropout {
+    fn apply<T: Scalar>(&self, part: Part, place: Place<'_>, width: usize, values: &mut [T]) {
+        let (keep, limit) = (T::of(1.0 / (1.0 - self.share)), (self.share * f64::from(u32::MAX)) as u32);
+        for (i, range) in place.ranges.iter().enumerate() {
+            let at = [place.layer as u64, (place.sequence + i) as u64];
+            let mut draws = self.chance.at(part.name(), &at);
+            for value in &mut values[range.start * width..range.end * width] {
+                *value = if draws.next_u32() < limit { T::ZERO } else { *value * keep };
+            }
+        }
+    }
+}
+
+impl<T: Scalar> Linear<'_, T> {
+    /// `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `turned` is Wᵀ where it was laid out before.
+    pub fn forward(&self, rows: usize, x: &[T], turned: Option<&[T]>, (y, add): (&mut [T], bool)) {
+        let weight = match turned {
+            Some(turned) => Matrix::rows(turned, self.outputs),
+            None => Matrix::rows(self.weight, self.inputs).transposed(),
+        };
+        product((rows, self.outputs, self.inputs), Matrix::rows(x, self.inputs), weight, y, self.outputs, add);
+    }
+
+    /// `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart. Nothing without an adapter.
+    pub fn add_low(&self, part: Part, place: Place<'_>, x: &[T], kept: &mut LowRows<T>, y: &mut [T], y_row: usize) {
+        let Some(low) = self.low else { return };
+        self.low_input(part, place, x, kept);
+        let inner = Matrix::rows(&kept.inner, low.rank);
+        let up = Matrix::rows(low.up, low.rank).transposed();
+        product((place.rows, self.outputs, low.rank), inner, up, y, y_row, true);
+    }
+
+    /// What the gradients of A and B read of the layer's input: dropout(x), and scale · dropout(x)·Aᵀ.
+    pub fn low_input(&self, part: Part, place: Place<'_>, x: &[T], kept: &mut LowRows<T>) {
+        let Some(low) = self.low else { return };
+        let Place { rows, .. } = place;
+        let x = match place.dropout {
+            None => x,
+            Some(dropout) => {
+                let dropped = fit(&mut kept.dropped, rows * self.inputs);
+                dropped.copy_from_slice(&x[..rows * self.inputs]);
+                dropout.apply(part, place, self.inputs, dropped);
+                dropped
+            }
+        };
+        let inner = fit(&mut kept.inner, rows * low.rank);
+        let down = Matrix::rows(low.down, self.inputs).transposed();
+        product((rows, low.rank, self.inputs), Matrix::rows(x, self.inputs), down, inner, low.rank, false);
+        inner.iter_mut().for_each(|v| *v = *v * low.scale);
+    }
+
+    /// From the gradient of y to that of x, the adapter's share included: `dx = …`, or `dx += …` with `add`.
+    pub fn backward(
+        &self,
+        part: Part,
+        place: Place<'_>,
+        dy: Matrix<'_, T>,
+        kept: &mut LowRows<T>,
+        (dx, add): (&mut [T], bool),
+    ) {
+        let Place { rows, .. } = place;
+        let weight = Matrix::rows(self.weight, self.inputs);
+        product((rows, self.inputs, self.outputs), dy, weight, dx, self.inputs, add);
+        let Some(low) = self.low else { return };
+        let d_inner = fit(&mut kept.d_inner, rows * low.rank);
+        let up = Matrix::rows(low.up, low.rank);
+        product((rows, low.rank, self.outputs), dy, up, d_inner, low.rank, false);
+        d_inner.iter_mut().for_each(|v| *v = *v * low.scale);
+        let (d_inner, down) = (Matrix::rows(d_inner, low.rank), Matrix::rows(low.down, self.inputs));
+        let size = (rows, self.inputs, low.rank);
+        match place.dropout {
+            None => product(size, d_inner, down, dx, self.inputs, true),
+            Some(dropout) => {
+                let d_dropped = fit(&mut kept.d_dropped, rows * self.inputs);
+                product(size, d_inner, down, d_dropped, self.inputs, false);
+                dropout.apply(part, place, self.inputs, d_dropped);
+                add_into(dx, d_dropped);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! How much memory training takes at least, from a model's shape and the options. `docs/adapters.md` has the formula.
+//!
+//! What is counted is what a step cannot do without. What is left out (the program, its libraries, data, the memory
+//! that an allocator keeps) makes the true peak larger, so an estimate that does not fit means that the stage cannot.
+
+use crate::adapter::{Adapter, AdapterOptions, linear_layers};
+use crate::config::ModelConfig;
+use crate::decoder::pass_bytes;
+
+/// What is known of a stage that trains.
+#[derive(Debug, Clone, Copy)]
+pub struct Training<'a> {
+    /// The adapter that learns; none = the whole model does.
+    pub adapter: Option<&'a AdapterOptions>,
+    /// Tokens computed together.
+    pub tokens: usize,
+    /// Whether it samples with the model, too: the sampler has weights of its own, laid out for its kernels.
+    pub samples: bool,
+}
+
+impl Training<'_> {
+    /// Bytes at least, for a model of this shape.
+    pub fn at_least(&self, config: &ModelConfig) -> u64 {
+        let whole = config.parameter_count() as u64;
+        let own = self.adapter.map_or(0, |options| adapter_parameters(config, options));
+        let learned = if self.adapter.is_some() { own } else { whole };
+        // Weights; gradients and two moments of what learns; a sampler's weights.
+        let numbers = whole + own + 3 * learned + if self.samples { whole } else { 0 };
+        4 * numbers + pass_bytes(config, self.tokens)
+    }
+}
+
+/// Numbers of an adapter; 0 if its targets are wrong, which is reported elsewhere.
+fn adapter_parameters(config: &ModelConfig, options: &AdapterOptions) -> u64 {
+    let targets = Adapter::targets(config, options).unwrap_or_default();
+    let all = linear_layers(config).into_iter().filter(|layer| targets.contains(&layer.name));
+    all.map(|layer| (options.rank * (layer.rows + layer.columns)) as u64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_of_a_135m_model_is_the_sum_by_hand() {
+        let config = ModelConfig { max_position_embeddings: 8_192, ..ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3) };
+        let parameters = 49_152 * 576 + 576 + 30 * (2 * 576 + 2 * 576 * 576 + 2 * 192 * 576 + 3 * 576 * 1_536);
+        assert_eq!(config.parameter_count(), parameters);
+        let full = Training { adapter: None, tokens: 8_192, samples: false };
+        // Inputs of 31 layers and norms, one layer's activations, scratch.
+        let row = 31 * 576 + (576 + 960 + 576 + 2 * 1_536) + (6 * 576 + 4 * 1_536 + 576 + 960);
+        let pass = 4 * 8_192 * (row + 2 * 576) + 4 * (1 << 24);
+        assert_eq!(full.at_least(&config), (16 * parameters + pass) as u64);
+        let options = AdapterOptions::default();
+        let layer = 16 * (4 * 576 + 2 * (576 + 192) + 3 * (576 + 1_536));
+        let lora = Training { adapter: Some(&options), ..full };
+        assert_eq!(lora.at_least(&config), (4 * (parameters + 4 * 30 * layer) + pass) as u64);
+        let sampled = Training { samples: true, ..full };
+        assert_eq!(sampled.at_least(&config) - full.at_least(&config), 4 * parameters as u64);
+    }
+}

@@ -1,0 +1,75 @@
+//! `model/merge`: the adapter of a model, added to its weights.
+
+use crate::folder::ModelFolder;
+use crate::shape;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_core::error::Context as _;
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, Metric, Result, Wired};
+
+/// Options of `model/merge`: there are none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {}
+
+/// The stage kind.
+#[derive(Default)]
+pub struct Merge;
+
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::passed_on(inputs)
+    }
+}
+
+impl Stage for Merge {
+    type Prepared = Config;
+    const NAME: &'static str = "model/merge";
+    const SUMMARY: &'static str = "a whole model from a base model and its adapter";
+    const DOC: &'static str = "\
+Adds a LoRA adapter to the weights that it changes: W + scale · B·A, computed in float32. The result is an ordinary \
+model folder, which other programs load without PEFT, whose sampling costs nothing for the adapter, and on which a new \
+adapter can be trained. A scoring head that the adapter brought becomes the model's.\n\n\
+Errors: a model without an adapter.";
+    const EXAMPLE: &'static str = "{}";
+
+    fn metrics(&self) -> Declared {
+        vec![
+            Metric::new("parameters", "numbers", "Numbers of the whole model."),
+            Metric::new("adapter_parameters", "numbers", "Numbers of the adapter that was added."),
+        ]
+        .into()
+    }
+    fn ports(&self) -> Ports {
+        Ports {
+            inputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "A model with an adapter.")],
+            outputs: vec![port("model", ArtifactKind::Model, Cardinality::One, "The whole model.")],
+        }
+    }
+    fn prepare(&self, options: Value) -> Result<Config> {
+        self.parse(options)
+    }
+
+    fn run(&self, _: Config, context: &mut StageContext) -> Result<()> {
+        let model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
+        let Some(adapter) = &model.adapter else {
+            return Err(Error::invalid("input `model` has no adapter that could be merged")
+                .help("use the model as it is, or wire a stage with the option `adapter`"));
+        };
+        let merged = model.merged()?;
+        context.metric("parameters", merged.config.parameter_count() as f64);
+        context.metric("adapter_parameters", adapter.parameter_count() as f64);
+        merged.save(context.output("model")?)?;
+        for (key, value) in merged.metadata() {
+            context.describe("model", &key, value);
+        }
+        Ok(())
+    }
+}
