@@ -1,7 +1,7 @@
 //! How much memory training takes at least, from a model's shape and the options. `docs/adapters.md` has the formula.
 //!
-//! What is counted is what a step cannot do without. What is left out (the program, its libraries, data, the memory
-//! that an allocator keeps) makes the true peak larger, so an estimate that does not fit means that the stage cannot.
+//! What is counted is what a step over a full micro-batch cannot do without. What is left out (the program, its
+//! libraries, data, the memory that an allocator keeps) makes the true peak larger.
 
 use crate::adapter::{Adapter, AdapterOptions, linear_layers};
 use crate::config::ModelConfig;
