@@ -4,11 +4,7 @@ use trainyard_api::{DynStage, erase};
 
 /// All stages of the language-model room.
 pub fn stages() -> Vec<Box<dyn DynStage>> {
-    vec![
-        erase(crate::stages::tokenize::Tokenize),
-        erase(crate::stages::init::Init),
-        erase(crate::stages::merge::Merge),
-    ]
+    vec![erase(crate::stages::tokenize::Tokenize), erase(crate::stages::init::Init), erase(crate::stages::merge::Merge)]
 }
 
 #[cfg(test)]

@@ -186,7 +186,7 @@ fn a_value_model_beside_an_adapter_is_an_adapter_and_repeats() {
 
 #[test]
 fn wrong_options_are_found_before_anything_runs() {
-    let stage = trainyard_api::erase(Sft);
+    let stage = trainyard_api::erase(Sft::default());
     let at = |adapter: Value| {
         let options = stage.complete(&json!({"adapter": adapter})).unwrap();
         stage.validate(&options).into_iter().map(|p| p.pointer).collect::<Vec<_>>()

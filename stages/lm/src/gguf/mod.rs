@@ -14,7 +14,7 @@ mod tokenizer;
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::folder::{GenerationConfig, ModelFolder};
-use crate::template::{Chat, ChatTemplate};
+use crate::template::{Chat, ChatTemplate, check_pieces};
 use crate::tokenizer::Tokenizer;
 use candle_core::quantized::gguf_file::Content;
 use metadata::Metadata;
@@ -85,6 +85,8 @@ impl Parts {
                 return Err(Error::invalid("the file has no chat template").help("give `template`, as for base models"));
             }
         };
-        ModelFolder::new(self.config, self.weights, Chat::new(self.tokenizer, template)?, self.generation)
+        let chat = Chat::new(self.tokenizer, template)?;
+        check_pieces(&chat)?;
+        ModelFolder::new(self.config, self.weights, chat, self.generation)
     }
 }

@@ -1,9 +1,9 @@
 //! GGUF files against what `fixtures/make.py` computed with transformers.
 
 use super::*;
+use crate::TokenBatch;
 use crate::decoder::Decoder;
 use crate::generate::Generator;
-use crate::TokenBatch;
 use candle_core::Device;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -35,7 +35,8 @@ pub enum Changed {
 impl From<Learns> for Changed {
     fn from(learns: Learns) -> Self {
         match learns {
-            Learns::All | Learns::Scores => Self::Weights,
+            Learns::All | Learns::Scores | Learns::Nothing => Self::Weights,
+            Learns::Adapter => Self::Adapter,
         }
     }
 }

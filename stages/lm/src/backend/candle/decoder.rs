@@ -42,7 +42,7 @@ pub struct Decoder {
     pub model: Model,
     /// See [`penalty`].
     pub penalty: Option<Tensor>,
-    precision: Precision,
+    pub precision: Precision,
     angles: Angles,
     pool: Pool,
 }

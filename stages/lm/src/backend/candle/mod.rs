@@ -20,12 +20,12 @@ mod sampler;
 mod weights;
 
 use super::{Backend, Gpus, Learner, LearnerOptions, Sampler, SamplerOptions};
+use crate::adapter::Adapter;
 use crate::folder::ModelFolder;
 use device::DeviceKind;
 use learner::CandleLearner;
 pub use options::Candle;
 pub(super) use options::how_to_use_a_gpu;
-use crate::adapter::Adapter;
 use trainyard_api::family::PartOptions;
 use trainyard_core::{Error, Result};
 

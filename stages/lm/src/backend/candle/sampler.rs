@@ -65,9 +65,9 @@ impl Decode for CandleDecode {
         self.draw(&hidden, waiting, version, positions).map_err(candle)
     }
     fn cache_bytes(&self, tokens: usize) -> u64 {
-        let Decoder { config, dtype, .. } = &self.0;
+        let Decoder { config, precision, .. } = &self.0;
         let row = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim;
-        (tokens * row * dtype.size_in_bytes()) as u64
+        (tokens * row * precision.dtype().size_in_bytes()) as u64
     }
     fn expect_language_head(&self) -> Checked<()> {
         if self.0.model.head.is_some() { Ok(()) } else { Err(crate::generate::no_language_head()) }

@@ -16,7 +16,7 @@ pub(super) const POSITIONS: usize = 64;
 pub(super) const FULL: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
 /// The model of the suite: random weights, one character per token.
-pub(super) fn model() -> ModelFolder {
+pub fn model() -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).expect("a tokenizer of characters");
     let config = ModelConfig {

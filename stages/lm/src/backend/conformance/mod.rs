@@ -7,6 +7,8 @@ mod agreement;
 mod basics;
 mod kit;
 
+pub use kit::model;
+
 use super::Backend;
 
 /// All checks on small random models: the backend by itself, then against the reference.

@@ -7,8 +7,8 @@
 //! replay differently is an error.
 
 use super::config::Config;
-use crate::contexts::expect_one_context;
 use crate::config::kv_memory;
+use crate::contexts::expect_one_context;
 use crate::model::Policy;
 use crate::rollouts::{Driver, Job, Limits, Start, ToolWait};
 use std::collections::BTreeMap;

@@ -216,7 +216,8 @@ impl Prm {
             (Some(problems), None) => {
                 if let Some((state, folder)) = resumed {
                     std::fs::copy(folder.join(ROWS), &labels).map_err(|e| io_error(&labels, &e))?;
-                    let (rows, State { prefixes, failures, .. }) = (read_trajectories(&labels)?, *state);
+                    let rows = read_trajectories(&labels)?;
+                    let State { prefixes, failures, .. } = *state;
                     return Ok(Labeled { rows, prefixes, failures, left_out: LeftOut::default() });
                 }
                 let problems = problems::read(problems, "problems")?;

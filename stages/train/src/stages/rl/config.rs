@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use trainyard_api::family::fill_schema;
 use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
-use trainyard_lm::backend::registry;
 use trainyard_lm::adapter::AdapterOptions;
+use trainyard_lm::backend::registry;
 use trainyard_lm::optimizer::Decay;
 use trainyard_lm::template::TemplateOptions;
 
