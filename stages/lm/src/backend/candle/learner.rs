@@ -6,6 +6,7 @@ use super::gradients::Gradients;
 use super::head::{Targets, penalty};
 use super::layout::Layout;
 use super::options::Candle;
+use super::refused::expect_no_adapter;
 use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
 use crate::batch::TokenBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
@@ -44,7 +45,7 @@ impl CandleLearner {
         let device = backend.device.open()?;
         // Every part of a model is named: one that is added must be looked at here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
-        super::expect_no_adapter(adapter.as_ref())?;
+        expect_no_adapter(adapter.as_ref())?;
         let (mut config, mut weights) = (config.clone(), weights.clone());
         if let Head::Scores(labels) = options.head {
             config.num_labels = Some(labels);

@@ -16,27 +16,18 @@ mod layer;
 mod layout;
 mod learner;
 mod options;
+mod refused;
 mod sampler;
 mod weights;
 
 use super::{Backend, Gpus, Learner, LearnerOptions, Sampler, SamplerOptions};
-use crate::adapter::Adapter;
 use crate::folder::ModelFolder;
 use device::DeviceKind;
 use learner::CandleLearner;
 pub use options::Candle;
 pub(super) use options::how_to_use_a_gpu;
 use trainyard_api::family::PartOptions;
-use trainyard_core::{Error, Result};
-
-/// Errors: invalid, for a model with an adapter.
-fn expect_no_adapter(adapter: Option<&Adapter>) -> Result<()> {
-    match adapter {
-        None => Ok(()),
-        Some(_) => Err(Error::invalid("the backend `candle` does not compute adapters")
-            .help("leave `backend` out, or merge the adapter first with a stage `model/merge`")),
-    }
-}
+use trainyard_core::Result;
 
 impl Backend for Candle {
     fn kind(&self) -> &'static str {

@@ -6,6 +6,7 @@ use super::draw::Distributions;
 use super::head::penalized;
 use super::layer::scaled;
 use super::options::Candle;
+use super::refused::expect_no_adapter;
 use crate::backend::{Decode, Parameters, Rostered, Sampler};
 use crate::batch::TokenBatch;
 use crate::folder::ModelFolder;
@@ -26,7 +27,7 @@ const TOKENS: usize = 8192;
 pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
     // Every part of a model is named: one that is added must be looked at here.
     let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
-    super::expect_no_adapter(adapter.as_ref())?;
+    expect_no_adapter(adapter.as_ref())?;
     let decoder = Decoder::new(config, weights, backend.device.open()?, backend.dtype)?;
     Ok(Box::new(Rostered::new(CandleDecode(decoder), config)))
 }
