@@ -54,8 +54,8 @@ impl PartialEq for Family {
 }
 
 /// Which function the gate goes through. Errors: another one than SiLU and GELU's tanh form.
-pub fn activation(keys: &Keys<'_>, key: &str) -> Result<Activation> {
-    let found = if keys.present(key).is_some() { keys.text(key)? } else { return Ok(Activation::Silu) };
+pub fn activation(keys: &Keys<'_>, key: &str, default: Activation) -> Result<Activation> {
+    let found = if keys.present(key).is_some() { keys.text(key)? } else { return Ok(default) };
     [Activation::Silu, Activation::GeluTanh].into_iter().find(|a| a.name() == found).ok_or_else(|| {
         Error::invalid(format!("config.json: `{key}` = \"{found}\" is not supported")).help("use a model without it")
     })

@@ -1,7 +1,7 @@
 //! Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings, GELU, and
 //! five of six layers with a window and positions of their own.
 
-use super::architecture::{Architecture, LayerKind, LayerNorms, QkNorm};
+use super::architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
 use super::family::{Defaults, Family, Sizes, activation, windows, write_two_ropes, write_windows};
 use super::keys::Keys;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys};
@@ -43,7 +43,7 @@ fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
         qk_norm: QkNorm::Head,
         norms: LayerNorms::AROUND,
         norm_offset: 1.0,
-        activation: activation(keys, act)?,
+        activation: activation(keys, act, Activation::GeluTanh)?,
         embedding_scale: (sizes.hidden as f64).sqrt(),
         attention_scale: Some(keys.number_or("query_pre_attn_scalar", 256.0)?.powf(-0.5)),
         ropes: vec![Rope::read(keys, FULL, sizes.head_dim)?, Rope::read(keys, SLIDING, sizes.head_dim)?],

@@ -1,6 +1,6 @@
 //! Llama 1 to 3.3, SmolLM2, TinyLlama and others of their construction.
 
-use super::architecture::Architecture;
+use super::architecture::{Activation, Architecture};
 use super::family::{DEFAULTS, Family, Sizes, activation};
 use super::keys::Keys;
 use super::rope::{ALL_LAYERS, Rope};
@@ -18,7 +18,7 @@ pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     Ok(Architecture {
         attention_bias: bias,
         output_bias: bias,
-        activation: activation(keys, "hidden_act")?,
+        activation: activation(keys, "hidden_act", Activation::Silu)?,
         ..Architecture::plain(sizes.layers, Rope::read(keys, ALL_LAYERS, sizes.head_dim)?)
     })
 }

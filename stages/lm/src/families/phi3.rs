@@ -1,6 +1,6 @@
 //! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models a part of each head that turns.
 
-use super::architecture::Architecture;
+use super::architecture::{Activation, Architecture};
 use super::family::{DEFAULTS, Defaults, Family, Sizes, activation, sliding_layers, windows, write_window};
 use super::keys::Keys;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys, RopeScaling};
@@ -20,7 +20,7 @@ pub static FAMILY: Family = Family {
 fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     let rope = Rope::read(keys, RopeKeys { partial: true, ..ALL_LAYERS }, sizes.head_dim)?;
     Ok(Architecture {
-        activation: activation(keys, "hidden_act")?,
+        activation: activation(keys, "hidden_act", Activation::Silu)?,
         layers: sliding_layers(windows(keys, sizes.layers, |_| true)?),
         ..Architecture::plain(sizes.layers, rope)
     })

@@ -95,7 +95,7 @@ impl OptimizerOptions {
         let warning = (rate < low || rate > high).then(|| {
             format!(
                 "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} \
-                parameters, {low:.0e} to {high:.0e}: leave `learning_rate` out for {usual:.0e}",
+                parameters, {low:.0e} to {high:.0e}: `learning_rate: null` gives {usual:.0e}",
                 method.name()
             )
         });
@@ -134,8 +134,7 @@ mod tests {
         let (kept, warning) = settled(Some(2e-3), 135_000_000);
         assert_eq!(kept.learning_rate, Some(2e-3));
         let warning = warning.unwrap();
-        for word in
-            ["2e-3", "supervised fine-tuning", "135000000", "1e-6 to 2e-4", "leave `learning_rate` out for 2e-5"]
+        for word in ["2e-3", "supervised fine-tuning", "135000000", "1e-6 to 2e-4", "`learning_rate: null` gives 2e-5"]
         {
             assert!(warning.contains(word), "{word}: {warning}");
         }

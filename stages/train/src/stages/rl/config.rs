@@ -172,7 +172,13 @@ pub struct CriticOptimizer;
 impl OwnDefaults for CriticOptimizer {
     type Options = OptimizerOptions;
     fn defaults() -> OptimizerOptions {
-        OptimizerOptions { decay: Decay::Linear, final_share: 0.2, weight_decay: 0.0, ..OptimizerOptions::default() }
+        OptimizerOptions {
+            learning_rate: Some(1e-3),
+            decay: Decay::Linear,
+            final_share: 0.2,
+            weight_decay: 0.0,
+            ..OptimizerOptions::default()
+        }
     }
 }
 
