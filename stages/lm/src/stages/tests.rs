@@ -154,7 +154,8 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
         (config.problems(), config.facts(&Wired::new()))
     };
     let all = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}";
-    assert_eq!(known(all), (vec![], BTreeMap::new()));
+    let (problems, facts) = known(all);
+    assert_eq!((problems, facts["model"].get(LOST_RESULTS)), (vec![], None));
     let (problems, facts) = known(&all.replace("{% for m in messages", "{% for m in messages if m.role != 'tool'"));
     assert_eq!(problems, []);
     let reason = facts["model"][LOST_RESULTS].as_str().unwrap();
