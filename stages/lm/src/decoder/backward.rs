@@ -282,7 +282,8 @@ impl<T: Scalar> LayerPass<'_, T> {
                 gradients.insert(name, values());
             }
         };
-        let shares: [(Option<&str>, fn(&Partial<T>) -> &[T]); 4] = [
+        type Share<T> = fn(&Partial<T>) -> &[T];
+        let shares: [(Option<&str>, Share<T>); 4] = [
             (names.attention_in, |p| &p.attention_in),
             (names.attention_out, |p| &p.attention_out),
             (names.mlp_in, |p| &p.mlp_in),

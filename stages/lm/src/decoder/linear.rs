@@ -97,7 +97,7 @@ impl<T: Scalar> Linear<'_, T> {
         let inner = fit(&mut kept.inner, rows * low.rank);
         let down = Matrix::rows(low.down, self.inputs).transposed();
         product((rows, low.rank, self.inputs), Matrix::rows(x, self.inputs), down, inner, low.rank, false);
-        inner.iter_mut().for_each(|v| *v = *v * low.scale);
+        inner.iter_mut().for_each(|v| *v *= low.scale);
     }
 
     /// From the gradient of y to that of x, the adapter's share included: `dx = …`, or `dx += …` with `add`.
@@ -116,7 +116,7 @@ impl<T: Scalar> Linear<'_, T> {
         let d_inner = fit(&mut kept.d_inner, rows * low.rank);
         let up = Matrix::rows(low.up, low.rank);
         product((rows, low.rank, self.outputs), dy, up, d_inner, low.rank, false);
-        d_inner.iter_mut().for_each(|v| *v = *v * low.scale);
+        d_inner.iter_mut().for_each(|v| *v *= low.scale);
         let (d_inner, down) = (Matrix::rows(d_inner, low.rank), Matrix::rows(low.down, self.inputs));
         let size = (rows, self.inputs, low.rank);
         match place.dropout {
