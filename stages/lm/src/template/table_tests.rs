@@ -150,7 +150,8 @@ fn official_templates_learn_every_turn_under_its_own_context() {
                 // It ends a turn only after its second call.
                 Err(e) if name == "deepseek_r1_distill" && e.contains("does not end this message") => {}
                 // They show what the system says only while the question stands last.
-                Err(e) if name.starts_with("mistral_v") && asks("system") && e.contains("shows this one otherwise") => {}
+                Err(e) if name.starts_with("mistral_v") && asks("system") && e.contains("shows this one otherwise") => {
+                }
                 Err(_) if asks("tool") && chat.expect_tools().is_err() => {}
                 Err(e) => refused.push(format!("{name}, {conversation}: {e}")),
             }
