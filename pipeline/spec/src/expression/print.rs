@@ -42,7 +42,11 @@ impl Display for Expression {
                 };
                 grouped(f, base, !simple)?;
                 match &index.term {
-                    Term::Literal(Value::String(name)) if is_name(name) && takes_a_name(base) => write!(f, ".{name}"),
+                    Term::Literal(Value::String(name)) if is_name(name) && !is_metric(base) => {
+                        // `1.e5` would read as a number.
+                        let number = matches!(base.term, Term::Literal(Value::Number(_)));
+                        write!(f, "{}.{name}", if number { " " } else { "" })
+                    }
                     _ => write!(f, "[{index}]"),
                 }
             }
@@ -55,10 +59,9 @@ impl Display for Expression {
     }
 }
 
-/// Whether a dot and a name behind it read as a key of it: `1.x` would read as a number, and `stages.a.metrics.m.low` as
-/// a number of a comparison.
-fn takes_a_name(base: &Expression) -> bool {
-    !matches!(base.term, Term::Literal(Value::Number(_)) | Term::Reference(Reference::Metric { of: None, .. }))
+/// Whether a dot and a name behind it read as a number of a comparison, not as a key: `stages.a.metrics.m.low`.
+fn is_metric(base: &Expression) -> bool {
+    matches!(base.term, Term::Reference(Reference::Metric { of: None, .. }))
 }
 
 /// As text.

@@ -249,6 +249,16 @@ fn an_index_of_a_metric_does_not_print_as_a_number_of_a_comparison() {
 }
 
 #[test]
+fn a_key_of_a_number_prints_in_as_many_words() {
+    for text in ["1 .e5", "1.x", "(-1).x", "0.5['x']"] {
+        let read = Expression::parse(text).unwrap();
+        let printed = read.to_string();
+        assert_eq!(Expression::parse(&printed).unwrap(), read, "{printed}");
+        assert!(!printed.contains('['), "{printed}");
+    }
+}
+
+#[test]
 fn what_is_printed_nests_no_deeper_than_what_was_read() {
     for innermost in ["1 + null", "stages.a.metrics.m['low']", "1['x']", "1[0]", "-(1)"] {
         let open =
