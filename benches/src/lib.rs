@@ -9,13 +9,16 @@ use trainyard_lm::template::{Builtin, Chat};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 
-/// Random weights of a shape. The tokenizer only completes the folder: no text is read or written.
+/// Random weights of a shape, all of whose tokens may occur. The tokenizer only completes the folder: no text is read or
+/// written.
 pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder> {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens())?;
     let chat = Chat::new(tokenizer, template.template()?)?;
     let weights = Decoder::initialize(&config, chance)?.weights()?;
-    ModelFolder::new(config, weights, chat, GenerationConfig::default())
+    let mut model = ModelFolder::new(config, weights, chat, GenerationConfig::default())?;
+    model.config.unused_tokens.clear();
+    Ok(model)
 }
 
 /// Largest rate of float32 products over all threads of the current pool, in operations per second.
