@@ -1,5 +1,5 @@
-//! Models in llama.cpp's file format GGUF (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): config, weights,
-//! tokenizer and chat template from one file.
+//! Models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
+//! weights, tokenizer and chat template from one file.
 //!
 //! The file's metadata becomes a `config.json` and a `tokenizer.json`, which then go the way of every folder. Quantized
 //! tensors become float32: the model is trained and saved without quantization.

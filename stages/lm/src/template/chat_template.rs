@@ -74,7 +74,7 @@ impl ChatTemplate {
     }
     /// The text of a conversation; with `add_generation_prompt` up to where the assistant's next message begins.
     ///
-    /// See [`super::message::values`] for what the template gets of each message.
+    /// `template/message.rs` says what the template gets of each message.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
         self.render_values(&values(messages, options.calls)?, add_generation_prompt, options)
     }
