@@ -9,8 +9,8 @@ use trainyard_lm::template::{Builtin, Chat};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 
-/// Random weights of a shape, all of whose tokens may occur. The tokenizer only completes the folder: no text is read or
-/// written.
+/// Random weights of a shape, all of whose tokens may occur. The tokenizer only completes the folder: no text is read
+/// or written.
 pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder> {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens())?;

@@ -15,7 +15,8 @@ stages:
 
 fn chat(n: usize) -> String {
     format!(
-        "{{\"messages\": [{{\"role\": \"developer\", \"content\": \"s\"}}, {{\"role\": \"user\", \"content\": \"q{n}\"}}, \
+        "{{\"messages\": [{{\"role\": \"developer\", \"content\": \"s\"}}, \
+         {{\"role\": \"user\", \"content\": \"q{n}\"}}, \
          {{\"role\": \"assistant\", \"content\": \"a{n}\"}}]}}\n"
     )
 }

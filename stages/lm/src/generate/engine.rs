@@ -109,8 +109,8 @@ impl Generator {
 
     /// Adds a sequence that samples from the next [`Self::step`] on.
     ///
-    /// Errors: data, for tokens that the model lacks; invalid, for no tokens, a prompt that leaves no position to sample,
-    /// sampling options out of range (see `sampling::check`).
+    /// Errors: data, for tokens that the model lacks; invalid, for no tokens, a prompt that leaves no position to
+    /// sample, sampling options out of range (see `sampling::check`).
     pub fn add(&mut self, request: Request) -> Result<SequenceId> {
         self.check_head()?;
         self.roster.add(request)

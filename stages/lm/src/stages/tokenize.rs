@@ -50,8 +50,8 @@ impl Stage for Tokenize {
     const NAME: &'static str = "data/tokenize";
     const SUMMARY: &'static str = "tokens and loss masks of trajectories, in packs that training reads";
     const DOC: &'static str = "\
-Encodes trajectories with a model's chat template and tokenizer, as `sft` does, on all threads, and keeps the tokens as \
-an artifact: trainings that differ in other options read them instead of making them again, and `sft` with \
+Encodes trajectories with a model's chat template and tokenizer, as `sft` does, on all threads, and keeps the tokens \
+as an artifact: trainings that differ in other options read them instead of making them again, and `sft` with \
 `tokenized` ends in the same weights as with `trajectories`.\n\n\
 A row of the table is a pack of sequences, in the order of the trajectories: `tokens`, `loss_mask` (true for what the \
 agent wrote), `positions` (from 0 in each sequence), `lengths`, `bounds` (where sequences begin, and the number of all \
