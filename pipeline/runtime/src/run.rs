@@ -5,6 +5,7 @@ use crate::dispatch::{Dispatch, Left};
 use crate::options::{RunOptions, RunSummary};
 use crate::resume::{Opened, open};
 use crate::summary;
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
 use trainyard_core::event::{EVENT_FORMAT, Event, PlannedStage, Record};
 use trainyard_core::{Error, Result, RunId};
@@ -47,9 +48,17 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let dispatch = Dispatch::new(context.clone(), engine, view, writer, &options);
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
-    let ended = dispatch.run(first).instrument(span).await;
+    // As a task, it is woken on the thread that woke it. A future that the runtime only blocks on has a thread of its own, and
+    // going there and back takes longer than most of what happens.
+    let mut carried = JoinSet::new();
+    carried.spawn(dispatch.run(first).instrument(span));
+    let ended = carried.join_next().await;
     watching.abort();
-    let Left { ending, view, end } = ended?;
+    let Left { ending, view, end } = match ended {
+        Some(Ok(ended)) => ended?,
+        Some(Err(e)) => return Err(Error::bug(format!("the run's loop ended: {e}"))),
+        None => return Err(Error::bug("the run's loop was not started")),
+    };
     if let Some(end) = end {
         summary::leave(&store, &run, end, &view).await;
     }

@@ -36,7 +36,7 @@ fn files_and_registry_lines_match() {
     assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
     assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());
     assert_eq!(
-        strays("formats", &["format", "json_calls", "markup", "turn"], &formats::registry::names()),
+        strays("formats", &["format", "json_calls", "markup", "text", "turn"], &formats::registry::names()),
         Vec::<String>::new()
     );
     assert_eq!(strays("verifiers", &["extract", "verifier"], &verifiers::registry::names()), Vec::<String>::new());

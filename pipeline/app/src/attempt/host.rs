@@ -5,6 +5,7 @@
 //! included, even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans
 //! that come to it are told from commands.
 
+use super::crew::Crew;
 use super::folders::Folders;
 use super::leftovers::Family;
 use super::opening::{open_store, outage, runtime, span};
@@ -20,7 +21,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, Scope};
+use std::thread::Scope;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -87,6 +88,7 @@ struct Running {
 impl Host<'_> {
     fn follow_orders<'s>(&'s self, threads: &'s Scope<'s, '_>) -> Result<()> {
         let mut orders = Orders::from(std::io::stdin());
+        let crew = Crew::new(threads);
         while let Some((order, lock)) = orders.next()? {
             match order {
                 Order::Start { id, url, spec, .. } => {
@@ -98,7 +100,7 @@ impl Host<'_> {
                     });
                     self.running().insert(id, running.clone());
                     let carry = move || self.carry(id, &running, &spec, lock);
-                    if let Err(error) = Builder::new().spawn_scoped(threads, carry) {
+                    if let Err(error) = crew.give(Box::new(carry)) {
                         let error = Error::retryable(format!("no thread for the attempt: {error}"));
                         self.over(id, Err(error));
                     }

@@ -9,6 +9,7 @@
 mod checkpoints;
 mod child;
 mod command;
+mod crew;
 mod detached;
 mod files;
 mod folders;

@@ -1,6 +1,7 @@
 //! The dialogue that question environments share: a turn with tool calls gets their results, a turn without one is the
 //! answer.
 //!
+//! - Without tools every turn is an answer, whatever it looks like.
 //! - An unreadable call, or a call to an unknown tool, is answered with an error message that the agent sees.
 //! - An environment may add an [`EpisodeState`]: tools of its own, and a say in what follows a turn.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
@@ -12,6 +13,7 @@
 use crate::Toolbox;
 use crate::environments::episode_state::Sessions;
 use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Setup, Step};
+use crate::formats::text::Text;
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;
@@ -52,7 +54,7 @@ impl Dialogue {
         let (host, toolbox) = (Arc::clone(&setup.host), Arc::clone(&setup.toolbox));
         let tools = options.tools.iter().map(|choice| toolbox.chosen_tool(choice)).collect::<Result<Vec<_>>>()?;
         let specs = options.specs(own, &toolbox);
-        let format = toolbox.format(&options.format, &specs)?;
+        let format = if specs.is_empty() { Box::new(Text) } else { toolbox.format(&options.format, &specs)? };
         let clock = Arc::new(SystemClock::new());
         Ok(Arc::new(Self { options, host, toolbox, tools, specs, format, read_answer, clock }))
     }
@@ -90,7 +92,7 @@ impl Dialogue {
     /// The system message, if any, then the problem's own messages.
     pub fn prompt(&self, problem: &Problem) -> Vec<Message> {
         let mut system = self.options.system.clone();
-        if self.options.describe_tools {
+        if self.options.describe_tools && !self.specs.is_empty() {
             if !system.is_empty() {
                 system.push_str("\n\n");
             }

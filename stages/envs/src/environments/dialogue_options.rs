@@ -21,6 +21,7 @@ use trainyard_core::OptionProblem;
 #[serde(deny_unknown_fields, default)]
 pub struct DialogueOptions {
     /// Tools that the agent may call: `python`, `calculator`, or with options: `{kind: python, interpreter: cpython}`.
+    /// Without any, the agent's first turn is its answer.
     pub tools: Vec<ToolChoice>,
     /// How calls are written: `code` (raw text for a single tool), `hermes`, `llama3`, `mistral` or `toolrl` (JSON),
     /// `qwen` (tags). Where a model's template describes the tools itself, its own format counts instead.
@@ -60,8 +61,7 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Everything out of range or contradictory, or not in the toolbox. `own` are the environment's tools; with any,
-    /// `tools` may be empty.
+    /// Everything out of range or contradictory, or not in the toolbox. `own` are the environment's tools.
     pub fn check(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, choice) in self.tools.iter().enumerate() {
@@ -72,13 +72,10 @@ impl DialogueOptions {
             }
             problems.extend(wrong.into_iter().map(|problem| problem.within(&place)));
         }
-        if self.tools.is_empty() && own.is_empty() {
-            problems.push(
-                OptionProblem::new("/tools", "no tools are listed")
-                    .help(format!("list at least one of: {}", toolbox.tools.names().join(", "))),
-            );
-        } else if problems.is_empty()
-            && let Err(e) = toolbox.format(&self.format, &self.specs(own, toolbox))
+        let specs = self.specs(own, toolbox);
+        if problems.is_empty()
+            && !specs.is_empty()
+            && let Err(e) = toolbox.format(&self.format, &specs)
         {
             problems.push(OptionProblem { pointer: "/format".to_string(), message: e.message, help: e.help });
         }

@@ -151,7 +151,6 @@ fn missing_worlds_and_sessions_are_bugs() {
     assert!(dialogue.start(0).is_err() && dialogue.start_with(Vec::new(), 0).is_err());
     assert_eq!(dialogue.call("x").unwrap().arguments, json!({"text": "x"}));
     let nothing = DialogueOptions { tools: Vec::new(), ..DialogueOptions::default() };
-    assert_eq!(nothing.check(&[], &Toolbox::standard())[0].pointer, "/tools");
     assert_eq!(nothing.check(&[spec("one"), spec("two")], &Toolbox::standard())[0].pointer, "/format");
 }
 
@@ -214,4 +213,17 @@ fn latency_is_an_option() {
     assert_eq!(options.check(&[], &Toolbox::standard())[0].pointer, "/latency/least_millis");
     let json = serde_json::to_value(DialogueOptions::default()).unwrap();
     assert!(json.get("latency").is_none(), "left out when unset, so older digests stay");
+}
+
+#[test]
+fn without_tools_every_turn_is_an_answer() {
+    let options = DialogueOptions { tools: Vec::new(), describe_tools: true, ..DialogueOptions::default() };
+    assert_eq!(options.check(&[], &Toolbox::standard()), []);
+    let dialogue = Dialogue::new(options, &Setup::standard(1), |text| Some(text.to_string())).unwrap();
+    let text = call("calculator", "6*7");
+    let mut episode = dialogue.start(0).unwrap();
+    let answer = Outcome { stop: StopReason::Answer, answer: Some(text.clone()), turns: 1, ..Outcome::default() };
+    assert_eq!(take(&dialogue, &mut *episode, &text), Step::Done(answer));
+    let problem = Problem { messages: vec![Message::new("user", "6*7?")], ..Problem::default() };
+    assert_eq!(dialogue.prompt(&problem), problem.messages);
 }

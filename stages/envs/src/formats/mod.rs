@@ -9,6 +9,7 @@ pub(crate) mod markup;
 pub mod mistral;
 pub mod qwen;
 pub mod registry;
+pub(crate) mod text;
 pub mod toolrl;
 pub mod turn;
 

@@ -1,0 +1,22 @@
+//! The format of an environment without tools: every turn is plain text. No option names it.
+
+use crate::formats::{AgentTurn, ToolFormat};
+use crate::tools::{ToolCall, ToolSpec};
+
+/// Reads no calls, whatever a turn looks like.
+pub(crate) struct Text;
+
+impl ToolFormat for Text {
+    fn kind(&self) -> &'static str {
+        "text"
+    }
+    fn parse(&self, text: &str) -> AgentTurn {
+        AgentTurn { text: text.to_string(), ..AgentTurn::default() }
+    }
+    fn render(&self, _: &ToolCall) -> String {
+        String::new()
+    }
+    fn describe(&self, _: &[ToolSpec]) -> String {
+        String::new()
+    }
+}
