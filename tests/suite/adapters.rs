@@ -101,7 +101,7 @@ fn an_adapter_is_practiced_exported_and_brought_in_again_and_its_base_is_stored_
 fn mistakes_are_named_with_what_there_is() {
     let s = Sandbox::new();
     s.write("adapters.yaml", CHAIN);
-    s.run(&["run", "adapters.yaml", "-p", "targets=[qkv_proj]"]).code(1).says("qkv_proj").says("q_proj, up_proj");
+    s.run(&["run", "adapters.yaml", "-p", "targets=[qkv_proj]"]).code(2).says("qkv_proj").says("q_proj, up_proj");
     let stage = |with: &str| {
         let text = format!("version: 1\nname: x\nstages:\n  a: {{uses: model/init, with: {with}}}\n");
         s.write("x.yaml", text);
@@ -117,7 +117,7 @@ fn mistakes_are_named_with_what_there_is() {
         "version: 1\nname: m\nstages:\n  base: {uses: model/init, with: {hidden_size: 32, heads: 2}}\n  \
         whole: {uses: model/merge, with: {model: \"${{ stages.base.model }}\"}}\n",
     );
-    s.run(&["run", "merge.yaml"]).code(1).says("no adapter");
+    s.run(&["run", "merge.yaml"]).code(2).says("no adapter");
 }
 
 #[test]

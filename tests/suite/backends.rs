@@ -80,6 +80,26 @@ fn every_stage_with_a_model_runs_on_another_backend_and_learns_what_the_referenc
 }
 
 #[test]
+fn an_adapter_learns_on_another_backend_what_it_learns_on_the_reference() {
+    let s = Sandbox::new();
+    let adapter = "      adapter: {rank: 4, dropout: 0.1}\n";
+    let mut text = PIPELINE.to_string();
+    for line in ["      steps: 8\n", "      steps: 2\n", "      continuations: 2\n"] {
+        text = text.replace(line, &format!("{line}{adapter}"));
+    }
+    s.write("backends.yaml", text);
+    let [ours, theirs] = ["candle", "cpu"].map(|backend| metrics(&s, backend, "sft"));
+    for name in ["loss", "validation_loss", "grad_norm"] {
+        let (ours, theirs) = (ours[name].as_f64().unwrap(), theirs[name].as_f64().unwrap());
+        assert!((ours - theirs).abs() < 2e-3 * theirs, "{name} is {ours}, the reference has {theirs}");
+    }
+    assert!(ours["validation_loss"].as_f64() < ours["validation_loss_initial"].as_f64());
+    assert!(metrics(&s, "candle", "evaluate")["accuracy"].is_number());
+    s.run(&["artifacts", "export", "latest/rl/model", "rl"]).code(0);
+    assert!(s.path("rl/adapter_model.safetensors").exists() && s.path("rl/base/model.safetensors").exists());
+}
+
+#[test]
 fn a_file_that_names_the_default_backend_and_one_that_names_none_share_their_results() {
     let s = Sandbox::new();
     s.write("backends.yaml", PIPELINE);

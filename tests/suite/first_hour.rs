@@ -3,6 +3,7 @@
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::Value;
+use trainyard_spec::vocabulary;
 
 const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
 const TALKS: &str = r#"
@@ -315,7 +316,9 @@ fn translated_options_exist() {
     let kinds = s.run(&["stages", "--format", "json"]).code(0).json();
     let schema = |kind: &str| kinds.as_array().unwrap().iter().find(|k| k["name"] == kind).unwrap().clone();
     let rooms = [schema("rl"), schema("sft")];
-    for (words, path, _) in trainyard_spec::vocabulary::OPTIONS {
+    let preference = [schema("preference")];
+    let preference = vocabulary::PREFERENCE.iter().map(|row| (row, preference.as_slice()));
+    for ((words, path, _), rooms) in vocabulary::OPTIONS.iter().map(|row| (row, rooms.as_slice())).chain(preference) {
         let first = path.split('.').next().unwrap();
         let is_option = |kind: &Value| kind["options"]["properties"].get(first).is_some();
         let is_input = |kind: &Value| kind["inputs"].as_array().unwrap().iter().any(|port| port["name"] == first);

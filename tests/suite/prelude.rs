@@ -83,6 +83,14 @@ impl Modulation for Still {
     fn apply(&mut self, _: &Batch, _: &mut Grid) {}
 }
 
+impl PreferenceLoss for Still {
+    fn value(&self, pair: &PreferencePair) -> PairTerm {
+        let reward = |answer: &PairAnswer| answer.logprob / answer.tokens as f64;
+        let (chosen_reward, rejected_reward) = (reward(&pair.chosen), reward(&pair.rejected));
+        PairTerm { chosen_reward, rejected_reward, ..PairTerm::default() }
+    }
+}
+
 impl Replay for Still {
     fn offer(&mut self, _: &Batch, _: &Grid) {}
     fn draw(&mut self, _: u64, _: &Chance) -> Vec<Replayed> {
@@ -235,6 +243,7 @@ fn everything_can_be_written_with_the_prelude_alone_and_added() {
         .filter::<Still>()
         .loss::<Still>()
         .modulation::<Still>()
+        .preference_loss::<Still>()
         .replay::<Still>()
         .reward::<Still>()
         .rule::<Still>()
@@ -254,6 +263,7 @@ fn everything_can_be_written_with_the_prelude_alone_and_added() {
         "filters",
         "losses",
         "modulations",
+        "preference_losses",
         "replay",
         "rewards",
         "rules",

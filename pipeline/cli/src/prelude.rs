@@ -17,8 +17,9 @@ pub use trainyard_core::{ArtifactKind, Cardinality, Facts, MetricRead, Placement
 pub use trainyard_data::io::{read_many_problems, write_problems, write_trajectories};
 pub use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
-// RL parts: advantages, corrections, curricula, filters, losses, modulations, replays, strategies.
+// RL parts: advantages, corrections, curricula, filters, losses, modulations, replays, strategies; preference losses.
 pub use trainyard_learn::corrections::Correction;
+pub use trainyard_learn::preference_losses::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair};
 pub use trainyard_learn::{
     Action, Advantage, Aggregate, Batch, Curriculum, Draw, Filter, Grid, Group, GroupBudget, Live, LossTerm,
     Modulation, Needs, Part, PassRates, Pool, PoolProblem, Prefix, Progress, Replay, Replayed, Rollout, Scope, Spawn,

@@ -255,6 +255,10 @@ pub trait Settled {
     fn validate_inputs(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// What is probably a mistake, given what is known of the inputs.
+    fn warnings(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// Every contradiction with the number of GPUs that the stage asks for.
     fn validate_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()

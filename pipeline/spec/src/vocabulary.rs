@@ -96,8 +96,26 @@ const RESOURCES: Words = &[
     (&["patience", "timeout", "wait_timeout"], "write `wait: 30m`"),
 ];
 
-/// Options of TRL, verl and OpenRLHF: their words, the path of ours, and a value where one has to be seen.
-pub const OPTIONS: &[(&[&str], &str, &str)] = &[
+/// Words of other tools, the path of our option, and a value where one has to be seen.
+type Options = &'static [(&'static [&'static str], &'static str, &'static str)];
+
+/// Options of TRL's preference trainers. They stand for `preference` alone, which is known by its option `batch_pairs`.
+pub const PREFERENCE: Options = &[
+    (&["beta", "loss_type"], "loss", "{kind: dpo, beta: 0.1}"),
+    (&["label_smoothing"], "loss", "{kind: dpo, label_smoothing: 0.1}"),
+    (&["reference_free"], "loss", "{kind: dpo, reference_free: true}"),
+    (&["simpo_gamma"], "loss", "{kind: simpo, margin: 1.0}"),
+    (&["cpo_alpha", "rpo_alpha"], "sft_weight", ""),
+    (&["ref_model", "ref_model_name_or_path", "model_ref"], "reference", ""),
+    (&["per_device_train_batch_size", "train_batch_size", "batch_size", "batch_tokens"], "batch_pairs", ""),
+    (&["max_completion_length", "max_prompt_length"], "max_tokens", ""),
+    (&["num_train_epochs", "num_epochs"], "epochs", ""),
+    (&["data", "dataset", "dataset_name", "pairs", "train_dataset", "trajectories"], "preferences", ""),
+];
+const PREFERENCE_MARK: &str = "batch_pairs";
+
+/// Options of TRL, verl and OpenRLHF.
+pub const OPTIONS: Options = &[
     (
         &["num_generations", "num_samples", "n_samples_per_prompt", "rollouts_per_prompt", "samples_per_prompt"],
         "rollout.group_size",
@@ -164,6 +182,8 @@ pub const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["random_seed", "data_seed"], "seed", ""),
 ];
 
+/// Names of preference losses that people look for among the stage kinds.
+const PREFERENCE_LOSSES: [&str; 4] = ["dpo", "ipo", "orpo", "simpo"];
 /// Names of algorithms that people look for among the stage kinds.
 const ALGORITHMS: [&str; 9] = ["dapo", "dr_grpo", "grpo", "gspo", "nft", "ppo", "reinforce", "rloo", "cispo"];
 /// Ways to say "run a command".
@@ -194,7 +214,8 @@ pub fn option(word: &str, valid: &[&str]) -> Option<String> {
         return Some("decimals take a point, as in `0.01`".into());
     }
     let last = plain(word.rsplit('.').next().unwrap_or(word));
-    let rows = OPTIONS.iter().filter(|(words, ..)| words.contains(&last.as_str()));
+    let first = if valid.contains(&PREFERENCE_MARK) { PREFERENCE } else { &[] };
+    let rows = first.iter().chain(OPTIONS).filter(|(words, ..)| words.contains(&last.as_str()));
     rows.filter_map(|(_, path, value)| translate(path, value, valid))
         .next()
         .or_else(|| suggest(word, valid.iter().copied()))
@@ -221,6 +242,9 @@ pub fn kind(word: &str, valid: &[&str]) -> Option<String> {
     let name = plain(word.rsplit('/').next().unwrap_or(word));
     if ALGORITHMS.contains(&name.as_str()) {
         return Some(format!("write `uses: rl` with `algorithm: {name}`"));
+    }
+    if PREFERENCE_LOSSES.contains(&name.as_str()) {
+        return Some(format!("write `uses: preference` with `loss: {name}`"));
     }
     if COMMANDS.contains(&name.as_str()) {
         return Some("a command is a stage with `run: [program, argument]` and without `uses`".into());
@@ -253,6 +277,10 @@ mod tests {
         assert_eq!(option("beta", &root).unwrap(), "write `loss: {terms: [{kind: clip}, {kind: kl, weight: 0.01}]}`");
         assert_eq!(option("beta", &["terms"]).unwrap(), "write `terms: [{kind: clip}, {kind: kl, weight: 0.01}]`");
         assert_eq!(option("num_generations", &["seed"]).unwrap(), "valid here: seed", "a stage without such an option");
+        let pairs = ["batch_pairs", "loss", "preferences", "sft_weight", "optimizer"];
+        assert_eq!(option("beta", &pairs).unwrap(), "write `loss: {kind: dpo, beta: 0.1}`");
+        assert_eq!(option("rpo_alpha", &pairs).unwrap(), "did you mean `sft_weight`?");
+        assert_eq!(option("lr", &pairs).unwrap(), "write `optimizer: {learning_rate: …}`");
         assert_eq!(option("01", &root).unwrap(), "decimals take a point, as in `0.01`");
     }
 
@@ -260,6 +288,7 @@ mod tests {
     fn algorithms_and_commands_are_not_kinds() {
         let valid = ["data/import", "evaluate", "rl", "sft"];
         assert_eq!(kind("grpo", &valid).unwrap(), "write `uses: rl` with `algorithm: grpo`");
+        assert_eq!(kind("train/dpo", &valid).unwrap(), "write `uses: preference` with `loss: dpo`");
         assert!(kind("bash", &valid).unwrap().contains("`run: [program, argument]`"));
         for (wrong, right) in [("eval", "evaluate"), ("train/sft", "sft"), ("import", "data/import"), ("rll", "rl")] {
             assert_eq!(kind(wrong, &valid).unwrap(), format!("did you mean `{right}`?"));

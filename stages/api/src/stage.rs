@@ -100,6 +100,10 @@ pub trait Prepared: Send + 'static {
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// What is probably a mistake, given what is known about the artifacts at the ports. The stage runs all the same.
+    fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// What the options and the number of GPUs that the stage asks for contradict in.
     fn problems_with_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()
@@ -155,6 +159,8 @@ pub trait DynPrepared: Send {
     fn problems(&self) -> Vec<OptionProblem>;
     /// See [`Prepared::problems_with`].
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// See [`Prepared::warnings_with`].
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
     /// See [`Prepared::problems_with_gpus`].
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem>;
     /// See [`Prepared::facts`].
@@ -185,6 +191,9 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
+    }
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.prepared.warnings_with(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)
@@ -218,6 +227,9 @@ impl Settled for Good<'_> {
     }
     fn validate_inputs(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.prepared.problems_with(inputs)
+    }
+    fn warnings(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.prepared.warnings_with(inputs)
     }
     fn validate_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.prepared.problems_with_gpus(gpus)

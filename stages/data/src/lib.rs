@@ -1,4 +1,4 @@
-//! Data stages: import, synthesis, filtering, selection and step labels.
+//! Data stages: import, synthesis, filtering, selection, preference pairs and step labels.
 //!
 //! Each stage is a pure function from tables to tables, and rejected rows are outputs with their reasons. Rows are text
 //! until `sft` tokenizes them. Tool results always come from tools that ran.
@@ -12,6 +12,7 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+pub mod pairs;
 pub mod parts;
 pub mod registry;
 pub mod select;

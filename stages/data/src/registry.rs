@@ -9,6 +9,7 @@ pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
     vec![
         erase(crate::filter::Filter { parts: parts.clone() }),
         erase(crate::import::Import { parts: parts.clone() }),
+        erase(crate::pairs::Pairs),
         erase(crate::select::Select),
         erase(crate::step_labels::StepLabels { parts: parts.clone() }),
         erase(crate::synthesize::Synthesize { parts: parts.clone() }),
@@ -24,7 +25,10 @@ mod tests {
     fn kinds_are_sorted_documented_and_their_examples_hold() {
         let stages = stages(&crate::testing::parts());
         let names: Vec<&str> = stages.iter().map(|s| s.info().name).collect();
-        assert_eq!(names, ["data/filter", "data/import", "data/select", "data/step_labels", "data/synthesize"]);
+        assert_eq!(
+            names,
+            ["data/filter", "data/import", "data/pairs", "data/select", "data/step_labels", "data/synthesize"]
+        );
         for stage in &stages {
             let info = stage.info();
             assert!(!info.doc.is_empty() && !info.summary.is_empty() && !info.outputs.is_empty(), "{}", info.name);

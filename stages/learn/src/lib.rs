@@ -1,5 +1,5 @@
 //! The mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters, curricula,
-//! rollout strategies, replay and evaluation statistics.
+//! rollout strategies, replay, preference losses and evaluation statistics.
 //!
 //! A published method is a composition of small named parts ([`compose`]); the training loop in `trainyard-train` knows
 //! only the traits of [`part`]. No tensors are needed because loss terms return their own gradients, so every formula
@@ -22,6 +22,7 @@ pub mod modulations;
 pub mod parity;
 pub mod part;
 pub mod pass_rates;
+pub mod preference_losses;
 pub mod registry;
 pub mod replay;
 pub mod statistics;
@@ -34,4 +35,5 @@ pub use part::{
     PoolProblem, Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,
 };
 pub use pass_rates::PassRates;
+pub use preference_losses::PreferenceLoss;
 pub use registry::Parts;

@@ -3,6 +3,7 @@
 
 use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
+use crate::preference_losses::{self, PreferenceLoss};
 use crate::{advantages, compositions, curricula, filters, losses, modulations, replay, strategies};
 use serde_json::Value;
 use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
@@ -23,6 +24,8 @@ pub struct Parts {
     pub losses: Family<dyn LossTerm>,
     /// Changes of assigned advantages (`advantage.modulations`).
     pub modulations: Family<dyn Modulation>,
+    /// Losses on pairs of answers (`loss` of `preference`).
+    pub preference_losses: Family<dyn PreferenceLoss>,
     /// Learning again from earlier rollouts (`replay`).
     pub replay: Family<dyn Replay>,
     /// Which sequences are sampled and kept (`rollout.strategy`).
@@ -40,12 +43,13 @@ impl Parts {
             filters: filters(),
             losses: losses(),
             modulations: modulations(),
+            preference_losses: preference_losses(),
             replay: replay(),
             strategies: strategies(),
         }
     }
     /// All families, sorted by name.
-    pub fn families(&self) -> [&dyn AnyFamily; 9] {
+    pub fn families(&self) -> [&dyn AnyFamily; 10] {
         [
             &self.advantages,
             &self.algorithms,
@@ -54,6 +58,7 @@ impl Parts {
             &self.filters,
             &self.losses,
             &self.modulations,
+            &self.preference_losses,
             &self.replay,
             &self.strategies,
         ]
@@ -83,6 +88,8 @@ lines! {
     loss: LossTerm;
     /// Registry line of a modulation.
     modulation: Modulation;
+    /// Registry line of a preference loss.
+    preference_loss: PreferenceLoss;
     /// Registry line of a replay.
     replayed: Replay;
     /// Registry line of a strategy.
@@ -164,6 +171,18 @@ pub fn modulations() -> Family<dyn Modulation> {
         modulation::<modulations::whiten::Whiten>(),
     ];
     Family::new("modulations", "modulation", members)
+}
+/// Preference losses of this crate, sorted by kind.
+pub fn preference_losses() -> Family<dyn PreferenceLoss> {
+    let members = vec![
+        preference_loss::<preference_losses::dpo::Dpo>(),
+        preference_loss::<preference_losses::hinge::Hinge>(),
+        preference_loss::<preference_losses::ipo::Ipo>(),
+        preference_loss::<preference_losses::orpo::Orpo>(),
+        preference_loss::<preference_losses::robust::Robust>(),
+        preference_loss::<preference_losses::simpo::Simpo>(),
+    ];
+    Family::new("preference_losses", "preference loss", members)
 }
 /// Replays of this crate, sorted by kind.
 pub fn replay() -> Family<dyn Replay> {

@@ -37,6 +37,7 @@ fn every_part_is_listed_documented_and_has_working_defaults() {
     check(&advantages());
     check(&modulations());
     check(&losses());
+    check(&preference_losses());
     check(&filters());
     check(&curricula());
     check(&strategies());

@@ -1,16 +1,20 @@
-//! Peak resident memory and seconds of training steps of a model of a given size, with random weights.
+//! Peak resident memory and seconds of training steps of a model of a given size, with random weights, beside what
+//! `check` says that it takes at least.
 //!
 //! `cargo run --release -p trainyard-lm --example memory_step -- SHAPE full|lora ROWS TOKENS [STEPS]`, where SHAPE is
-//! `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The weights are written to a folder and read back, as a stage
-//! reads its input, so the peak is that of loading and training. Threads: RAYON_NUM_THREADS. Linux only: the peak is
-//! `VmHWM` of /proc/self/status.
+//! `22m`, `60m`, `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The weights are written to a folder and read back,
+//! as a stage reads its input, so the peak is that of loading and training. Threads: RAYON_NUM_THREADS. Linux only: the
+//! peak is `VmHWM` of /proc/self/status.
 
 use candle_core::{Device, Tensor};
+use std::path::Path;
+use std::process::Command;
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_lm::adapter::{Adapter, AdapterOptions};
 use trainyard_lm::backend::cpu::Cpu;
 use trainyard_lm::backend::{Backend, LearnerOptions, Learns, Place, Slopes, conformance};
 use trainyard_lm::families::{Rope, find};
+use trainyard_lm::memory::Training;
 use trainyard_lm::{GenerationConfig, ModelConfig, ModelFolder};
 
 #[global_allocator]
@@ -24,6 +28,8 @@ fn shape(name: &str) -> Result<ModelConfig> {
         Ok(config)
     };
     match name {
+        "22m" => Ok(ModelConfig { max_position_embeddings: 4_096, ..ModelConfig::llama(8_192, 384, 1_024, 11, 6, 6) }),
+        "60m" => Ok(ModelConfig { max_position_embeddings: 4_096, ..ModelConfig::llama(32_000, 512, 1_408, 14, 8, 4) }),
         "135m" => {
             let mut config = ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3);
             (config.architecture.ropes, config.max_position_embeddings) = (vec![Rope::plain(1e5)], 8_192);
@@ -31,18 +37,24 @@ fn shape(name: &str) -> Result<ModelConfig> {
         }
         "0.5b" => qwen(896, 4_864, 24, 14),
         "1.5b" => qwen(1_536, 8_960, 28, 12),
-        _ => Err(Error::invalid(format!("unknown shape `{name}`")).help("use 135m, 0.5b or 1.5b")),
+        _ => Err(Error::invalid(format!("unknown shape `{name}`")).help("use 22m, 60m, 135m, 0.5b or 1.5b")),
     }
 }
 
-/// Random weights, through a folder and back.
-fn model(config: ModelConfig) -> Result<ModelFolder> {
+/// Random weights, from a folder that another process has written, so that making them leaves no memory in this one.
+fn model(name: &str) -> Result<ModelFolder> {
     let folder = tempfile::tempdir().map_err(Error::bug)?;
+    let program = std::env::current_exe().map_err(Error::bug)?;
+    let written = Command::new(program).args(["write", name]).arg(folder.path()).status().map_err(Error::bug)?;
+    if !written.success() {
+        return Err(Error::bug("the model could not be written"));
+    }
+    ModelFolder::load(folder.path())
+}
+
+fn write(config: ModelConfig, folder: &Path) -> Result<()> {
     let weights = config.parameters().into_iter().map(numbers).collect::<Result<_>>()?;
-    ModelFolder::new(config, weights, conformance::model().chat, GenerationConfig::default())?.save(folder.path())?;
-    let model = ModelFolder::load(folder.path())?;
-    println!("loaded: {:.2} GB at most", peak());
-    Ok(model)
+    ModelFolder::new(config, weights, conformance::model().chat, GenerationConfig::default())?.save(folder)
 }
 
 /// Small uniform numbers in the place of weights, and norms of 1.
@@ -65,16 +77,25 @@ fn peak() -> f64 {
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, name, folder] = args.as_slice()
+        && first == "write"
+    {
+        return write(shape(name)?, Path::new(folder));
+    }
     let usage = || Error::invalid("usage: memory_step SHAPE full|lora ROWS TOKENS [STEPS]");
     let number = |i: usize| args.get(i).and_then(|text| text.parse::<usize>().ok());
     let (Some(name), Some(how), Some(rows), Some(tokens)) = (args.first(), args.get(1), number(2), number(3)) else {
         return Err(usage());
     };
-    let mut model = model(shape(name)?)?;
+    let mut model = model(name)?;
+    println!("loaded: {:.2} GB at most", peak());
+    let options = AdapterOptions::default();
+    let adapter = (how == "lora").then_some(&options);
+    let estimate = Training { adapter, tokens: rows * tokens, samples: false }.at_least(&model.config) as f64 / 1e9;
     let learns = match how.as_str() {
         "full" => Learns::All,
         "lora" => {
-            let adapter = Adapter::new(&model.config, &AdapterOptions::default(), &Chance::new(2))?;
+            let adapter = Adapter::new(&model.config, &options, &Chance::new(2))?;
             model = model.adapted(adapter)?;
             Learns::Adapter
         }
@@ -109,5 +130,6 @@ fn main() -> Result<()> {
             peak()
         );
     }
+    println!("estimate {estimate:.2} GB, peak / estimate {:.2}", peak() / estimate);
     Ok(())
 }

@@ -5,10 +5,14 @@
 //! looks for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16
 //! become f32. Errors name the file and the tensor.
 
+mod format;
 mod fused;
+mod shards;
 mod tensors;
 
-pub(crate) use tensors::{Numbers, save_numbers};
+pub use format::{SaveOptions, SavedType};
+use shards::{INDEX, SINGLE};
+pub(crate) use tensors::{Numbers, load_shapes, save_numbers};
 pub use tensors::{load_tensors, save_tensors};
 
 use crate::config::ModelConfig;
@@ -22,8 +26,6 @@ use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-const SINGLE: &str = "model.safetensors";
-const INDEX: &str = "model.safetensors.index.json";
 /// The tensors of an adapter (`adapter::peft`).
 pub const ADAPTER: &str = "adapter_model.safetensors";
 /// The folder of an adapter's base model.
@@ -65,12 +67,39 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
 
 /// Writes `config.json` and `model.safetensors`; the folder must exist. Weights that are not finite are refused.
 pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Result<()> {
+    save_model_as(folder, config, weights, &SaveOptions::default())
+}
+
+/// The same, with numbers and files as the options say. Errors: weights that are not finite, or not when rounded.
+pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, options: &SaveOptions) -> Result<()> {
     expect_finite(weights)?;
+    if options.dtype == SavedType::Bf16 {
+        expect_bf16(weights)?;
+    }
+    let mut json = config.to_json();
+    for key in ["dtype", "torch_dtype"] {
+        json[key] = options.dtype.name().into();
+    }
     let path = folder.join("config.json");
-    let text = serde_json::to_string_pretty(&config.to_json()).map_err(|e| Error::bug(format!("config.json: {e}")))?;
+    let text = serde_json::to_string_pretty(&json).map_err(|e| Error::bug(format!("config.json: {e}")))?;
     fs::write(&path, text + "\n").map_err(|e| io_error(&path, &e))?;
-    let path = folder.join(SINGLE);
-    if config.family.fused { save_tensors(&path, &fused::join(config, weights)?) } else { save_tensors(&path, weights) }
+    if config.family.fused {
+        shards::save(folder, &fused::join(config, weights)?, options)
+    } else {
+        shards::save(folder, weights, options)
+    }
+}
+
+/// A weight beyond the largest bfloat16 is an error of kind data.
+fn expect_bf16(weights: &Weights) -> Result<()> {
+    for (name, tensor) in weights {
+        let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
+        if let Some(place) = position(&values, |x| format::bf16_bits(*x) & 0x7f80 != 0x7f80) {
+            return Err(Error::data(format!("element {place} of `{name}` is beyond the range of bf16"))
+                .help("save with `dtype: f32`"));
+        }
+    }
+    Ok(())
 }
 
 /// Puts `config.json` and the weight files of a model folder into another, as links where the file system has them.

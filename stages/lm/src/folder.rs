@@ -10,6 +10,7 @@
 
 use crate::adapter::{Adapter, peft};
 use crate::backend::Parameters;
+use crate::checkpoint::{SaveOptions, save_model_as};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
@@ -192,22 +193,26 @@ impl ModelFolder {
     /// The same model without an adapter: what it adds is in the weights.
     pub fn merged(&self) -> Result<Self> {
         let Some(adapter) = &self.adapter else { return Ok(self.clone()) };
-        Ok(Self { weights: adapter.merged(&self.weights)?, adapter: None, source: None, ..self.clone() })
+        Ok(Self { weights: adapter.merged(&self.config, &self.weights)?, adapter: None, source: None, ..self.clone() })
     }
     /// Writes all files of the folder. With an adapter, the base model's are links to those that it was read from.
     pub fn save(&self, folder: &Path) -> Result<()> {
+        self.save_as(folder, &SaveOptions::default())
+    }
+    /// The same, with weights written as the options say; those of a base that is linked stay as they are.
+    pub fn save_as(&self, folder: &Path, options: &SaveOptions) -> Result<()> {
         match &self.adapter {
-            None => crate::checkpoint::save_model(folder, &self.config, &self.weights)?,
+            None => save_model_as(folder, &self.config, &self.weights, options)?,
             Some(adapter) => {
                 peft::save(folder, &self.config, adapter)?;
-                self.save_base(&folder.join(peft::BASE))?;
+                self.save_base(&folder.join(peft::BASE), options)?;
             }
         }
         self.chat.tokenizer().save(folder)?;
         self.chat.template().save(folder)?;
         self.generation.save(folder)
     }
-    fn save_base(&self, folder: &Path) -> Result<()> {
+    fn save_base(&self, folder: &Path, options: &SaveOptions) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
         match &self.source {
             Some(source) => crate::checkpoint::link_model(source, folder),
@@ -216,7 +221,8 @@ impl ModelFolder {
                 let config = ModelConfig { num_labels: None, ..self.config.clone() };
                 let names: BTreeSet<String> = config.parameters().into_iter().map(|(name, _)| name).collect();
                 let weights = self.weights.iter().filter(|(name, _)| names.contains(*name));
-                crate::checkpoint::save_model(folder, &config, &weights.map(|(n, t)| (n.clone(), t.clone())).collect())
+                let weights = weights.map(|(name, tensor)| (name.clone(), tensor.clone())).collect();
+                save_model_as(folder, &config, &weights, options)
             }
         }
     }

@@ -26,7 +26,10 @@ impl Training<'_> {
         let learned = if self.adapter.is_some() { own } else { whole };
         // Weights; gradients and two moments of what learns; a sampler's weights.
         let numbers = whole + own + 3 * learned + if self.samples { whole } else { 0 };
-        4 * numbers + pass_bytes(config, self.tokens)
+        // Embeddings that are the head, too, get a gradient from both sides, which is added up.
+        let both = self.adapter.is_none() && config.tie_word_embeddings && config.num_labels.is_none();
+        let twice = if both { 2 * config.vocab_size * config.hidden_size } else { 0 };
+        4 * (numbers + twice as u64) + pass_bytes(config, self.tokens)
     }
 }
 
@@ -50,7 +53,7 @@ mod tests {
         // Inputs of 31 layers and norms, one layer's activations, scratch.
         let row = 31 * 576 + (576 + 960 + 576 + 2 * 1_536) + (6 * 576 + 4 * 1_536 + 576 + 960);
         let pass = 4 * 8_192 * (row + 2 * 576) + 4 * (1 << 24);
-        assert_eq!(full.at_least(&config), (16 * parameters + pass) as u64);
+        assert_eq!(full.at_least(&config), (16 * parameters + 8 * 49_152 * 576 + pass) as u64);
         let options = AdapterOptions::default();
         let layer = 16 * (4 * 576 + 2 * (576 + 192) + 3 * (576 + 1_536));
         let lora = Training { adapter: Some(&options), ..full };

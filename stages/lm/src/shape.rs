@@ -1,24 +1,144 @@
-//! The fact `shape`: what is known of a model's `config.json` before the model exists, and what it is used for.
+//! What is known of a model before it exists, as facts that go with it from stage to stage, and what `check` tells by
+//! them.
 
+use crate::adapter::{AdapterOptions, LinearLayer, Outline, linear_layers, means};
 use crate::config::ModelConfig;
 use crate::memory::Training;
+use crate::template::{TemplateOptions, ToolDescriptions, native_format};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_core::units::format_size;
-use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_core::{Error, Facts, OptionProblem, Wired};
 
-/// The name of the fact.
+/// The fact that is the model's `config.json`.
 pub const SHAPE: &str = "shape";
+/// The fact that is the outline of the model's adapter; null, if the model is known to have none.
+pub const ADAPTER: &str = "adapter";
+/// The fact about a model whose template cannot show what tools answer: why.
+pub const LOST_RESULTS: &str = "lost_tool_results";
+/// The fact that is the source of the model's template, if it describes tools itself; null, if it does not.
+pub const TOOL_TEMPLATE: &str = "tool_template";
 
-/// The facts of an output `model` that has the shape of the input `model`.
+/// The facts of an output `model` that has the shape, the tokenizer and the template of the input `model`.
 pub fn passed_on(inputs: &Wired) -> BTreeMap<String, Facts> {
-    let shape = inputs.fact("model", SHAPE).next();
-    let facts = shape.map(|shape| Facts::from([(SHAPE.to_string(), shape.clone())]));
-    facts.into_iter().map(|facts| ("model".to_string(), facts)).collect()
+    let passed = |key: &'static str| Some((key.to_string(), inputs.fact("model", key).next()?.clone()));
+    let facts = [SHAPE, LOST_RESULTS, TOOL_TEMPLATE].into_iter().filter_map(passed).collect();
+    [("model".to_string(), facts)].into()
+}
+
+/// The same of a whole model, without an adapter.
+pub fn whole(inputs: &Wired) -> BTreeMap<String, Facts> {
+    let mut outputs = passed_on(inputs);
+    outputs.entry("model".into()).or_default().insert(ADAPTER.into(), Value::Null);
+    outputs
+}
+
+/// The facts of an output `model` that was trained from the input `model`, with these options of an adapter.
+pub fn trained(inputs: &Wired, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
+    let Some(options) = adapter.filter(|options| !options.merge) else { return whole(inputs) };
+    let mut outputs = passed_on(inputs);
+    let outline = known(inputs, "model").and_then(|config| Outline::planned(&config, options).ok());
+    let fact = outline.and_then(|outline| Some((ADAPTER.to_string(), serde_json::to_value(outline).ok()?)));
+    outputs.entry("model".into()).or_default().extend(fact);
+    outputs
+}
+
+/// The same facts of a model whose language head was replaced by a scoring head with so many outputs.
+pub fn scoring(mut outputs: BTreeMap<String, Facts>, labels: usize) -> BTreeMap<String, Facts> {
+    let shape = outputs.get_mut("model").and_then(|facts| facts.get_mut(SHAPE));
+    if let Some(shape) = shape
+        && let Ok(config) = ModelConfig::from_json(shape)
+    {
+        *shape = ModelConfig { num_labels: Some(labels), ..config }.to_json();
+    }
+    outputs
+}
+
+/// The shape of the model at a port, if it is known.
+fn known(inputs: &Wired, port: &str) -> Option<ModelConfig> {
+    ModelConfig::from_json(inputs.fact(port, SHAPE).next()?).ok()
+}
+
+/// Numbers of the model at the input `model`, if its shape is known.
+pub fn parameters(inputs: &Wired) -> Option<usize> {
+    known(inputs, "model").map(|config| config.parameter_count())
+}
+
+/// Problems, if the input `model` cannot have the adapter that these options ask for, at their places: names that mean
+/// no layer, an adapter that the model has already and that differs.
+pub fn misfits(inputs: &Wired, adapter: Option<&AdapterOptions>) -> Vec<OptionProblem> {
+    let Some((options, config)) = adapter.zip(known(inputs, "model")) else { return Vec::new() };
+    let layers = linear_layers(&config);
+    let mut problems = strangers(options, &layers);
+    if let (true, Some(own)) = (problems.is_empty(), inputs.fact("model", ADAPTER).next())
+        && let (Ok(own), Ok(wanted)) =
+            (serde_json::from_value::<Outline>(own.clone()), Outline::planned(&config, options))
+        && let Err(e) = own.expect(&wanted)
+    {
+        problems.push(OptionProblem { pointer: "/adapter".into(), message: e.message, help: e.help });
+    }
+    problems
+}
+
+/// Entries of `targets` that name no layer.
+fn strangers(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProblem> {
+    let unknown = |target: &str| !layers.iter().any(|layer| means(target, &layer.name));
+    let mut last: Vec<&str> = layers.iter().filter_map(|layer| layer.name.rsplit('.').next()).collect();
+    last.sort_unstable();
+    last.dedup();
+    let problem = |(i, target): (usize, &String)| {
+        let message = format!("the model has no linear layer `{target}` for an adapter");
+        OptionProblem::new(format!("/adapter/targets/{i}"), message).help(format!("it has: {}", last.join(", ")))
+    };
+    let targets = options.targets.iter().flatten().enumerate();
+    targets.filter(|(_, target)| unknown(target)).map(problem).collect()
+}
+
+/// A problem, if the model at the port is known to have no adapter.
+pub fn without_adapter(inputs: &Wired, port: &str) -> Option<OptionProblem> {
+    let none = inputs.fact(port, ADAPTER).any(Value::is_null);
+    let problem =
+        || OptionProblem::new(format!("/{port}"), format!("input `{port}` has no adapter that could be merged"));
+    none.then(|| problem().help("use the model as it is, or wire a stage with the option `adapter`"))
+}
+
+/// Problems of ports whose models are known to score tokens and not to predict them.
+pub fn without_language_head(inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+    let scores = |port: &&&str| labels(inputs, port).iter().any(Option::is_some);
+    let problem = |port: &&str| {
+        OptionProblem::new(format!("/{port}"), "the model has no language head: it can score, not sample")
+            .help("wire a model that was not trained by `prm`")
+    };
+    ports.iter().filter(scores).map(problem).collect()
+}
+
+/// A problem, if the model at the port is known to have no scoring head with one output.
+pub fn without_scoring_head(inputs: &Wired, port: &str) -> Option<OptionProblem> {
+    let found = labels(inputs, port).into_iter().find(|labels| *labels != Some(1))?.unwrap_or(0);
+    let problem =
+        OptionProblem::new(format!("/{port}"), format!("input `{port}` has {found} score labels, expected 1"));
+    Some(problem.help("give the output `model` of a `prm` stage"))
+}
+
+/// Outputs of the scoring heads of the models at a port whose shape is known.
+fn labels(inputs: &Wired, port: &str) -> Vec<Option<usize>> {
+    inputs.fact(port, SHAPE).filter_map(|shape| Some(ModelConfig::from_json(shape).ok()?.num_labels)).collect()
+}
+
+/// Problems of ports with models whose templates are known to be unable to do what `template.tools: native` asks for.
+pub fn not_native(template: &TemplateOptions, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
+    if template.tools != ToolDescriptions::Native {
+        return Vec::new();
+    }
+    let templates = ports.iter().flat_map(|port| inputs.fact(port, TOOL_TEMPLATE));
+    let refused = templates.filter_map(|source| native_format(source.as_str()).err()).next();
+    let problem = |e: Error| OptionProblem { pointer: "/template/tools".into(), message: e.message, help: e.help };
+    refused.map(problem).into_iter().collect()
 }
 
 /// A problem, if the shape of the input `model` is known and training it takes more memory than the stage may use.
 pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProblem> {
-    let config = ModelConfig::from_json(inputs.fact("model", SHAPE).next()?).ok()?;
+    let config = known(inputs, "model")?;
     let (need, have) = (training.at_least(&config), inputs.memory()?);
     let millions = config.parameter_count() / 1_000_000;
     let message = format!(
@@ -31,4 +151,11 @@ pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProble
         Some(_) => "lower `micro_batch_tokens`, or give the stage more memory",
     };
     (need > have).then(|| OptionProblem::new("/micro_batch_tokens", message).help(help))
+}
+
+/// What `check` can tell of a model folder or GGUF file: its facts.
+pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<Outline>>) -> Facts {
+    let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
+    let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));
+    shape.into_iter().chain(adapter).collect()
 }

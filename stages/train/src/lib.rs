@@ -1,4 +1,5 @@
-//! The stages that learn: supervised fine-tuning, reinforcement learning, process reward models, evaluation.
+//! The stages that learn: supervised fine-tuning, preference learning, reinforcement learning, process reward models,
+//! evaluation.
 //!
 //! Rollouts are one engine for all of them ([`rollouts`]). Mathematics lives in `trainyard-learn`, tensors and decoding
 //! in `trainyard-lm`, tools and verifiers in `trainyard-envs`; here they become loops that can be killed at any moment
@@ -18,7 +19,6 @@ pub mod model;
 mod native;
 pub mod optimize;
 pub mod own_defaults;
-mod own_format;
 pub mod parts;
 pub mod problems;
 pub mod registry;

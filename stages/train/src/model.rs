@@ -3,7 +3,6 @@
 //! Data and models carry the digests of their tokenizer and template; every stage compares them before it computes.
 
 use crate::optimize::{Learned, OptimizerOptions, Trainer};
-use crate::own_format::own_format;
 use std::sync::Arc;
 use trainyard_api::{InputArtifact, StageContext};
 use trainyard_core::error::Context as _;
@@ -11,6 +10,7 @@ use trainyard_core::{Chance, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::adapter::{Adapter, AdapterOptions};
 use trainyard_lm::backend::{Backend, Head, Learns, Sampler, SamplerOptions};
+use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::template::TemplateOptions;
 
 /// A model with the content digest of its artifact, and where it is computed.
@@ -31,9 +31,7 @@ impl Policy {
     }
     /// Renders by these options from now on. Errors (kind invalid): `tools: native` with a template that cannot.
     pub fn with_template(mut self, options: &TemplateOptions) -> Result<Self> {
-        let chat = self.folder.chat.with_options(options);
-        let native = own_format(&chat, options.tools)?.is_some();
-        self.folder.chat = chat.with_native_calls(native);
+        self.folder.chat = self.folder.chat.with_template_options(options)?;
         Ok(self)
     }
     /// The model as a stage trains it, and what learns of it: with `options`, an adapter (the model's own, if it has
@@ -76,16 +74,17 @@ impl Policy {
 }
 
 /// Writes a model into an output port and describes it. A model with an adapter is written as its base and the adapter,
-/// or as a whole if `options` ask for that.
+/// or as a whole if `adapter` asks for that.
 pub fn save(
     context: &mut StageContext,
     port: &str,
     model: &ModelFolder,
-    options: Option<&AdapterOptions>,
+    adapter: Option<&AdapterOptions>,
+    save: &SaveOptions,
 ) -> Result<()> {
-    let merged = options.filter(|options| options.merge).map(|_| model.merged()).transpose()?;
+    let merged = adapter.filter(|options| options.merge).map(|_| model.merged()).transpose()?;
     let model = merged.as_ref().unwrap_or(model);
-    model.save(context.output(port)?)?;
+    model.save_as(context.output(port)?, save)?;
     for (key, value) in model.metadata() {
         context.describe(port, &key, value);
     }

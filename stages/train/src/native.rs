@@ -4,11 +4,11 @@
 //! A model with a format of its own plays in the same environment with these two options changed.
 
 use crate::model::Policy;
-use crate::own_format::own_format;
 use crate::parts::Parts;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use trainyard_core::{Error, Result};
+use trainyard_api::stage::refuse;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_envs::tools::described;
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
@@ -24,14 +24,12 @@ pub fn environment(
     policy: &mut Policy,
     host: &Arc<ToolHost>,
 ) -> Result<Option<Box<dyn Environment>>> {
-    let Some(format) = own_format(&policy.folder.chat, template.tools)? else { return Ok(None) };
-    if options.get("describe_tools").is_none() || options.get("format").is_none() {
-        if template.tools == ToolDescriptions::Auto {
-            return Ok(None);
-        }
-        let message = "the problems of this environment describe their tools themselves, so `template.tools` cannot be \
-                       `native`";
-        return Err(Error::invalid(message).help("use `prompt` or `auto`"));
+    let Some(format) = policy.folder.chat.own_format(template.tools)? else { return Ok(None) };
+    if let Some(problem) = described_by_problems(options) {
+        return match template.tools {
+            ToolDescriptions::Native => refuse(vec![problem]).map(|()| None),
+            ToolDescriptions::Auto | ToolDescriptions::Prompt => Ok(None),
+        };
     }
     let mut native = options.clone();
     native["describe_tools"] = json!(false);
@@ -39,4 +37,88 @@ pub fn environment(
     let environment = parts.envs.environments.build(&native, host)?;
     policy.folder.chat = policy.folder.chat.clone().with_tools(described(&environment.tools()));
     Ok(Some(environment))
+}
+
+/// A problem for `native`, if the problems of an environment describe their tools themselves.
+fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
+    let chooses = environment.get("describe_tools").is_some() && environment.get("format").is_some();
+    let message = "the problems of this environment describe their tools themselves, so `template.tools` cannot be \
+                   `native`";
+    (!chooses).then(|| OptionProblem::new(PLACE, message).help("use `prompt` or `auto`"))
+}
+
+const PLACE: &str = "/template/tools";
+
+/// What `check` can tell of the environment: that it leaves the template nothing to describe.
+pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionProblem> {
+    // An environment without a kind has problems of its own.
+    let asked = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
+    asked.then(|| described_by_problems(environment)).flatten().into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{demonstrations, environment_options, sums, tiny_model};
+    use trainyard_core::{Facts, Wired};
+    use trainyard_lm::ModelFolder;
+    use trainyard_lm::backend::cpu::Cpu;
+    use trainyard_lm::examples::tokenize;
+    use trainyard_lm::shape::{self, TOOL_TEMPLATE};
+    use trainyard_lm::template::{Chat, ChatTemplate, Conversation};
+
+    #[test]
+    fn templates_that_cannot_be_native_are_found_by_their_facts() {
+        let native = TemplateOptions { tools: ToolDescriptions::Native, ..TemplateOptions::default() };
+        let of = |source: Value, options: &TemplateOptions| {
+            let mut inputs = Wired::default();
+            inputs.wire("models", vec![Facts::new(), Facts::from([(TOOL_TEMPLATE.to_string(), source)])]);
+            shape::not_native(options, &inputs, &["model", "models"]).into_iter().map(|p| (p.pointer, p.message)).next()
+        };
+        assert_eq!(of(json!("{% if tools %}<tool_call>{% endif %}"), &native), None);
+        let (pointer, message) = of(json!(null), &native).unwrap();
+        assert!(pointer == "/template/tools" && message.contains("does not describe tools"), "{message}");
+        assert!(of(json!("{{ tools }}"), &native).unwrap().1.contains("a format that is not known here"));
+        assert_eq!(of(json!(null), &TemplateOptions::default()), None);
+        let own = problems(&json!({"kind": "function-calling"}), &native);
+        assert!(own[0].message.contains("describe their tools themselves"), "{own:?}");
+        let chosen = json!({"kind": "word-problems", "describe_tools": false, "format": "hermes"});
+        assert_eq!(problems(&chosen, &native), []);
+    }
+
+    const OWN: &str = "{{ tools | tojson if tools else '' }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\
+        {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
+        {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+    /// What is fine-tuned on a demonstration of `data/synthesize` begins as what is sampled in `rl`, to the token.
+    #[test]
+    fn demonstrations_are_learned_under_the_prompts_of_rollouts() {
+        let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };
+        let own = tiny_model(16, 1, 1);
+        let template = ChatTemplate::new(OWN).unwrap();
+        let own = ModelFolder { chat: Chat::new(own.chat.tokenizer().clone(), template).unwrap(), ..own };
+        let parts = Parts::default();
+        let options = parts.envs.environments.complete(&environment_options()).unwrap();
+        let (problems, host) = (sums(1, 3, 2), ToolHost::new(1));
+        let played = parts.envs.environments.build(&options, &host).unwrap();
+        let mut row = demonstrations(1, 3, 2).remove(0);
+        row.environment_tools = Some(described(&played.tools()));
+        let shown = |folder: &ModelFolder, tools: ToolDescriptions| {
+            let policy = Policy { folder: folder.clone(), digest: String::new(), backend: Arc::new(Cpu) };
+            let template = complete(tools);
+            let mut policy = policy.with_template(&template).unwrap();
+            let tuned = tokenize(&policy.folder, std::slice::from_ref(&row), true).remove(0).unwrap();
+            let first = tuned.contexts[0].mask.iter().position(|learned| *learned).unwrap();
+            let native = environment(&parts, &options, &template, &mut policy, &host).unwrap();
+            let environment = native.as_deref().unwrap_or(&*played);
+            let mut conversation = Conversation::new(&policy.folder.chat, None);
+            conversation.extend(&environment.prompt(&problems[0])).unwrap();
+            conversation.open_first_turn().unwrap();
+            assert_eq!(tuned.contexts[0].tokens[..first], *conversation.context(), "{tools:?}");
+            policy.folder.chat.tokenizer().decode(conversation.context()).unwrap()
+        };
+        assert!(shown(&own, ToolDescriptions::Auto).contains("calculator"), "the template describes the tools");
+        assert!(!shown(&own, ToolDescriptions::Prompt).contains("calculator"));
+        assert!(!shown(&tiny_model(16, 1, 1), ToolDescriptions::Auto).contains("calculator"));
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::InputArtifact;
 use trainyard_core::{Error, OptionProblem, Result, Wired};
-use trainyard_lm::stages::init::LOST_RESULTS;
+use trainyard_lm::shape::LOST_RESULTS;
 use trainyard_tables::{Problem, read_problems};
 
 /// All rows of an artifact. Errors: data, when two rows have one id.

@@ -1,7 +1,7 @@
 //! The stage kinds of this room: one line each, sorted.
 
 use crate::parts::Parts;
-use crate::stages::{compare, evaluate, forgetting, noop, prm, report, rl, sft};
+use crate::stages::{compare, evaluate, forgetting, noop, preference, prm, report, rl, sft};
 use trainyard_api::{DynStage, erase};
 
 /// All stages of the training room, with the parts that they compose.
@@ -11,6 +11,7 @@ pub fn stages(parts: &Parts) -> Vec<Box<dyn DynStage>> {
         erase(evaluate::Evaluate { parts: parts.clone() }),
         erase(forgetting::Forgetting),
         erase(noop::Noop),
+        erase(preference::Preference { parts: parts.clone() }),
         erase(prm::Prm { parts: parts.clone() }),
         erase(report::JoinReports),
         erase(rl::Rl { parts: parts.clone() }),

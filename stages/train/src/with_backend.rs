@@ -18,6 +18,10 @@ pub trait TrainOptions: Serialize + JsonSchema + Send + 'static {
     fn problems(&self) -> Vec<OptionProblem>;
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
+    /// What is probably a mistake, given what is known of the inputs.
+    fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
     /// What is known of the outputs, by port.
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
 }
@@ -54,6 +58,9 @@ impl<C: TrainOptions> Prepared for WithBackend<C> {
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.config.problems_with(inputs)
+    }
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.config.warnings_with(inputs)
     }
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
         self.config.facts(inputs)

@@ -1,6 +1,7 @@
 //! Options of a stage that plays in one environment with a model, read together with the environment and the backend.
 
 use crate::config::default_environment;
+use crate::native;
 use crate::parts::Parts;
 use crate::problems;
 use crate::with_backend::PLACE;
@@ -12,6 +13,8 @@ use trainyard_api::Prepared;
 use trainyard_core::{Facts, OptionProblem, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_lm::backend::registry::BackendSlot;
+use trainyard_lm::shape;
+use trainyard_lm::template::TemplateOptions;
 
 /// Options with the keys `environment` and `backend`, of a stage whose input `problems` is made for it.
 pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
@@ -23,6 +26,12 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
+    /// What is probably a mistake, given what is known of the inputs.
+    fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
+        Vec::new()
+    }
+    /// How models' chat templates are used.
+    fn template(&self) -> &TemplateOptions;
     /// What is known about the outputs before the run.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
@@ -61,13 +70,18 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let parts = self.environment.problems().into_iter().chain(self.backend.problems());
-        self.config.problems().into_iter().chain(parts).collect()
+        let native = native::problems(self.config.environment(), self.config.template());
+        self.config.problems().into_iter().chain(native).chain(parts).collect()
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
         problems.extend(problems::lost_results(self.config.environment(), inputs, &["model", "models"]));
+        problems.extend(shape::not_native(self.config.template(), inputs, &["model", "models"]));
         problems
+    }
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.config.warnings_with(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.backend.problems_with_gpus(gpus)

@@ -16,13 +16,22 @@ pub struct Extra {
     pub tool_call_id: bool,
     /// `tools` of trajectories.
     pub tools: bool,
+    /// `environment_tools` of trajectories.
+    pub environment_tools: bool,
     /// `restarts` of trajectories.
     pub restarts: bool,
 }
 
 impl Extra {
     /// All of them.
-    pub const ALL: Self = Self { name: true, reasoning_content: true, tool_call_id: true, tools: true, restarts: true };
+    pub const ALL: Self = Self {
+        name: true,
+        reasoning_content: true,
+        tool_call_id: true,
+        tools: true,
+        environment_tools: true,
+        restarts: true,
+    };
 
     /// What these messages use.
     pub fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
@@ -43,6 +52,7 @@ impl Extra {
             reasoning_content: self.reasoning_content || other.reasoning_content,
             tool_call_id: self.tool_call_id || other.tool_call_id,
             tools: self.tools || other.tools,
+            environment_tools: self.environment_tools || other.environment_tools,
             restarts: self.restarts || other.restarts,
         }
     }

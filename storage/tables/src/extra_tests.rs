@@ -32,9 +32,17 @@ fn a_table_has_the_columns_that_its_rows_use() {
     write_trajectories(&path, std::slice::from_ref(&plain)).unwrap();
     assert_eq!(columns(&path), (vec![], BASE.map(String::from).to_vec()));
     let result = Message { tool_call_id: Some("c1".into()), ..Message::new("tool", "4") };
-    let rows = [plain, Trajectory { tools: Some("[]".into()), restarts: vec![3, 7], ..conversation("b", result) }];
+    let rows = [
+        plain,
+        Trajectory {
+            tools: Some("[]".into()),
+            environment_tools: Some("[1]".into()),
+            restarts: vec![3, 7],
+            ..conversation("b", result)
+        },
+    ];
     write_trajectories(&path, &rows).unwrap();
-    assert_eq!(columns(&path).0, ["tools", "restarts"]);
+    assert_eq!(columns(&path).0, ["tools", "environment_tools", "restarts"]);
     assert_eq!(columns(&path).1, [&BASE[..], &["tool_call_id"]].concat());
     assert_eq!(read_trajectories(&path).unwrap(), rows);
 }

@@ -112,6 +112,10 @@ pub struct Trajectory {
     /// The tools that were offered, as JSON text of a list: `[{"type": "function", "function": {"name": …}}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
+    /// The tools of the environment that was played, in the same form, where no message describes them: a template that
+    /// describes tools itself is given these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment_tools: Option<String>,
     /// Every reward component by name.
     pub rewards: BTreeMap<String, f64>,
     /// The weighted sum of the components.

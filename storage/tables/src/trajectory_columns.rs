@@ -66,6 +66,7 @@ fn schema(extra: Extra) -> SchemaRef {
         optional("update", UInt32),
     ];
     columns.extend(extra.tools.then(|| optional("tools", Utf8)));
+    columns.extend(extra.environment_tools.then(|| optional("environment_tools", Utf8)));
     columns.extend(extra.restarts.then(|| optional("restarts", list(UInt32))));
     // Only one key: the order of a hash map must not reach the file.
     Arc::new(Schema::new_with_metadata(columns, HashMap::from([("rollout_format".to_string(), "1".to_string())])))
@@ -75,7 +76,8 @@ impl TableRow for Trajectory {
     fn extra(rows: &[Self]) -> Extra {
         let messages = Extra::of(rows.iter().flat_map(|r| &r.messages));
         let restarts = rows.iter().any(|r| !r.restarts.is_empty());
-        Extra { tools: rows.iter().any(|r| r.tools.is_some()), restarts, ..messages }
+        let environment_tools = rows.iter().any(|r| r.environment_tools.is_some());
+        Extra { tools: rows.iter().any(|r| r.tools.is_some()), environment_tools, restarts, ..messages }
     }
     fn schema(extra: Extra) -> SchemaRef {
         schema(extra)
@@ -125,6 +127,8 @@ impl TableRow for Trajectory {
             optional_numbers::<UInt32Type>(rows.iter().map(|r| r.update)),
         ];
         columns.extend(extra.tools.then(|| optional_strings(rows.iter().map(|r| r.tools.as_deref()))));
+        let environment_tools = || optional_strings(rows.iter().map(|r| r.environment_tools.as_deref()));
+        columns.extend(extra.environment_tools.then(environment_tools));
         let restarts = || rows.iter().map(|r| Some(r.restarts.as_slice()).filter(|restarts| !restarts.is_empty()));
         columns.extend(extra.restarts.then(|| optional_lists::<UInt32Type>(restarts())));
         columns
@@ -163,6 +167,7 @@ fn decode_tokens(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
 fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     fill(rows, decode_messages(columns)?, |r, v| r.messages = v);
     fill(rows, columns.optional_strings("tools")?, |r, v| r.tools = v);
+    fill(rows, columns.optional_strings("environment_tools")?, |r, v| r.environment_tools = v);
     let restarts = columns.optional_lists::<UInt32Type>("restarts")?;
     fill(rows, restarts, |r, v| r.restarts = v.unwrap_or_default());
     fill(rows, columns.maps("rewards")?, |r, v| r.rewards = v);

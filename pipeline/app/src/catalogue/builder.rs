@@ -14,7 +14,9 @@ use trainyard_envs::{
     Environment, Reward, Tool, ToolFormat, ToolSpec, Toolbox, Verifier, rewards, verifiers::registry as verifiers,
 };
 use trainyard_learn::corrections::Correction;
-use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Replay, Strategy, registry as learn};
+use trainyard_learn::{
+    Advantage, Curriculum, Filter, LossTerm, Modulation, PreferenceLoss, Replay, Strategy, registry as learn,
+};
 use trainyard_lm::backend::registry as backends;
 use trainyard_runtime::executors::{self, ExecutorKind};
 
@@ -189,6 +191,8 @@ impl Builder {
         loss: LossTerm, learn::loss::<P>, learn.losses;
         /// Adds a modulation of advantages.
         modulation: Modulation, learn::modulation::<P>, learn.modulations;
+        /// Adds a preference loss.
+        preference_loss: PreferenceLoss, learn::preference_loss::<P>, learn.preference_losses;
         /// Adds a replay.
         replay: Replay, learn::replayed::<P>, learn.replay;
         /// Adds a reward.

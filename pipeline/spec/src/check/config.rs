@@ -74,6 +74,13 @@ impl Checker<'_> {
         }
     }
 
+    pub(super) fn unusual_options(&mut self, problems: Vec<OptionProblem>, with: &Bound) {
+        for problem in problems {
+            let span = locate(with, &problem.pointer).0;
+            self.report(Diagnostic::warning("unusual-option", span, in_words(&problem)).help_if(problem.help));
+        }
+    }
+
     /// Makes source paths absolute in the config and looks up their content.
     fn resolve_sources(
         &mut self,

@@ -31,6 +31,7 @@ impl Checker<'_> {
             let wired = wired.within(nodes[draft].as_ref().and_then(|node| self.memory_of(node)));
             known.insert(draft, stage.settled.facts(&wired));
             self.wrong_options(stage.settled.validate_inputs(&wired), &stage.with);
+            self.unusual_options(stage.settled.warnings(&wired), &stage.with);
         }
     }
 

@@ -25,8 +25,9 @@ use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
+use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
-use trainyard_envs::tools::ToolHost;
+use trainyard_envs::tools::{ToolHost, described};
 
 /// The stage kind `data/synthesize`.
 pub struct Synthesize {
@@ -37,7 +38,7 @@ pub struct Synthesize {
 impl Stage for Synthesize {
     type Prepared = PreparedSynthesis;
     const NAME: &'static str = "data/synthesize";
-    const VERSION: u32 = 3;
+    const VERSION: u32 = 4;
     const SUMMARY: &'static str = "Make problems and demonstrations; every tool call in them is executed.";
     const DOC: &'static str = include_str!("synthesize.md");
     const EXAMPLE: &'static str = concat!(
@@ -122,11 +123,13 @@ impl Stage for Synthesize {
             context.progress(done as u64, total as u64, "demonstrations", None);
             context.stop_if_cancelled()
         };
-        let made = method.make(&config, given, environment.as_ref(), &progress)?;
+        let mut made = method.make(&config, given, environment.as_ref(), &progress)?;
         if made.demonstrations.is_empty() {
             return Err(Error::data("no demonstration was made")
                 .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
         }
+        let offered = left_to_templates(&config.environment, &*environment);
+        made.demonstrations.iter_mut().for_each(|row| row.environment_tools.clone_from(&offered));
         host.report(context);
         publish(made, &reported(method, &config), context)
     }
@@ -166,6 +169,14 @@ impl Prepared for PreparedSynthesis {
         let facts: Facts = kind.map(|kind| (ENVIRONMENT.to_string(), kind.clone())).into_iter().collect();
         ["problems", "demonstrations"].map(|port| (port.to_string(), facts.clone())).into()
     }
+}
+
+/// The tools of an environment whose options leave their description to the model's template; none, if messages
+/// describe them or there are none.
+fn left_to_templates(options: &Value, environment: &dyn Environment) -> Option<String> {
+    let tools = environment.tools();
+    let left = options["describe_tools"] == false && options.get("format").is_some();
+    (left && !tools.is_empty()).then(|| described(&tools))
 }
 
 /// What a run of a method with these options reports.

@@ -35,6 +35,17 @@ fn tools(t: &Trajectory) -> Vec<&str> {
 }
 
 #[test]
+fn tools_are_left_to_templates_where_no_message_describes_them() {
+    let config = config("procedural");
+    let of = |options: &Value| left_to_templates(options, &*environment(options, 2).unwrap());
+    assert!(of(&config.environment).unwrap().contains("\"name\": \"calculator\""));
+    let mut described = config.environment;
+    described["describe_tools"] = json!(true);
+    assert_eq!(of(&described), None);
+    assert_eq!(of(&complete(&json!({"kind": "customer-service"}))), None);
+}
+
+#[test]
 fn splits_have_their_numbers_and_share_no_problem() {
     let made = make(&config("procedural"), Vec::new()).unwrap();
     let count = |split: &str, level: u32| made.problems.iter().filter(|p| p.split == split && p.level == level).count();

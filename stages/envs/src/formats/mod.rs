@@ -15,5 +15,5 @@ pub mod turn;
 
 pub use format::ToolFormat;
 pub use markup::{CLOSE, OPEN};
-pub use registry::{build, family, of_template};
+pub use registry::{build, family};
 pub use turn::AgentTurn;

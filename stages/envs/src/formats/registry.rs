@@ -54,32 +54,9 @@ pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
     family().build(&Value::from(name), tools)
 }
 
-/// The format in which a chat template writes calls: by what its source holds. None if it writes none, or in a format
-/// that is not here.
-pub fn of_template(source: &str) -> Option<&'static str> {
-    let has = |text: &str| source.contains(text);
-    if !has("tools") || has("<arg_key>") {
-        return None;
-    }
-    let signs = [("<function=", "qwen"), ("[TOOL_CALLS]", "mistral"), ("<tool_call>", "hermes")];
-    let found = signs.into_iter().find(|(sign, _)| has(sign)).map(|(_, format)| format);
-    found.or_else(|| (has("\"parameters\": ") && has("ipython")).then_some("llama3"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_format_of_a_template_is_what_it_writes() {
-        let source = |sign: &str| of_template(&format!("{{% if tools %}}{sign}{{% endif %}}"));
-        assert_eq!(source("<tool_call>"), Some("hermes"));
-        assert_eq!(source("<tool_call>\n<function="), Some("qwen"));
-        assert_eq!(source("[TOOL_CALLS]"), Some("mistral"));
-        assert_eq!(source("ipython {\"parameters\": "), Some("llama3"));
-        assert_eq!((source("<tool_call>{name}<arg_key>"), source("")), (None, None));
-        assert_eq!(of_template("<tool_call>"), None);
-    }
 
     #[test]
     fn names_are_sorted_and_build() {

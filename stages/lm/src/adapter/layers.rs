@@ -1,10 +1,13 @@
-//! The linear layers that an adapter may change, and which of them its options name.
+//! The linear layers that an adapter may change, which of them its options name, and where the decoder's own linear
+//! layers find their share of it.
 
 use crate::config::ModelConfig;
-use std::collections::BTreeSet;
+use crate::families::wholes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 
-/// A linear layer of a decoder: its weight is `[rows, columns]`.
+/// A linear layer of a model: its weight is `[rows, columns]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinearLayer {
     /// Without `.weight`, such as `model.layers.0.mlp.up_proj`.
@@ -15,19 +18,53 @@ pub struct LinearLayer {
     pub columns: usize,
 }
 
-/// All linear layers below the head, in name order.
+/// All linear layers below the head, in name order, under the names that they have in files and in PEFT.
 pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
-    let layer = |(name, shape): (String, Vec<usize>)| match (name.strip_suffix(".weight"), shape.as_slice()) {
-        (Some(name), [rows, columns]) if name.starts_with("model.layers.") => {
-            Some(LinearLayer { name: name.to_string(), rows: *rows, columns: *columns })
+    let wholes = wholes(config);
+    let mut layers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (name, shape) in config.parameters() {
+        let (Some(name), [rows, columns]) = (name.strip_suffix(".weight"), shape.as_slice()) else { continue };
+        let Some((layer, part)) = name.strip_prefix("model.layers.").and_then(|n| n.split_once('.')) else { continue };
+        let whole = wholes.iter().find(|whole| whole.parts.iter().any(|(own, _)| *own == part));
+        let name = whole.map_or(name.to_string(), |whole| format!("model.layers.{layer}.{}", whole.name));
+        layers.entry(name).or_insert((0, *columns)).0 += rows;
+    }
+    layers.into_iter().map(|(name, (rows, columns))| LinearLayer { name, rows, columns }).collect()
+}
+
+/// Where a linear layer of the decoder finds its factors: those of the layer `layer` of files, whose outputs `rows` it
+/// computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Below the decoder layer: the decoder's own name, or that of a whole.
+    pub layer: &'static str,
+    pub rows: Range<usize>,
+    /// Rows of the whole.
+    pub of: usize,
+}
+
+/// The share of the decoder's linear layer `part` with so many outputs, such as `mlp.up_proj`.
+pub(crate) fn share(config: &ModelConfig, part: &'static str, outputs: usize) -> Share {
+    let in_whole = wholes(config).into_iter().find_map(|whole| {
+        let rows = whole.ranges().find(|(own, _)| *own == part)?.1;
+        Some(Share { layer: whole.name, rows, of: whole.rows() })
+    });
+    in_whole.unwrap_or(Share { layer: part, rows: 0..outputs, of: outputs })
+}
+
+/// The decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with their rows of
+/// it; `rows` are those of the layer.
+pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(String, Range<usize>)> {
+    for whole in wholes(config) {
+        if let Some(before) = layer.strip_suffix(whole.name).filter(|before| before.ends_with('.')) {
+            return whole.ranges().map(|(part, rows)| (format!("{before}{part}"), rows)).collect();
         }
-        _ => None,
-    };
-    config.parameters().into_iter().filter_map(layer).collect()
+    }
+    vec![(layer.to_string(), 0..rows)]
 }
 
 /// Whether a target means a layer, as in PEFT: its whole name, or the end of it.
-fn means(target: &str, layer: &str) -> bool {
+pub(crate) fn means(target: &str, layer: &str) -> bool {
     layer.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 

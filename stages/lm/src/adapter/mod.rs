@@ -3,16 +3,22 @@
 //!
 //! An adapter is plain data, so that every backend can train and sample with one: numbers, and tensors by the name of
 //! the layer. It is stored in PEFT's files beside its base model ([`peft`]).
+//!
+//! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
+//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B ([`share`]).
 
 mod layers;
 mod merge;
 mod options;
+mod outline;
 pub mod peft;
 #[cfg(test)]
 mod tests;
 
 pub use layers::{LinearLayer, linear_layers};
+pub(crate) use layers::{Share, means, share};
 pub use options::{AdapterKind, AdapterOptions};
+pub use outline::Outline;
 
 use crate::config::ModelConfig;
 use crate::tensor::candle;
@@ -47,10 +53,8 @@ impl Adapter {
     /// A fresh one, which changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. Each layer draws at
     /// its own name.
     ///
-    /// Errors: invalid, if a target names no linear layer of the model (the error lists what there is), or the family
-    /// keeps its layers joined.
+    /// Errors: invalid, if a target names no linear layer of the model (the error lists what there is).
     pub fn new(config: &ModelConfig, options: &AdapterOptions, chance: &Chance) -> Result<Self> {
-        refuse_fused(config)?;
         let mut tensors = BTreeMap::new();
         for layer in layers::targeted(config, options.targets.as_deref())? {
             let bound = 1.0 / (layer.columns as f64).sqrt();
@@ -84,6 +88,10 @@ impl Adapter {
     pub fn labels(&self) -> Option<usize> {
         self.tensors.get(SCORES).map(|t| t.dims()[0])
     }
+    /// The scoring head that the adapter brings, under its name.
+    pub(crate) fn scores(&self) -> Option<(String, Tensor)> {
+        self.tensors.get(SCORES).map(|head| (SCORES.to_string(), head.clone()))
+    }
     /// Numbers that learn.
     pub fn parameter_count(&self) -> usize {
         self.tensors.values().map(Tensor::elem_count).sum()
@@ -91,56 +99,41 @@ impl Adapter {
 
     /// Whether training with these options can go on with this adapter. Errors: invalid, naming what differs.
     pub fn expect(&self, config: &ModelConfig, options: &AdapterOptions) -> Result<()> {
-        let wanted = Self::targets(config, options)?;
-        let differs = if self.rank != options.rank {
-            format!("has rank {}, not {}", self.rank, options.rank)
-        } else if self.scale() != options.scale() {
-            format!("has the scale {}, not {}", self.scale(), options.scale())
-        } else if !self.layers().into_iter().eq(wanted.iter().map(String::as_str)) {
-            format!("changes {} layers, not the {} of `targets`", self.layers().len(), wanted.len())
-        } else {
-            return Ok(());
-        };
-        Err(Error::invalid(format!("the model has an adapter already, which {differs}"))
-            .help("use the options that it was made with, to train it on, or merge it first with `model/merge`"))
+        let layers = self.layers().into_iter().map(str::to_string).collect();
+        let own = Outline { rank: self.rank, scale: self.scale(), layers };
+        own.expect(&Outline::planned(config, options)?)
     }
 
     /// Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
-        refuse_fused(config)?;
-        let known: BTreeMap<String, LinearLayer> =
-            linear_layers(config).into_iter().map(|layer| (layer.name.clone(), layer)).collect();
-        for (name, tensor) in self.tensors.iter().filter(|(name, _)| *name != SCORES) {
-            let (layer, partner) = match (name.strip_suffix(DOWN), name.strip_suffix(UP)) {
-                (Some(layer), _) => (layer, UP),
-                (_, Some(layer)) => (layer, DOWN),
-                _ => {
-                    return Err(Error::invalid(format!("the adapter holds `{name}`, which is not supported"))
-                        .help("use an adapter of linear layers, without biases or trained embeddings"));
-                }
-            };
-            let sizes = known.get(layer).ok_or_else(|| layers::unknown(config, layer))?;
-            let shape = if partner == UP { [self.rank, sizes.columns] } else { [sizes.rows, self.rank] };
-            if tensor.dims() != shape {
-                return Err(Error::data(format!(
-                    "`{name}` has shape {:?}, the model asks for {shape:?}",
-                    tensor.dims()
-                ))
-                .help("use the base model that the adapter was made for"));
-            }
-            if !self.tensors.contains_key(&format!("{layer}{partner}")) {
-                return Err(Error::data(format!("the adapter lacks `{layer}{partner}`")));
-            }
-        }
-        Ok(())
+        let shapes = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.dims().to_vec())).collect();
+        expect_shapes(config, self.rank, &shapes)
     }
 }
 
-/// Families that keep several layers in one tensor have adapters of the whole, which PEFT names by it.
-fn refuse_fused(config: &ModelConfig) -> Result<()> {
-    if !config.family.fused {
-        return Ok(());
+/// Whether tensors of these shapes are an adapter of the model. Errors: data or invalid, if one does not fit the model
+/// or its partner is missing.
+fn expect_shapes(config: &ModelConfig, rank: usize, shapes: &BTreeMap<String, Vec<usize>>) -> Result<()> {
+    let known: BTreeMap<String, LinearLayer> =
+        linear_layers(config).into_iter().map(|layer| (layer.name.clone(), layer)).collect();
+    for (name, found) in shapes.iter().filter(|(name, _)| *name != SCORES) {
+        let (layer, partner) = match (name.strip_suffix(DOWN), name.strip_suffix(UP)) {
+            (Some(layer), _) => (layer, UP),
+            (_, Some(layer)) => (layer, DOWN),
+            _ => {
+                return Err(Error::invalid(format!("the adapter holds `{name}`, which is not supported"))
+                    .help("use an adapter of linear layers, without biases or trained embeddings"));
+            }
+        };
+        let sizes = known.get(layer).ok_or_else(|| layers::unknown(config, layer))?;
+        let shape = if partner == UP { [rank, sizes.columns] } else { [sizes.rows, rank] };
+        if *found != shape {
+            return Err(Error::data(format!("`{name}` has shape {found:?}, the model asks for {shape:?}"))
+                .help("use the base model that the adapter was made for"));
+        }
+        if !shapes.contains_key(&format!("{layer}{partner}")) {
+            return Err(Error::data(format!("the adapter lacks `{layer}{partner}`")));
+        }
     }
-    Err(Error::invalid(format!("adapters of the family {} are not supported", config.family.name))
-        .help("train the whole model, or use a family that keeps its projections apart"))
+    Ok(())
 }

@@ -3,8 +3,8 @@
 //! What is read is checked: an option that changes the computation in a way that [`Adapter`] cannot is an error, never
 //! left out. Which layers are adapted is told by the tensors, since `target_modules` may be a pattern.
 
-use super::{Adapter, linear_layers};
-use crate::checkpoint::{load_tensors, save_tensors};
+use super::{Adapter, DOWN, Outline, expect_shapes, linear_layers};
+use crate::checkpoint::{load_shapes, load_tensors, save_tensors};
 use crate::config::ModelConfig;
 use crate::tensor::candle;
 use candle_core::DType;
@@ -35,37 +35,71 @@ pub fn load(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
 }
 
 fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
-    let path = folder.join(CONFIG);
-    let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
-    let options: Value =
-        serde_json::from_str(&text).map_err(|e| Error::data(format!("{CONFIG}: not valid JSON: {e}")))?;
-    refuse_unsupported(&options)?;
-    let number = |key: &str, default: f64| match &options[key] {
-        Value::Null => Ok(default),
-        value => value.as_f64().ok_or_else(|| Error::data(format!("{CONFIG}: `{key}` is {value}, not a number"))),
-    };
-    let rank = options["r"]
-        .as_u64()
-        .filter(|rank| *rank > 0)
-        .ok_or_else(|| Error::data(format!("{CONFIG}: `r` is {}, not a rank", options["r"])))?;
+    let Options { rank, alpha, dropout, rslora } = Options::read(folder)?;
     let mut tensors = BTreeMap::new();
     for (name, tensor) in load_tensors(&folder.join(TENSORS))? {
-        let own = name.strip_prefix(PREFIX).ok_or_else(|| {
-            Error::data(format!("{TENSORS}: `{name}` does not begin with `{PREFIX}`"))
-                .help("save the adapter with `save_pretrained` of PEFT")
-        })?;
-        tensors.insert(own.to_string(), tensor.to_dtype(DType::F32).map_err(candle)?);
+        tensors.insert(own_name(&name)?, tensor.to_dtype(DType::F32).map_err(candle)?);
     }
     crate::checkpoint::expect_finite(&tensors)?;
-    let adapter = Adapter {
-        rank: rank as usize,
-        alpha: number("lora_alpha", 8.0)?,
-        dropout: number("lora_dropout", 0.0)?,
-        rslora: options["use_rslora"] == true,
-        tensors,
-    };
+    let adapter = Adapter { rank, alpha, dropout, rslora, tensors };
     adapter.check(config)?;
     Ok(adapter)
+}
+
+/// The form of the adapter of a folder, without reading its numbers. Errors: as [`load`].
+pub fn outline(folder: &Path, config: &ModelConfig) -> Result<Outline> {
+    let read = || {
+        let Options { rank, alpha, dropout, rslora } = Options::read(folder)?;
+        let shapes = load_shapes(&folder.join(TENSORS))?;
+        let own = |(name, shape): (String, Vec<usize>)| Ok((own_name(&name)?, shape));
+        let shapes: BTreeMap<String, Vec<usize>> = shapes.into_iter().map(own).collect::<Result<_>>()?;
+        expect_shapes(config, rank, &shapes)?;
+        let layers = shapes.keys().filter_map(|name| name.strip_suffix(DOWN)).map(str::to_string).collect();
+        let scale = Adapter { rank, alpha, dropout, rslora, tensors: BTreeMap::new() }.scale();
+        Ok(Outline { rank, scale, layers })
+    };
+    read().map_err(|e: Error| e.at(folder.display()))
+}
+
+/// A tensor's name without PEFT's own beginning.
+fn own_name(name: &str) -> Result<String> {
+    let own = name.strip_prefix(PREFIX).ok_or_else(|| {
+        Error::data(format!("{TENSORS}: `{name}` does not begin with `{PREFIX}`"))
+            .help("save the adapter with `save_pretrained` of PEFT")
+    })?;
+    Ok(own.to_string())
+}
+
+/// What `adapter_config.json` says of the computation.
+struct Options {
+    rank: usize,
+    alpha: f64,
+    dropout: f64,
+    rslora: bool,
+}
+
+impl Options {
+    fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(CONFIG);
+        let text = std::fs::read_to_string(&path).map_err(|e| io_error(&path, &e))?;
+        let options: Value =
+            serde_json::from_str(&text).map_err(|e| Error::data(format!("{CONFIG}: not valid JSON: {e}")))?;
+        refuse_unsupported(&options)?;
+        let number = |key: &str, default: f64| match &options[key] {
+            Value::Null => Ok(default),
+            value => value.as_f64().ok_or_else(|| Error::data(format!("{CONFIG}: `{key}` is {value}, not a number"))),
+        };
+        let rank = options["r"]
+            .as_u64()
+            .filter(|rank| *rank > 0)
+            .ok_or_else(|| Error::data(format!("{CONFIG}: `r` is {}, not a rank", options["r"])))?;
+        Ok(Self {
+            rank: rank as usize,
+            alpha: number("lora_alpha", 8.0)?,
+            dropout: number("lora_dropout", 0.0)?,
+            rslora: options["use_rslora"] == true,
+        })
+    }
 }
 
 /// Keys of `adapter_config.json` that change what an adapter computes. They must be absent, null, false or empty.

@@ -54,13 +54,39 @@ fn a_model_and_adapter_of_peft_give_its_numbers_gradients_and_tokens() {
     let adapter = peft::load(&fixtures(), &config).unwrap();
     assert_eq!((adapter.rank, adapter.alpha, adapter.rslora), (3, 5.0, true));
     assert!((adapter.scale() - 5.0 / 3f64.sqrt()).abs() < 1e-12 && adapter.layers().len() == 10);
-    let text = std::fs::read_to_string(fixtures().join("expected.json")).unwrap();
+    expect_what_peft_says(&fixtures(), &config, &weights, &adapter);
+}
+
+/// PEFT gives layers that are joined in one tensor one A and one B.
+#[test]
+fn an_adapter_of_joined_layers_gives_what_peft_gives_and_is_saved_under_its_names() {
+    let folder = fixtures().join("phi3");
+    let (config, weights) = load_model(&folder.join("base")).unwrap();
+    let adapter = peft::load(&folder, &config).unwrap();
+    let layers: Vec<&str> = adapter.layers().into_iter().take(3).collect();
+    assert_eq!(
+        layers,
+        ["mlp.gate_up_proj", "self_attn.o_proj", "self_attn.qkv_proj"].map(|n| "model.layers.0.".to_string() + n)
+    );
+    expect_what_peft_says(&folder, &config, &weights, &adapter);
+    let saved = tempfile::tempdir().unwrap();
+    peft::save(saved.path(), &config, &adapter).unwrap();
+    let file = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+    let tensors = |folder: &Path| crate::checkpoint::load_tensors(&folder.join(peft::TENSORS)).unwrap();
+    let (ours, theirs) = (tensors(saved.path()), tensors(&folder));
+    assert!(ours.keys().eq(theirs.keys()) && ours.iter().all(|(name, t)| flat(t) == flat(&theirs[name])));
+    let options: Value = serde_json::from_slice(&file(saved.path(), peft::CONFIG)).unwrap();
+    assert_eq!(options["target_modules"], serde_json::json!(["gate_up_proj", "o_proj", "qkv_proj"]));
+}
+
+fn expect_what_peft_says(folder: &Path, config: &ModelConfig, weights: &Weights, adapter: &Adapter) {
+    let text = std::fs::read_to_string(folder.join("expected.json")).unwrap();
     let expected: Value = serde_json::from_str(&text).unwrap();
     let lists = |key: &str| serde_json::from_value::<Vec<Vec<f64>>>(expected[key].clone()).unwrap();
     let sequences: Vec<Vec<u32>> =
         lists("sequences").into_iter().map(|s| s.into_iter().map(|t| t as u32).collect()).collect();
 
-    let decoder = Decoder::new(&config, weights.clone(), Some(&adapter), |name| name.contains("lora_")).unwrap();
+    let decoder = Decoder::new(config, weights.clone(), Some(adapter), |name| name.contains("lora_")).unwrap();
     let batch = crate::batch::TokenBatch::new(sequences.clone()).unwrap();
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in sequences.iter().enumerate() {
@@ -80,8 +106,8 @@ fn a_model_and_adapter_of_peft_give_its_numbers_gradients_and_tokens() {
             assert!((f64::from(*a) - b).abs() < 1e-4 * (1.0 + b.abs()), "{name}: {a} is not {b}");
         }
     }
-    let mut unmerged = Generator::adapted(&config, &weights, Some(&adapter), 1).unwrap();
-    let mut merged = Generator::new(&config, &adapter.merged(&weights).unwrap(), 1).unwrap();
+    let mut unmerged = Generator::adapted(config, weights, Some(adapter), 1).unwrap();
+    let mut merged = Generator::new(config, &adapter.merged(config, weights).unwrap(), 1).unwrap();
     for (prompt, tokens) in sequences.iter().zip(lists("greedy")) {
         let tokens: Vec<u32> = tokens.into_iter().map(|t| t as u32).collect();
         assert_eq!(greedy(&mut unmerged, prompt, 12), tokens);
@@ -104,12 +130,15 @@ fn an_unmerged_adapter_samples_with_the_numbers_of_the_merged_one() {
         (Some("post_attention_norm"), Some("post_mlp_norm"));
     let some = |targets: &[&str]| Some(targets.iter().map(|t| t.to_string()).collect());
     let partial = AdapterOptions { targets: some(&["k_proj", "layers.1.mlp.up_proj"]), ..options(5) };
-    for config in [ModelConfig::llama(29, 32, 40, 2, 4, 4), qwen2, qwen3, scaled, behind] {
+    let joined = ModelConfig { family: find("phi3").unwrap(), ..ModelConfig::llama(29, 32, 40, 2, 4, 2) };
+    let two = AdapterOptions { targets: some(&["qkv_proj", "layers.1.mlp.gate_up_proj"]), ..options(5) };
+    let cases = [ModelConfig::llama(29, 32, 40, 2, 4, 4), qwen2, qwen3, scaled, behind].map(|c| (c, partial.clone()));
+    for (config, partial) in cases.into_iter().chain([(joined, two)]) {
         let weights = Decoder::initialize(&config, &Chance::new(3)).unwrap().weights().unwrap();
-        for options in [options(4), partial.clone(), options(40)] {
+        for options in [options(4), partial, options(40)] {
             let adapter = shaken(&config, &options);
             let mut unmerged = Generator::adapted(&config, &weights, Some(&adapter), 2).unwrap();
-            let mut merged = Generator::new(&config, &adapter.merged(&weights).unwrap(), 2).unwrap();
+            let mut merged = Generator::new(&config, &adapter.merged(&config, &weights).unwrap(), 2).unwrap();
             let tokens: Vec<u32> = (0..60).map(|t| (t * t + 3) % 29).collect();
             let [a, b] =
                 [&mut unmerged, &mut merged].map(|g| g.logprobs_of(&[&tokens], &FULL).unwrap().remove(0).logprobs);
@@ -339,8 +368,9 @@ fn adapters_that_compute_something_else_are_refused_by_key() {
     std::fs::write(&path, original.to_string()).unwrap();
     let other = ModelConfig { intermediate_size: 33, ..config.clone() };
     assert_eq!(peft::load(folder.path(), &other).unwrap_err().kind, ErrorKind::Data);
-    let fused = ModelConfig { family: find("phi3").unwrap(), ..config.clone() };
-    assert!(peft::load(folder.path(), &fused).unwrap_err().message.contains("phi3"));
+    let joined = ModelConfig { family: find("phi3").unwrap(), ..config.clone() };
+    let error = peft::load(folder.path(), &joined).unwrap_err();
+    assert!(error.message.contains("no linear layer") && error.help.unwrap().contains("qkv_proj"), "{}", error.message);
     let mut alone = adapter;
     alone.tensors.remove("model.layers.0.mlp.up_proj.lora_B.weight");
     assert!(alone.check(&config).unwrap_err().message.contains("lacks `model.layers.0.mlp.up_proj.lora_B"));

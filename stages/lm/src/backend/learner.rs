@@ -1,10 +1,12 @@
 //! The trait of whatever trains a model.
 
 use super::Parameters;
+use crate::adapter::{Adapter, DOWN, SCORES, UP};
 use crate::config::ModelConfig;
+use crate::decoder::Dropout;
 use crate::optimizer::{AdamWConfig, StepReport};
 use std::path::{Path, PathBuf};
-use trainyard_core::Result;
+use trainyard_core::{Chance, Error, Result};
 
 /// The token at `token` of sequence `sequence` of a batch.
 ///
@@ -74,6 +76,41 @@ pub enum Learns {
     Adapter,
     /// Nothing: the learner only evaluates, and has neither gradients nor moments.
     Nothing,
+}
+
+impl LearnerOptions {
+    /// The dropout of the model's adapter, if it has any and learns; a learner takes that of each pass from it.
+    pub(super) fn dropout(&self, adapter: Option<&Adapter>) -> Option<Dropout> {
+        let share = adapter.map_or(0.0, |adapter| adapter.dropout);
+        let chance = Chance::new(self.seed).child("dropout", &[]);
+        (self.learns == Learns::Adapter && share > 0.0).then_some(Dropout { share, chance })
+    }
+}
+
+impl Learns {
+    /// Whether the parameter of this name changes.
+    pub(super) fn includes(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Adapter => of_adapter(name),
+            Self::Scores => name == SCORES,
+            Self::Nothing => false,
+        }
+    }
+    /// Errors: bug, if this and the model's adapter do not go together.
+    pub(super) fn expect(self, adapter: Option<&Adapter>) -> Result<()> {
+        match (self, adapter) {
+            (Self::All, Some(_)) | (Self::Adapter, None) => {
+                Err(Error::bug("a learner of an adapter needs one, and a learner of a whole model none"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a parameter of a model with an adapter is the adapter's, or the scoring head that goes with it.
+pub(super) fn of_adapter(name: &str) -> bool {
+    name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES
 }
 
 /// How a learner is set up.

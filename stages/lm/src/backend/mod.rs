@@ -12,8 +12,8 @@ pub mod registry;
 mod rostered;
 mod sampler;
 
-use learner::learned_files;
 pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
+use learner::{learned_files, of_adapter};
 pub use parameters::{Parameter, Parameters};
 use rostered::{Decode, Rostered};
 pub use sampler::{Sampler, SamplerOptions};

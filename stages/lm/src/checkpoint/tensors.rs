@@ -1,5 +1,6 @@
 //! Named tensors in safetensors files, one at a time: neither writing nor reading holds a second copy of a whole file.
 
+use super::format::{SavedType, bf16_bits};
 use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor};
 use memmap2::{Mmap, UncheckedAdvice};
@@ -28,8 +29,13 @@ pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<(
 
 /// The same for numbers that lie anywhere.
 pub(crate) fn save_numbers(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>) -> Result<()> {
-    let raw: Vec<(&str, Raw<'_>)> =
-        numbers.iter().map(|(name, numbers)| Ok((name.as_str(), Raw::of(name, numbers)?))).collect::<Result<_>>()?;
+    save_as(path, numbers, SavedType::F32)
+}
+
+/// The same with float32 numbers, which must be finite, written as another type.
+pub(super) fn save_as(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>, dtype: SavedType) -> Result<()> {
+    let raw = |(name, numbers)| Ok((name, Raw::of(name, numbers, dtype)?));
+    let raw: Vec<(&str, Raw<'_>)> = numbers.iter().map(|(name, n)| raw((name.as_str(), n))).collect::<Result<_>>()?;
     let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
     let failed = |e: SafeTensorError| match e {
         SafeTensorError::IoError(e) => io_error(path, &e),
@@ -46,11 +52,15 @@ struct Raw<'a> {
 }
 
 impl<'a> Raw<'a> {
-    fn of(name: &str, numbers: &'a Numbers<'a>) -> Result<Self> {
+    fn of(name: &str, numbers: &'a Numbers<'a>, floats: SavedType) -> Result<Self> {
+        let floats = match floats {
+            SavedType::F32 => Dtype::F32,
+            SavedType::Bf16 => Dtype::BF16,
+        };
         let (dtype, shape) = match numbers {
-            Numbers::Floats(_, shape) => (Dtype::F32, *shape),
+            Numbers::Floats(_, shape) => (floats, *shape),
             Numbers::Tensor(tensor) => match tensor.dtype() {
-                DType::F32 => (Dtype::F32, tensor.dims()),
+                DType::F32 => (floats, tensor.dims()),
                 DType::F64 => (Dtype::F64, tensor.dims()),
                 DType::U32 => (Dtype::U32, tensor.dims()),
                 other => {
@@ -63,16 +73,22 @@ impl<'a> Raw<'a> {
     }
     fn bytes(&self) -> candle_core::Result<Vec<u8>> {
         Ok(match self.numbers {
-            Numbers::Floats(values, _) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Numbers::Floats(values, _) => self.floats(values),
             Numbers::Tensor(tensor) => {
                 let flat = tensor.flatten_all()?;
                 match self.dtype {
                     Dtype::F64 => flat.to_vec1::<f64>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
                     Dtype::U32 => flat.to_vec1::<u32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
-                    _ => flat.to_vec1::<f32>()?.iter().flat_map(|x| x.to_le_bytes()).collect(),
+                    _ => self.floats(&flat.to_vec1::<f32>()?),
                 }
             }
         })
+    }
+    fn floats(&self, values: &[f32]) -> Vec<u8> {
+        match self.dtype {
+            Dtype::BF16 => values.iter().flat_map(|x| bf16_bits(*x).to_le_bytes()).collect(),
+            _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        }
     }
 }
 
@@ -87,7 +103,12 @@ impl safetensors::View for Raw<'_> {
         Cow::Owned(self.bytes().expect("the type was checked before"))
     }
     fn data_len(&self) -> usize {
-        self.shape.iter().product::<usize>() * if self.dtype == Dtype::F64 { 8 } else { 4 }
+        let size = match self.dtype {
+            Dtype::F64 => 8,
+            Dtype::BF16 => 2,
+            _ => 4,
+        };
+        self.shape.iter().product::<usize>() * size
     }
 }
 
@@ -101,18 +122,17 @@ pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensors)
 }
 
+/// Shapes of all tensors of a safetensors file, without reading the tensors.
+pub(crate) fn load_shapes(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
+    let map = map(path)?;
+    let file = header(map.as_deref().unwrap_or_default(), path)?;
+    Ok(file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec())).collect())
+}
+
 /// Hands the tensors of a file to `take`, one at a time. The file is mapped, and what was read of it is given back.
 pub(super) fn each(path: &Path, mut take: impl FnMut(String, Tensor) -> Result<()>) -> Result<()> {
     let map = map(path)?;
-    let file = SafeTensors::deserialize(map.as_deref().unwrap_or_default()).map_err(|e| {
-        let reason = match e {
-            SafeTensorError::HeaderTooSmall
-            | SafeTensorError::InvalidHeaderLength
-            | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
-            other => format!("no valid safetensors file: {other}"),
-        };
-        Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
-    })?;
+    let file = header(map.as_deref().unwrap_or_default(), path)?;
     for (name, view) in file.tensors() {
         let tensor = read(&name, &view).map_err(|e| e.at(path.display()))?;
         take(name, tensor)?;
@@ -121,6 +141,18 @@ pub(super) fn each(path: &Path, mut take: impl FnMut(String, Tensor) -> Result<(
         }
     }
     Ok(())
+}
+
+fn header<'f>(bytes: &'f [u8], path: &Path) -> Result<SafeTensors<'f>> {
+    SafeTensors::deserialize(bytes).map_err(|e| {
+        let reason = match e {
+            SafeTensorError::HeaderTooSmall
+            | SafeTensorError::InvalidHeaderLength
+            | SafeTensorError::MetadataIncompleteBuffer => "the file is truncated".to_string(),
+            other => format!("no valid safetensors file: {other}"),
+        };
+        Error::data(format!("{}: {reason}", path.display())).help("fetch or write the file again")
+    })
 }
 
 /// The file in the address space of the process; none if it is empty.

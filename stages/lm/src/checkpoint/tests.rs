@@ -48,6 +48,60 @@ fn a_model_comes_back_as_it_was_and_its_bytes_are_stable() {
 }
 
 #[test]
+fn weights_are_cut_into_shards_that_hold_them_all() {
+    let folder = Folder::new("cut");
+    let (config, weights) = folder.model();
+    fs::remove_file(folder.0.join(SINGLE)).unwrap();
+    let whole: usize = weights.values().map(Tensor::elem_count).sum();
+    for (dtype, size) in [(SavedType::F32, 4), (SavedType::Bf16, 2)] {
+        // Room for the largest tensor and a little more.
+        let options = SaveOptions { dtype, shard_size: Some(format!("{}", 30 * size)) };
+        save_model_as(&folder.0, &config, &weights, &options).unwrap();
+        assert!(!folder.0.join(SINGLE).exists());
+        let index = read_json(&folder.0.join(INDEX)).unwrap();
+        assert_eq!(index["metadata"]["total_size"], serde_json::json!(whole * size));
+        let map = index["weight_map"].as_object().unwrap();
+        assert!(map.keys().eq(weights.keys()), "every tensor has its file");
+        let files = weight_files(&folder.0).unwrap();
+        assert!(files.len() > 3 && files[0].ends_with(format!("model-00001-of-{:05}.safetensors", files.len())));
+        for file in &files {
+            let part = load_tensors(file).unwrap();
+            let bytes: usize = part.values().map(|t| t.elem_count() * size).sum();
+            assert!(bytes <= 30 * size || part.len() == 1, "{bytes} bytes in {}", file.display());
+        }
+        let (read, back) = load_model(&folder.0).unwrap();
+        assert_eq!(read, config);
+        for (name, tensor) in &weights {
+            for (ours, theirs) in numbers(tensor).iter().zip(numbers(&back[name])) {
+                let most = if dtype == SavedType::F32 { 0.0 } else { ours.abs() / 256.0 };
+                assert!((ours - theirs).abs() <= most, "{name}: {ours} became {theirs}");
+            }
+        }
+        let json = read_json(&folder.0.join("config.json")).unwrap();
+        assert_eq!(json["torch_dtype"], dtype.name());
+        for file in files {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let one = SaveOptions { shard_size: Some("1GB".into()), ..SaveOptions::default() };
+    save_model_as(&folder.0, &config, &weights, &one).unwrap();
+    assert!(folder.0.join(SINGLE).exists(), "one file is enough");
+}
+
+#[test]
+fn numbers_beyond_bfloat16_are_refused_by_place() {
+    let folder = Folder::new("beyond");
+    let (config, mut weights) = folder.model();
+    let shape = weights["model.norm.weight"].dims().to_vec();
+    let large = Tensor::from_vec(vec![1.0f32, f32::MAX, 1.0, 1.0], shape, &Device::Cpu).unwrap();
+    weights.insert("model.norm.weight".into(), large);
+    let options = SaveOptions { dtype: SavedType::Bf16, ..SaveOptions::default() };
+    let error = save_model_as(&folder.0, &config, &weights, &options).unwrap_err();
+    assert!(error.message.contains("element 1 of `model.norm.weight`"), "{error}");
+    save_model(&folder.0, &config, &weights).unwrap();
+}
+
+#[test]
 fn shards_are_read_through_their_index() {
     let folder = Folder::new("shards");
     let (_, weights) = folder.model();

@@ -55,10 +55,12 @@ fn gradients_of_an_adapter_agree_with_finite_differences() {
         (Some("post_attention_norm"), Some("post_mlp_norm"));
     let sequence = |(i, n): (usize, usize)| (0..n).map(|t| ((i * 7 + t * t + 3 * t) % 11) as u32).collect();
     let batch = TokenBatch::new([4, 9, 2].into_iter().enumerate().map(sequence).collect()).unwrap();
-    for config in [qwen2, qwen3, behind] {
+    // Queries, keys and values share an A, and so do gate and up.
+    let joined = ModelConfig { family: find("phi3").unwrap(), ..ModelConfig::llama(11, 8, 14, 2, 4, 2) };
+    for (config, parameters) in [(qwen2, 28), (qwen3, 28), (behind, 28), (joined, 16)] {
         for dropout in [None, Some(Dropout { share: 0.3, chance: Chance::new(4) })] {
             let decoder = decoder(&config);
-            assert_eq!(decoder.parameters().len(), 28);
+            assert_eq!(decoder.parameters().len(), parameters);
             let gradients = loss(&decoder, &batch, dropout).backward().unwrap();
             for (name, var) in decoder.parameters() {
                 let gradient = gradients.get(var.as_tensor()).expect(name).flatten_all().unwrap();

@@ -7,23 +7,21 @@
 use super::branch::{Joint, OutNorm, back_to_residual, zeroed};
 use super::forward::{Pass, scaled};
 use super::linear::{Dropout, Place};
+use super::matrices;
 use super::part::Part;
-use super::state::{Chunk, Keep, Partial, Sizes, Temporary, Workspace, fit};
+use super::state::{Chunk, Keep, Partial, Sizes, Workspace, fit};
 use super::view::{LayerView, View};
-use crate::adapter::{DOWN, UP};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::families::{Architecture, LayerKind};
 use crate::ops::attention::{self, Heads};
 use crate::ops::rotary::Angles;
 use crate::ops::vector::{add_columns, add_into, multiply};
-use crate::ops::{Matrix, Scalar, gated, norm, product};
+use crate::ops::{Matrix, Scalar, gated, norm};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Rows of a weight matrix whose gradient is one task.
-const TILE: usize = 64;
 const NORM: &str = "model.norm.weight";
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 
@@ -61,7 +59,7 @@ pub(super) fn run<T: Scalar>(
             pass.chunk(chunk);
         });
         pass.vectors(chunks, &mut gradients);
-        pass.matrices(chunks, &mut gradients);
+        matrices::gradients(&pass.matrices(), chunks, &mut gradients);
         for chunk in chunks.iter_mut() {
             std::mem::swap(&mut chunk.temporary.d_output, &mut chunk.temporary.d_input);
         }
@@ -121,6 +119,17 @@ impl<T: Scalar> LayerPass<'_, T> {
     fn place<'c>(&'c self, rows: usize, sequence: usize, ranges: &'c [Range<usize>]) -> Place<'c> {
         Place { layer: self.i, rows, sequence, ranges, dropout: self.dropout }
     }
+    /// What the gradients of the layer's matrices depend on, beside the chunks.
+    fn matrices(&self) -> matrices::Pass<'_, T> {
+        matrices::Pass {
+            layer: self.i,
+            sizes: self.sizes,
+            view: self.view,
+            learned: self.learned,
+            dropped: self.dropout.is_some(),
+            kept: self.kept(),
+        }
+    }
     /// Where the layer's activations lie.
     fn kept(&self) -> usize {
         Chunk::<T>::place_of(self.keep, self.i)
@@ -147,7 +156,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         let d_mlp = self.joint.leave(out, d_output, &mut t.branch, &mut t.d_mlp);
         let d_inner = fit(&mut t.d_inner, rows * inner);
         let low = &mut t.low[Part::Down as usize];
-        self.view.down.backward(Part::Down, place, Matrix::rows(d_mlp, hidden), low, (d_inner, false));
+        self.view.down.backward(place, Matrix::rows(d_mlp, hidden), low, (d_inner, false));
         let d_gate_up = fit(&mut t.d_gate_up, rows * 2 * inner);
         gated::backward(
             self.architecture.activation,
@@ -157,11 +166,11 @@ impl<T: Scalar> LayerPass<'_, T> {
             d_gate_up,
             fit(&mut t.inner, rows * inner),
         );
-        self.view.down.low_input(Part::Down, place, &t.inner, low);
+        self.view.down.low_input(place, &t.inner, low);
         let d_normed = fit(&mut t.d_normed, rows * hidden);
         for (part, column) in [(Part::Gate, 0), (Part::Up, inner)] {
             let (dy, low) = (Matrix::rows(&d_gate_up[column..], 2 * inner), &mut t.low[part as usize]);
-            self.view.linear(part).backward(part, place, dy, low, (&mut *d_normed, column > 0));
+            self.view.linear(part).backward(place, dy, low, (&mut *d_normed, column > 0));
         }
 
         let (middle, scales) = (&layer.middle[..rows * hidden], &layer.middle_scale[..rows]);
@@ -171,7 +180,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         let weight = self.view.norms.mlp_in.as_deref();
         back_to_residual(middle, weight, scales, d_normed, normed, d_middle, &mut t.partial.mlp_in);
         for part in [Part::Gate, Part::Up] {
-            self.view.linear(part).low_input(part, place, normed, &mut t.low[part as usize]);
+            self.view.linear(part).low_input(place, normed, &mut t.low[part as usize]);
         }
     }
 
@@ -196,8 +205,8 @@ impl<T: Scalar> LayerPass<'_, T> {
         let d_attended = fit(&mut t.d_attended, rows * query);
         let low = &mut t.low[Part::Output as usize];
         let dy = Matrix::rows(d_attention, hidden);
-        self.view.output.backward(Part::Output, place, dy, low, (&mut *d_attended, false));
-        self.view.output.low_input(Part::Output, place, &layer.attended, low);
+        self.view.output.backward(place, dy, low, (&mut *d_attended, false));
+        self.view.output.low_input(place, &layer.attended, low);
         let d_qkv = fit(&mut t.d_qkv, rows * width);
         for range in &chunk.ranges {
             let (wide, narrow, sums) = (scaled(range, width), scaled(range, query), scaled(range, heads.queries));
@@ -235,7 +244,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         let parts = [(Part::Query, 0), (Part::Key, query), (Part::Value, query + key)];
         for (part, column) in parts {
             let (dy, low) = (Matrix::rows(&d_qkv[column..], width), &mut t.low[part as usize]);
-            self.view.linear(part).backward(part, place, dy, low, (&mut *d_normed, column > 0));
+            self.view.linear(part).backward(place, dy, low, (&mut *d_normed, column > 0));
         }
 
         let scales = &chunk.layers[self.kept()].input_scale[..rows];
@@ -245,7 +254,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         let weight = self.view.norms.attention_in.as_deref();
         back_to_residual(x, weight, scales, d_normed, normed, d_input, &mut t.partial.attention_in);
         for (part, _) in parts {
-            self.view.linear(part).low_input(part, place, normed, &mut t.low[part as usize]);
+            self.view.linear(part).low_input(place, normed, &mut t.low[part as usize]);
         }
     }
 
@@ -306,95 +315,6 @@ impl<T: Scalar> LayerPass<'_, T> {
         }
         if self.view.output_bias.is_some() {
             put("self_attn.o_proj.bias", &|| sum(chunks, hidden, |p| &p.output_bias));
-        }
-    }
-
-    /// Gradients of the matrices that learn: d_outᵀ · input, tile by tile.
-    fn matrices(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let mut matrices: Vec<(Factors, String, Vec<T>)> = Factors::all(self.sizes, self.view)
-            .map(|factors| (factors, self.name(&factors.name())))
-            .filter(|(_, name)| self.learned.contains(name))
-            .map(|(factors, name)| (factors, name, vec![T::ZERO; factors.rows * factors.columns]))
-            .collect();
-        let mut tiles = Vec::new();
-        for (factors, _, out) in &mut matrices {
-            let tile = TILE * factors.columns;
-            tiles.extend(out.chunks_mut(tile).enumerate().map(|(tile, out)| (*factors, tile * TILE, out)));
-        }
-        tiles.into_par_iter().for_each(|(factors, first, out)| {
-            let columns = factors.columns;
-            for (i, chunk) in chunks.iter().enumerate() {
-                let (d, x) = factors.of(self, chunk);
-                let d = Matrix { data: &d.data[first..], ..d }.transposed();
-                product((out.len() / columns, columns, chunk.rows), d, x, out, columns, i > 0);
-            }
-        });
-        for (_, name, values) in matrices {
-            gradients.insert(name, values);
-        }
-    }
-}
-
-/// A matrix of a layer: the weight of a part, or one of the two factors of its adapter.
-#[derive(Clone, Copy)]
-struct Factors {
-    part: Part,
-    /// Behind the part's name.
-    suffix: &'static str,
-    rows: usize,
-    columns: usize,
-}
-
-impl Factors {
-    fn all<T: Scalar>(sizes: Sizes, view: &LayerView<'_, T>) -> impl Iterator<Item = Self> {
-        Part::ALL.into_iter().flat_map(move |part| {
-            let (outputs, inputs) = sizes.of_part(part);
-            let of = |suffix, rows, columns| Self { part, suffix, rows, columns };
-            let low = view.linear(part).low.map(|low| [of(DOWN, low.rank, inputs), of(UP, outputs, low.rank)]);
-            std::iter::once(of(".weight", outputs, inputs)).chain(low.into_iter().flatten())
-        })
-    }
-    fn name(self) -> String {
-        format!("{}{}", self.part.name(), self.suffix)
-    }
-    /// Gradient of the matrix's output, and its input, over the chunk's rows.
-    fn of<'c, T: Scalar>(self, pass: &LayerPass<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
-        let t = &chunk.temporary;
-        let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.kept()].attended);
-        let low = &t.low[self.part as usize];
-        match self.suffix {
-            DOWN if pass.dropout.is_some() => {
-                (Matrix::rows(&low.d_inner, self.rows), Matrix::rows(&low.dropped, self.columns))
-            }
-            DOWN => (Matrix::rows(&low.d_inner, self.rows), x),
-            UP => (d, Matrix::rows(&low.inner, self.columns)),
-            _ => (d, x),
-        }
-    }
-}
-
-/// Gradient of a part's output, and its input.
-fn dense<'c, T: Scalar>(
-    sizes: Sizes,
-    part: Part,
-    t: &'c Temporary<T>,
-    attended: &'c [T],
-) -> (Matrix<'c, T>, Matrix<'c, T>) {
-    let (normed, middle) = (Matrix::rows(&t.normed, sizes.hidden), Matrix::rows(&t.normed_middle, sizes.hidden));
-    let qkv = |offset: usize| Matrix::rows(&t.d_qkv[offset..], sizes.qkv());
-    match part {
-        Part::Query => (qkv(0), normed),
-        Part::Key => (qkv(sizes.query), normed),
-        Part::Value => (qkv(sizes.query + sizes.key), normed),
-        Part::Output => {
-            let d = if t.d_attention.is_empty() { &t.d_middle } else { &t.d_attention };
-            (Matrix::rows(d, sizes.hidden), Matrix::rows(attended, sizes.query))
-        }
-        Part::Gate => (Matrix::rows(&t.d_gate_up, 2 * sizes.inner), middle),
-        Part::Up => (Matrix::rows(&t.d_gate_up[sizes.inner..], 2 * sizes.inner), middle),
-        Part::Down => {
-            let d = if t.d_mlp.is_empty() { &t.d_output } else { &t.d_mlp };
-            (Matrix::rows(d, sizes.hidden), Matrix::rows(&t.inner, sizes.inner))
         }
     }
 }

@@ -2,7 +2,6 @@
 //! behind it, and the way back of the gradients. Families differ in which of these there are.
 
 use super::linear::{Linear, Place};
-use super::part::Part;
 use super::state::{LowRows, fit};
 use crate::config::ModelConfig;
 use crate::ops::vector::{add_bias, add_into, add_scaled};
@@ -19,7 +18,6 @@ pub(super) struct Joint<T> {
 
 /// What a branch adds to the residual stream: `norm(linear(input) + bias)`.
 pub(super) struct Branch<'a, T> {
-    pub part: Part,
     pub place: Place<'a>,
     pub input: &'a [T],
     pub linear: &'a Linear<'a, T>,
@@ -85,9 +83,9 @@ impl<T: Scalar> Joint<T> {
 
     /// `out = linear(input) + bias`, or `out +=` with `add`.
     fn apply(&self, branch: &mut Branch<'_, T>, out: &mut [T], add: bool) {
-        let Branch { part, place, input, linear, turned, .. } = *branch;
+        let Branch { place, input, linear, turned, .. } = *branch;
         linear.forward(place.rows, input, turned, (&mut *out, add));
-        linear.add_low(part, place, input, branch.low, out, self.hidden);
+        linear.add_low(place, input, branch.low, out, self.hidden);
         if let Some(bias) = branch.bias {
             add_bias(out, bias);
         }

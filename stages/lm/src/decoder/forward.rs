@@ -116,7 +116,6 @@ impl<'a, T: Scalar> Pass<'a, T> {
         let middle = &mut layer.middle[..rows * sizes.hidden];
         middle.copy_from_slice(x);
         let branch = Branch {
-            part: Part::Output,
             place,
             input: attended,
             linear: &view.output,
@@ -132,7 +131,7 @@ impl<'a, T: Scalar> Pass<'a, T> {
         side_by_side(&[&view.gate, &view.up], rows, normed, turned.map(|t| t.gate_up.as_slice()), gate_up);
         for (part, column) in [(Part::Gate, 0), (Part::Up, sizes.inner)] {
             let (low, out) = (&mut t.low[part as usize], &mut gate_up[column..]);
-            view.linear(part).add_low(part, place, normed, low, out, 2 * sizes.inner);
+            view.linear(part).add_low(place, normed, low, out, 2 * sizes.inner);
         }
     }
 
@@ -150,7 +149,6 @@ impl<'a, T: Scalar> Pass<'a, T> {
         gated::forward(self.architecture.activation, gate_up, sizes.inner, inner);
         next.copy_from_slice(&layer.middle[..rows * sizes.hidden]);
         let branch = Branch {
-            part: Part::Down,
             place,
             input: inner,
             linear: &view.down,
@@ -181,7 +179,7 @@ impl<'a, T: Scalar> Pass<'a, T> {
         let parts = [&view.query, &view.key, &view.value];
         side_by_side(&parts, rows, normed, turned.map(|t| t.qkv.as_slice()), qkv);
         for (part, column) in [(Part::Query, 0), (Part::Key, sizes.query), (Part::Value, sizes.query + sizes.key)] {
-            view.linear(part).add_low(part, place, normed, &mut low[part as usize], &mut qkv[column..], width);
+            view.linear(part).add_low(place, normed, &mut low[part as usize], &mut qkv[column..], width);
         }
         if let Some([q, k, v]) = view.biases {
             let bias: Vec<T> = [q, k, v].concat();
@@ -216,8 +214,8 @@ pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
     range.start * width..range.end * width
 }
 
-/// `y = x·Wᵀ` of linear layers that share their input, with their outputs side by side: one product where the weights
-/// are turned.
+/// `y = x·Wᵀ` of linear layers that share their input, with their outputs side by side: one product where the
+/// weights are turned.
 fn side_by_side<T: Scalar>(linears: &[&Linear<'_, T>], rows: usize, x: &[T], turned: Option<&[T]>, y: &mut [T]) {
     let inputs = linears[0].inputs;
     let width: usize = linears.iter().map(|linear| linear.outputs).sum();

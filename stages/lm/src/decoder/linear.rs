@@ -2,16 +2,18 @@
 //!
 //! Biases and the fused product of layers that share their input belong to the layer around it.
 
-use super::part::Part;
 use super::state::{LowRows, fit};
 use crate::ops::vector::add_into;
 use crate::ops::{Matrix, Scalar, product};
 use std::ops::Range;
 use trainyard_core::Chance;
 
-/// The factors of an adapter: `down` is A `[rank, in]`, `up` is B `[out, rank]`.
+/// The factors of an adapter: `down` is A `[rank, in]`, `up` is B `[out, rank]`, or the linear layer's rows of a B that
+/// it shares with others.
 #[derive(Clone, Copy)]
 pub(super) struct Low<'a, T> {
+    /// The adapted layer's name below the decoder layer.
+    pub layer: &'static str,
     pub down: &'a [T],
     pub up: &'a [T],
     pub rank: usize,
@@ -28,7 +30,8 @@ pub(super) struct Linear<'a, T> {
 }
 
 /// Sets a share of an adapter's inputs to 0 and divides the others by what is left of 1. Every number is drawn at its
-/// layer, part, sequence of the batch, and place, so both directions of a pass draw the same.
+/// layer, adapted part, sequence of the batch, and place, so both directions of a pass draw the same, and so does every
+/// backend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     /// In [0, 1).
@@ -50,15 +53,35 @@ pub(super) struct Place<'a> {
 }
 
 impl Dropout {
-    fn apply<T: Scalar>(&self, part: Part, place: Place<'_>, width: usize, values: &mut [T]) {
+    /// That of one pass, which is number `pass` of its step, from that of a learner.
+    pub(crate) fn of_pass(self, step: u64, pass: u64) -> Self {
+        Self { chance: self.chance.child("pass", &[step, pass]), ..self }
+    }
+    /// Drops from the inputs `[rows, width]` of the adapted layer `part`, where each sequence has its range of rows and
+    /// `sequence` is the first one's number in the batch.
+    pub(crate) fn apply<T: Scalar>(
+        &self,
+        part: &str,
+        (layer, sequence): (usize, usize),
+        ranges: &[Range<usize>],
+        width: usize,
+        values: &mut [T],
+    ) {
         let (keep, limit) = (T::of(1.0 / (1.0 - self.share)), (self.share * f64::from(u32::MAX)) as u32);
-        for (i, range) in place.ranges.iter().enumerate() {
-            let at = [place.layer as u64, (place.sequence + i) as u64];
-            let mut draws = self.chance.at(part.name(), &at);
+        for (i, range) in ranges.iter().enumerate() {
+            let at = [layer as u64, (sequence + i) as u64];
+            let mut draws = self.chance.at(part, &at);
             for value in &mut values[range.start * width..range.end * width] {
                 *value = if draws.next_u32() < limit { T::ZERO } else { *value * keep };
             }
         }
+    }
+}
+
+impl Place<'_> {
+    /// Where the draws of dropout stand.
+    fn draws(&self) -> (usize, usize) {
+        (self.layer, self.sequence)
     }
 }
 
@@ -73,16 +96,16 @@ impl<T: Scalar> Linear<'_, T> {
     }
 
     /// `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart. Nothing without an adapter.
-    pub fn add_low(&self, part: Part, place: Place<'_>, x: &[T], kept: &mut LowRows<T>, y: &mut [T], y_row: usize) {
+    pub fn add_low(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>, y: &mut [T], y_row: usize) {
         let Some(low) = self.low else { return };
-        self.low_input(part, place, x, kept);
+        self.low_input(place, x, kept);
         let inner = Matrix::rows(&kept.inner, low.rank);
         let up = Matrix::rows(low.up, low.rank).transposed();
         product((place.rows, self.outputs, low.rank), inner, up, y, y_row, true);
     }
 
     /// What the gradients of A and B read of the layer's input: dropout(x), and scale · dropout(x)·Aᵀ.
-    pub fn low_input(&self, part: Part, place: Place<'_>, x: &[T], kept: &mut LowRows<T>) {
+    pub fn low_input(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>) {
         let Some(low) = self.low else { return };
         let Place { rows, .. } = place;
         let x = match place.dropout {
@@ -90,7 +113,7 @@ impl<T: Scalar> Linear<'_, T> {
             Some(dropout) => {
                 let dropped = fit(&mut kept.dropped, rows * self.inputs);
                 dropped.copy_from_slice(&x[..rows * self.inputs]);
-                dropout.apply(part, place, self.inputs, dropped);
+                dropout.apply(low.layer, place.draws(), place.ranges, self.inputs, dropped);
                 dropped
             }
         };
@@ -101,14 +124,7 @@ impl<T: Scalar> Linear<'_, T> {
     }
 
     /// From the gradient of y to that of x, the adapter's share included: `dx = …`, or `dx += …` with `add`.
-    pub fn backward(
-        &self,
-        part: Part,
-        place: Place<'_>,
-        dy: Matrix<'_, T>,
-        kept: &mut LowRows<T>,
-        (dx, add): (&mut [T], bool),
-    ) {
+    pub fn backward(&self, place: Place<'_>, dy: Matrix<'_, T>, kept: &mut LowRows<T>, (dx, add): (&mut [T], bool)) {
         let Place { rows, .. } = place;
         let weight = Matrix::rows(self.weight, self.inputs);
         product((rows, self.inputs, self.outputs), dy, weight, dx, self.inputs, add);
@@ -124,7 +140,7 @@ impl<T: Scalar> Linear<'_, T> {
             Some(dropout) => {
                 let d_dropped = fit(&mut kept.d_dropped, rows * self.inputs);
                 product(size, d_inner, down, d_dropped, self.inputs, false);
-                dropout.apply(part, place, self.inputs, d_dropped);
+                dropout.apply(low.layer, place.draws(), place.ranges, self.inputs, d_dropped);
                 add_into(dx, d_dropped);
             }
         }

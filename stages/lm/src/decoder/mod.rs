@@ -12,6 +12,7 @@ mod branch;
 mod forward;
 mod graph;
 mod linear;
+mod matrices;
 #[cfg(test)]
 mod memory_tests;
 mod part;
@@ -20,18 +21,17 @@ mod state;
 mod tests;
 mod view;
 
-pub use linear::Dropout;
-
-use crate::adapter::{Adapter, SCORES};
+pub(crate) use crate::adapter::{Adapter, SCORES};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::head;
 use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor, Var};
+pub use linear::Dropout;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use trainyard_core::{Chance, Error, Result};
-use view::LowRank;
+pub(crate) use view::LowRank;
 
 /// Parameters by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`); iteration order is name order.
 pub type Weights = BTreeMap<String, Tensor>;
@@ -50,8 +50,8 @@ pub struct Decoder {
 
 impl Decoder {
     /// Random float32 weights: normal with `initializer_range`, the two projections that write to the residual stream
-    /// divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws at its
-    /// own name.
+    /// divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws at
+    /// its own name.
     pub fn initialize(config: &ModelConfig, chance: &Chance) -> Result<Self> {
         config.validate()?;
         let residual = 1.0 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -138,15 +138,7 @@ impl Decoder {
     /// Overwrites what learns in place (going on from a resume point); same names and shapes.
     pub fn set_weights(&self, weights: &Weights) -> Result<()> {
         for (name, var) in &self.parameters {
-            let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
-            if tensor.dims() != var.dims() {
-                return Err(Error::data(format!(
-                    "`{name}` has shape {:?}, the model has {:?}",
-                    tensor.dims(),
-                    var.dims()
-                )));
-            }
-            var.set(tensor).map_err(candle)?;
+            var.set(expect_learned(weights, name, var.dims())?).map_err(candle)?;
         }
         Ok(())
     }
@@ -241,7 +233,16 @@ impl Decoder {
 /// blocks of logits, without weights and gradients.
 pub fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
     let hidden = 2 * rows * config.hidden_size * size_of::<f32>();
-    state::pass_bytes(config, rows) + hidden as u64 + head::block_bytes(config.vocab_size, rows)
+    state::pass_bytes(config, rows) + hidden as u64 + head::block_bytes(config.vocab_size, config.hidden_size, rows)
+}
+
+/// A tensor of a resume point for a parameter of this shape. Errors: data, if it is missing or has another shape.
+pub(crate) fn expect_learned<'w>(weights: &'w Weights, name: &str, shape: &[usize]) -> Result<&'w Tensor> {
+    let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
+    if tensor.dims() != shape {
+        return Err(Error::data(format!("`{name}` has shape {:?}, the model has {shape:?}", tensor.dims())));
+    }
+    Ok(tensor)
 }
 
 /// The tensors that the config names, contiguous and of one number type. A missing, misshapen or unexpected one is an

@@ -3,7 +3,7 @@
 use super::linear::{Linear, Low};
 use super::part::Part;
 use super::state::Sizes;
-use crate::adapter::{DOWN, UP};
+use crate::adapter::{DOWN, Share, UP, share};
 use crate::config::ModelConfig;
 use crate::ops::Scalar;
 use candle_core::{Storage, Tensor};
@@ -89,15 +89,17 @@ pub(super) fn with_view<T: Scalar, R>(
                 |name: &str| find(name).ok_or_else(|| candle_core::Error::Msg(format!("layer {i} lacks {name}")));
             let norm = |name: Option<&str>| name.map(|name| need(&format!("{name}.weight")).map(centered)).transpose();
             let linear = |part: Part| {
-                let name = part.name();
-                let factors = low.zip(find(&format!("{name}{DOWN}"))).zip(find(&format!("{name}{UP}")));
-                let (outputs, inputs) = sizes.of_part(part);
-                Ok::<_, candle_core::Error>(Linear {
-                    weight: need(&format!("{name}.weight"))?,
-                    inputs,
-                    outputs,
-                    low: factors.map(|((low, down), up)| Low { down, up, rank: low.rank, scale: T::of(low.scale) }),
-                })
+                let (name, (outputs, inputs)) = (part.name(), sizes.of_part(part));
+                let Share { layer, rows, .. } = share(config, name, outputs);
+                let factors = low.zip(find(&format!("{layer}{DOWN}"))).zip(find(&format!("{layer}{UP}")));
+                let low = factors.map(|((LowRank { rank, scale }, down), up)| Low {
+                    layer,
+                    down,
+                    up: &up[rows.start * rank..rows.end * rank],
+                    rank,
+                    scale: T::of(scale),
+                });
+                Ok::<_, candle_core::Error>(Linear { weight: need(&format!("{name}.weight"))?, inputs, outputs, low })
             };
             let biases = match find("self_attn.q_proj.bias") {
                 Some(q) => Some([q, need("self_attn.k_proj.bias")?, need("self_attn.v_proj.bias")?]),

@@ -75,7 +75,7 @@ fn tokenize_row(model: &ModelFolder, row: &Trajectory, mask_errored_turns: bool)
 
 fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
     if row.token_ids.is_empty() {
-        return Conversation::encode(&model.chat, &row.messages, row.tools.as_deref());
+        return Conversation::encode_row(&model.chat, row);
     }
     Ok(Encoded {
         token_ids: row.token_ids.clone(),

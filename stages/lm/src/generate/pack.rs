@@ -4,7 +4,7 @@
 //! matrix of each, that of the logits into the language head. Norms get their offset added.
 
 use super::kernels::{AttentionShape, PANEL, Packed};
-use crate::adapter::{DOWN, UP};
+use crate::adapter::{DOWN, Share, UP, share};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::families::{Activation, Rope};
@@ -171,9 +171,9 @@ impl Model {
         let scales = [1.0, attention, 1.0, mlp];
         for (index, layer) in self.layers.iter_mut().enumerate() {
             let linears = [&mut layer.qkv, &mut layer.output, &mut layer.gate_up, &mut layer.down];
-            for ((linear, (parts, inputs)), scale) in linears.into_iter().zip(stacks(config)).zip(scales) {
+            for ((linear, stack), scale) in linears.into_iter().zip(stacks(config)).zip(scales) {
                 let scaled = LowRank { scale: adapter.scale * f64::from(scale), ..*adapter };
-                linear.low = source.low(index, &parts, inputs, &scaled)?;
+                linear.low = source.low(config, index, &stack, &scaled)?;
             }
         }
         if let Some(score) = source.score(self.hidden)? {
@@ -244,37 +244,43 @@ impl Source<'_> {
     /// The factors of an adapter for stacked layers, if it has any of them.
     fn low(
         &self,
+        config: &ModelConfig,
         layer: usize,
-        parts: &[(&str, usize)],
-        inputs: usize,
+        (parts, inputs): &(Parts, usize),
         adapter: &LowRank<'_>,
     ) -> Result<Option<(Packed, Packed)>> {
         let name = |part: &str, factor: &str| format!("model.layers.{layer}.{part}{factor}");
         let rank = adapter.rank;
-        let adapted = parts.iter().filter(|(part, _)| self.weights.shape(&name(part, DOWN)).is_some()).count();
-        if adapted == 0 {
+        let shares: Vec<Share> = parts.iter().map(|(part, outputs)| share(config, part, *outputs)).collect();
+        // Layers that are joined in files share their factors.
+        let mut adapted: Vec<&str> = shares.iter().map(|share| share.layer).collect();
+        adapted.dedup();
+        adapted.retain(|whole| self.weights.shape(&name(whole, DOWN)).is_some());
+        if adapted.is_empty() {
             return Ok(None);
         }
-        let width = adapted * rank.next_multiple_of(PANEL);
-        let (mut downs, mut ups) = (Vec::new(), Vec::new());
-        for (part, outputs) in parts {
-            let mut up = vec![0.0; outputs * width];
-            if self.weights.shape(&name(part, DOWN)).is_some() {
-                let factor = self.matrix(&name(part, UP), *outputs, rank)?;
-                let first = downs.len() * rank.next_multiple_of(PANEL);
-                for (row, factor) in up.chunks_exact_mut(width).zip(factor.chunks_exact(rank)) {
-                    for (x, b) in row[first..first + rank].iter_mut().zip(factor) {
+        let padded = rank.next_multiple_of(PANEL);
+        let width = adapted.len() * padded;
+        let up = |share: Share| {
+            let mut up = vec![0.0; share.rows.len() * width];
+            if let Some(place) = adapted.iter().position(|whole| *whole == share.layer) {
+                let factor = self.matrix(&name(share.layer, UP), share.of, rank)?;
+                let rows = factor[share.rows.start * rank..share.rows.end * rank].chunks_exact(rank);
+                for (row, factor) in up.chunks_exact_mut(width).zip(rows) {
+                    for (x, b) in row[place * padded..place * padded + rank].iter_mut().zip(factor) {
                         *x = b * adapter.scale as f32;
                     }
                 }
-                downs.push(self.matrix(&name(part, DOWN), rank, inputs)?);
             }
-            ups.push(up);
-        }
+            Ok::<_, Error>(up)
+        };
+        let ups: Vec<Vec<f32>> = shares.into_iter().map(up).collect::<Result<_>>()?;
+        let down = |whole: &&str| self.matrix(&name(whole, DOWN), rank, *inputs);
+        let downs: Vec<Vec<f32>> = adapted.iter().map(down).collect::<Result<_>>()?;
         let whole = |parts: &[Vec<f32>], k: usize| {
             Packed::new(k, &parts.iter().map(|part| (part.as_slice(), None)).collect::<Vec<_>>())
         };
-        Ok(Some((whole(&downs, inputs), whole(&ups, width))))
+        Ok(Some((whole(&downs, *inputs), whole(&ups, width))))
     }
     fn layer(&self, config: &ModelConfig, index: usize) -> Result<Layer> {
         let name = |part: &str| format!("model.layers.{index}.{part}");

@@ -51,6 +51,20 @@ pub fn load(path: &Path, template: Option<ChatTemplate>) -> Result<ModelFolder> 
     parts.into_model(template).map_err(|e| e.at(path.display()))
 }
 
+/// Shape of the decoder of a file, without its weights. Errors name the file and what is missing or not supported.
+pub fn read_config(path: &Path) -> Result<ModelConfig> {
+    let file = File::open(path).map_err(|e| io_error(path, &e))?;
+    let mut reader = BufReader::new(file);
+    let read = content(&mut reader).and_then(|content| {
+        ModelConfig::from_json(&config::config(&Metadata(&content.metadata), &content, &mut reader)?)
+    });
+    read.map_err(|e| e.at(path.display()))
+}
+
+fn content(reader: &mut BufReader<File>) -> Result<Content> {
+    Content::read(reader).map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))
+}
+
 /// Reads a file. Errors name it and what is missing or not supported.
 pub fn read(path: &Path) -> Result<Parts> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
@@ -59,8 +73,7 @@ pub fn read(path: &Path) -> Result<Parts> {
 
 impl Parts {
     fn read(reader: &mut BufReader<File>) -> Result<Self> {
-        let content = Content::read(reader)
-            .map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))?;
+        let content = content(reader)?;
         let metadata = Metadata(&content.metadata);
         let config = ModelConfig::from_json(&config::config(&metadata, &content, reader)?)?;
         let template = metadata.get("tokenizer.chat_template").map(|_| metadata.text("tokenizer.chat_template"));

@@ -74,9 +74,10 @@ fn task_rows(vocabulary: usize) -> usize {
     if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) }
 }
 
-/// Bytes of the float32 logits that are held at once for so many rows.
-pub fn block_bytes(vocabulary: usize, rows: usize) -> u64 {
-    (rows * vocabulary).min(LOGITS) as u64 * size_of::<f32>() as u64
+/// Bytes of the float32 numbers that are held at once for so many rows: logits, and the matrix if it is turned.
+pub fn block_bytes(vocabulary: usize, width: usize, rows: usize) -> u64 {
+    let turned = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
+    ((rows * vocabulary).min(LOGITS) + turned) as u64 * size_of::<f32>() as u64
 }
 
 struct Head<T> {

@@ -1,11 +1,12 @@
 //! `model/init`: a model to start from, with random weights or from a Hugging Face folder.
 
-use crate::adapter::peft;
+use crate::adapter::{Outline, peft};
+use crate::checkpoint::SaveOptions;
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
 use crate::folder::{GenerationConfig, ModelFolder};
 use crate::gguf;
-use crate::shape::SHAPE;
+use crate::shape::{self, LOST_RESULTS, TOOL_TEMPLATE};
 use crate::template::{Builtin, Chat};
 use crate::tokenizer::{Tokenizer, character_tokenizer, special, train_bpe};
 use schemars::JsonSchema;
@@ -93,6 +94,9 @@ pub struct Config {
     /// learn sooner.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub initializer_range: f64,
+    /// How the weights are written.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
     /// Seed of the initial weights.
     pub seed: u64,
 }
@@ -112,6 +116,7 @@ impl Default for Config {
             tokenizer: TokenizerOptions::default(),
             template: None,
             initializer_range: 0.06,
+            save: SaveOptions::default(),
             seed: 0,
         }
     }
@@ -136,7 +141,7 @@ and `problems` inputs: `characters` (one token per character; printable ASCII is
 `chatml` is the format of Qwen and Hermes models.
 
 With `from`, a Hugging Face folder of the families llama (SmolLM2 included), mistral, ministral, qwen2, qwen3,
-smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as float32; `template` replaces its
+smollm3, phi3, granite, olmo2, olmo3 or gemma3_text is read, checked and written as `save` says; `template` replaces its
 chat template, for base models that have none. Other families are refused with the reason. With `adapter`, a folder of
 PEFT with a LoRA adapter of that model (`adapter_config.json`, `adapter_model.safetensors`), the two make one model, of
 which both stay as they are; `model/merge` adds one to the other.
@@ -181,7 +186,7 @@ the weights, a template that drops what an assistant says, an adapter of another
             None => create(&config, context)?,
         };
         context.stop_if_cancelled()?;
-        model.save(context.output("model")?)?;
+        model.save_as(context.output("model")?, &config.save)?;
         for (key, value) in model.metadata() {
             context.describe("model", &key, value);
         }
@@ -198,13 +203,21 @@ impl trainyard_api::Prepared for Config {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let config = self;
-        let mut problems = Vec::new();
+        let mut problems = config.save.problems("/save");
         let mut problem = |pointer: &str, message: String, help: &str| {
             problems.push(OptionProblem { pointer: pointer.to_string(), message, help: Some(help.to_string()) });
         };
         if !config.is_new() {
-            if let Some(Err(e)) = config.given_chat() {
-                problem("/from", e.message, &e.help.unwrap_or_default());
+            let shape = config.given_shape();
+            let adapter = shape.as_ref().and_then(|shape| config.given_adapter(shape.as_ref().ok()?));
+            let place = if config.adapter.is_some() { "/adapter" } else { "/from" };
+            let wrong = [
+                ("/from", config.given_chat().and_then(Result::err)),
+                ("/from", shape.and_then(Result::err)),
+                (place, adapter.and_then(Result::err)),
+            ];
+            for (place, e) in wrong.into_iter().filter_map(|(place, e)| Some((place, e?))) {
+                problem(place, e.message, &e.help.unwrap_or_default());
             }
             return problems;
         }
@@ -249,18 +262,23 @@ impl trainyard_api::Prepared for Config {
         problems
     }
 
-    /// What `check` can tell of the model: its shape, and that a given one's template loses the results of tools.
+    /// What `check` can tell of the model: its shape, its adapter, and what its template does with tools.
     fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
-        let shape = self.known_shape().map(|shape| (SHAPE.to_string(), shape.to_json()));
-        let lost = self.given_chat().and_then(|chat| chat.ok()?.expect_tools().err());
-        let lost = lost.map(|e| (LOST_RESULTS.to_string(), e.message.into()));
-        let facts: Facts = shape.into_iter().chain(lost).collect();
+        let shape = self.known_shape();
+        let adapter = match (self.is_new(), &shape) {
+            (true, _) => Some(None),
+            (false, Some(shape)) => self.given_adapter(shape).map(Result::ok).or(Some(None)),
+            (false, None) => None,
+        };
+        let mut facts = shape::facts(shape.as_ref(), adapter);
+        if let Some(Ok(chat)) = self.given_chat() {
+            let source = chat.describes_tools().then(|| chat.template().source().to_string());
+            facts.insert(TOOL_TEMPLATE.into(), source.into());
+            facts.extend(chat.expect_tools().err().map(|e| (LOST_RESULTS.to_string(), e.message.into())));
+        }
         [("model".to_string(), facts)].into_iter().filter(|(_, facts)| !facts.is_empty()).collect()
     }
 }
-
-/// The fact about a model whose template cannot show what tools answer: why.
-pub const LOST_RESULTS: &str = "lost_tool_results";
 
 impl Config {
     /// Tokenizer and template of the folder `from`; none if it is not there yet, or the template is another.
@@ -268,12 +286,28 @@ impl Config {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
     }
-    /// The shape of the model: that of the given folder, or that of a new one, whose vocabulary may come out smaller.
+    /// The shape of the model: that of the given one, or that of a new one, whose vocabulary may come out smaller.
     fn known_shape(&self) -> Option<ModelConfig> {
-        match self.from.as_deref().filter(|_| !self.is_new()) {
-            Some(folder) => crate::checkpoint::read_config(Path::new(folder)).ok(),
-            None => Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1))),
+        if self.is_new() {
+            return Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
         }
+        self.given_shape()?.ok()
+    }
+    /// The shape of the folder or file `from`; none if it is not there yet.
+    fn given_shape(&self) -> Option<Result<ModelConfig>> {
+        let from = Path::new(self.from.as_deref()?);
+        if gguf::is_gguf(from) {
+            return Some(gguf::read_config(from));
+        }
+        let folder = if peft::is_adapter(from) { from.join(peft::BASE) } else { from.to_path_buf() };
+        folder.join("config.json").is_file().then(|| crate::checkpoint::read_config(&folder))
+    }
+    /// The form of the adapter that is given for a model of this shape, beside it or in its own folder; none if none
+    /// is, or its files are not there yet.
+    fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<Outline>> {
+        let folder = Path::new(self.adapter.as_deref().or(self.from.as_deref())?);
+        let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).is_file();
+        there.then(|| peft::outline(folder, shape))
     }
     /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
     fn is_new(&self) -> bool {
@@ -303,7 +337,7 @@ fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
         let adapter = peft::load(Path::new(adapter), &model.config)?;
         model = model.merged()?.adapted(adapter)?;
     }
-    // What is imported is written as float32, whatever it was.
+    // What is imported is written as `save` says, whatever it was.
     model.source = None;
     // Exactly the tensors that the config names, with their shapes.
     Decoder::new(&model.config, model.weights.clone(), model.adapter.as_ref(), |_| false)

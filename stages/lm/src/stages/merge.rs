@@ -1,5 +1,6 @@
 //! `model/merge`: the adapter of a model, added to its weights.
 
+use crate::checkpoint::SaveOptions;
 use crate::folder::ModelFolder;
 use crate::shape;
 use schemars::JsonSchema;
@@ -8,12 +9,16 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, Metric, Result, Wired};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, Metric, OptionProblem, Result, Wired};
 
-/// Options of `model/merge`: there are none.
+/// Options of `model/merge`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {}
+pub struct Config {
+    /// How the weights are written.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
+}
 
 /// The stage kind.
 #[derive(Default)]
@@ -24,8 +29,14 @@ impl Prepared for Config {
     fn config(&self) -> &Self {
         self
     }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.save.problems("/save")
+    }
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        shape::passed_on(inputs)
+        shape::whole(inputs)
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        shape::without_adapter(inputs, "model").into_iter().collect()
     }
 }
 
@@ -57,7 +68,7 @@ Errors: a model without an adapter.";
         self.parse(options)
     }
 
-    fn run(&self, _: Config, context: &mut StageContext) -> Result<()> {
+    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
         let Some(adapter) = &model.adapter else {
             return Err(Error::invalid("input `model` has no adapter that could be merged")
@@ -66,7 +77,7 @@ Errors: a model without an adapter.";
         let merged = model.merged()?;
         context.metric("parameters", merged.config.parameter_count() as f64);
         context.metric("adapter_parameters", adapter.parameter_count() as f64);
-        merged.save(context.output("model")?)?;
+        merged.save_as(context.output("model")?, &config.save)?;
         for (key, value) in merged.metadata() {
             context.describe("model", &key, value);
         }

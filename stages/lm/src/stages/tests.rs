@@ -1,7 +1,8 @@
 //! `model/init` from options to files.
 
-use super::init::{Config, Init, LOST_RESULTS};
+use super::init::{Config, Init};
 use crate::folder::ModelFolder;
+use crate::shape::LOST_RESULTS;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

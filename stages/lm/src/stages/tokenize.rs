@@ -2,6 +2,7 @@
 
 use crate::examples::{Packer, Tokenized, expect_same_text, tokenize};
 use crate::folder::ModelFolder;
+use crate::shape;
 use crate::template::{Chat, TemplateOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::{InputArtifact, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::error::Context as _;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Digest, Error, ErrorKind, Metric, OptionProblem, Result};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Declared, Digest, Error, ErrorKind, Metric, OptionProblem, Result, Wired,
+};
 use trainyard_tables::{Message, RowReader, RowWriter, TableBuilder, TokenPack, Trajectory};
 
 /// The output, and the input of `sft` that takes it.
@@ -22,7 +25,7 @@ const NAMED: usize = 3;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// How the model's chat template is used. Rows bring their own tools; `tools` does nothing here.
+    /// How the model's chat template is used: as `sft` of the same model uses it.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
     /// Leave turns whose tool call failed out of the loss; they stay in the context.
@@ -48,6 +51,7 @@ pub struct Tokenize;
 impl Stage for Tokenize {
     type Prepared = Config;
     const NAME: &'static str = "data/tokenize";
+    const VERSION: u32 = 2;
     const SUMMARY: &'static str = "tokens and loss masks of trajectories, in packs that training reads";
     const DOC: &'static str = "\
 Encodes trajectories with a model's chat template and tokenizer, as `sft` does, on all threads, and keeps the tokens \
@@ -101,7 +105,7 @@ Errors: trajectories with tokens of another tokenizer or template; more quaranti
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
         let mut model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
-        model.chat = model.chat.with_options(&config.template);
+        model.chat = model.chat.with_template_options(&config.template)?;
         let mut made = Made::new(&config, context)?;
         for artifact in context.many("trajectories") {
             let mut batches = RowReader::<Trajectory>::open(&artifact.parquet())?;
@@ -130,6 +134,9 @@ impl Prepared for Config {
     fn config(&self) -> &Self {
         self
     }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        shape::not_native(&self.template, inputs, &["model"])
+    }
     fn problems(&self) -> Vec<OptionProblem> {
         let problems = [
             OptionProblem::outside("/pack_tokens", self.pack_tokens, 1..),
@@ -150,7 +157,10 @@ fn rendering(chat: &Chat) -> Digest {
         Ok(text) => text,
         Err(e) => e.message,
     };
-    Digest::of([shown(&messages, Some(TOOLS)), shown(&messages[1..], None)].join("\0").as_bytes())
+    let native = chat.is_native().then(|| "native".to_string());
+    let shown: Vec<String> =
+        [shown(&messages, Some(TOOLS)), shown(&messages[1..], None)].into_iter().chain(native).collect();
+    Digest::of(shown.join("\0").as_bytes())
 }
 
 /// What tokens depend on besides the trajectories, by name.

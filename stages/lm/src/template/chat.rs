@@ -17,6 +17,7 @@ pub struct Chat {
     template: ChatTemplate,
     options: RenderOptions,
     tool_round: ToolRound,
+    native: bool,
     native_calls: bool,
     end_token: u32,
     stop_tokens: Vec<u32>,
@@ -41,8 +42,8 @@ impl Chat {
             tokenizer.token_id(token).ok_or_else(|| refuse("ends an assistant message with an unknown token"))?;
         let tool_round = probe::tool_round(&template, &options);
         options.calls = tool_round.style;
-        let (native_calls, stop_tokens) = (false, vec![end_token]);
-        Ok(Self { tokenizer, template, options, tool_round, native_calls, end_token, stop_tokens })
+        let (native, native_calls, stop_tokens) = (false, false, vec![end_token]);
+        Ok(Self { tokenizer, template, options, tool_round, native, native_calls, end_token, stop_tokens })
     }
     /// Renders with these options from now on.
     #[must_use]
@@ -59,11 +60,22 @@ impl Chat {
         self.options.tools = Some(tools);
         self
     }
-    /// Has the template write the calls of given turns, whatever form their contents have them in.
+    /// Has the template write the calls of given turns, whatever form their contents have them in, and describe the
+    /// tools of environments.
     #[must_use]
     pub fn with_native_calls(mut self, native: bool) -> Self {
         self.native_calls = native && self.tool_round.writes_calls;
+        self.native = native;
         self
+    }
+    /// Whether the template is to write calls and describe the tools of environments.
+    pub fn is_native(&self) -> bool {
+        self.native
+    }
+    /// Whether the template describes the tools of the environment that a row was played in. Where tools are set, it
+    /// describes those.
+    pub(super) fn describes_environments(&self) -> bool {
+        self.native && self.options.tools.is_none()
     }
     /// A given turn as the template is to see it.
     pub(super) fn given(&self, message: &Message) -> Result<Message> {

@@ -9,7 +9,7 @@
 use super::chat::Chat;
 use super::encoded::Encoded;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Message;
+use trainyard_tables::{Message, Trajectory};
 
 /// The messages of a conversation so far, and their tokens.
 #[derive(Debug, Clone)]
@@ -54,6 +54,12 @@ impl<'a> Conversation<'a> {
         conversation.extend(messages)?;
         conversation.finish()?;
         Ok(conversation.into_parts().1)
+    }
+    /// The same of a row, with the tools that it offers. Those of the environment that was played are described by a
+    /// native template alone, as in rollouts.
+    pub fn encode_row(chat: &'a Chat, row: &Trajectory) -> Result<Encoded> {
+        let of_environment = row.environment_tools.as_ref().filter(|_| chat.describes_environments());
+        Self::encode(chat, &row.messages, row.tools.as_ref().or(of_environment).map(String::as_str))
     }
     /// Adds messages; turns of an assistant among them are given, not sampled.
     pub fn extend(&mut self, messages: &[Message]) -> Result<()> {

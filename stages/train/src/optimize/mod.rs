@@ -6,6 +6,6 @@ pub mod schedule;
 pub mod trainer;
 
 pub use batches::{epoch_batches, micro_batches};
-pub use rates::Method;
+pub use rates::{Changed, Method};
 pub use schedule::OptimizerOptions;
 pub use trainer::{Learned, Trainer};

@@ -7,8 +7,10 @@
 
 use super::OptimizerOptions;
 use trainyard_api::StageContext;
-use trainyard_lm::ModelFolder;
+use trainyard_core::{OptionProblem, Wired};
+use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::Learns;
+use trainyard_lm::{ModelFolder, shape};
 
 /// What a learner is trained for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Method {
     Sft,
     /// The policy of reinforcement learning.
     Rl,
+    /// Preference learning on pairs.
+    Preference,
     /// A process reward model.
     Prm,
     /// The value model of actor-critic methods.
@@ -41,6 +45,12 @@ impl From<Learns> for Changed {
     }
 }
 
+impl From<Option<&AdapterOptions>> for Changed {
+    fn from(options: Option<&AdapterOptions>) -> Self {
+        if options.is_some() { Self::Adapter } else { Self::Weights }
+    }
+}
+
 /// Parameters below which a model counts as one that this program made, with random weights.
 const TINY: usize = 5_000_000;
 const SMALL: usize = 100_000_000;
@@ -55,6 +65,7 @@ impl Method {
         match self {
             Self::Sft => "supervised fine-tuning",
             Self::Rl => "reinforcement learning",
+            Self::Preference => "preference learning",
             Self::Prm => "a process reward model",
             Self::Critic => "a value model",
         }
@@ -64,6 +75,7 @@ impl Method {
         let [tiny, small, middle, large] = match self {
             Self::Sft => [2e-3, 2e-4, 2e-5, 1e-5],
             Self::Rl => [5e-4, 1e-5, 1e-6, 1e-6],
+            Self::Preference => [1e-4, 5e-6, 1e-6, 5e-7],
             Self::Prm => [5e-4, 1e-4, 1e-5, 1e-5],
             Self::Critic => [1e-3, 1e-4, 1e-5, 1e-5],
         };
@@ -80,26 +92,34 @@ impl Method {
 impl OptimizerOptions {
     /// The options with a rate for training this model. Warns in the log if the given one is outside of what is usual.
     pub fn settle(&self, method: Method, model: &ModelFolder, learns: Learns, context: &StageContext) -> Self {
-        let (settled, warning) = self.settled(method, model.config.parameter_count(), learns.into());
-        if let Some(warning) = warning {
-            context.warn(warning);
+        let (parameters, changed) = (model.config.parameter_count(), learns.into());
+        if let Some((warning, help)) = self.unusual(method, parameters, changed) {
+            context.warn(format!("{warning}: {help}"));
         }
-        settled
+        self.settled(method, parameters, changed)
     }
-    /// The options with a rate, and a warning if the given one is outside of what is usual.
-    fn settled(&self, method: Method, parameters: usize, changed: Changed) -> (Self, Option<String>) {
-        let usual = method.rate(parameters, changed);
-        let rate = self.learning_rate.unwrap_or(usual);
+    /// A warning for `check` if these options, at the pointer `at`, have a rate outside of what is usual for the input
+    /// `model`, as far as its shape is known.
+    pub fn warning(&self, at: &str, method: Method, inputs: &Wired, changed: Changed) -> Option<OptionProblem> {
+        let (warning, help) = self.unusual(method, shape::parameters(inputs)?, changed)?;
+        Some(OptionProblem::new(format!("{at}/learning_rate"), warning).help(help))
+    }
+    /// The options with a rate.
+    fn settled(&self, method: Method, parameters: usize, changed: Changed) -> Self {
+        let rate = self.learning_rate.unwrap_or_else(|| method.rate(parameters, changed));
+        Self { learning_rate: Some(rate), ..self.clone() }
+    }
+    /// What to say of a given rate outside of what is usual, and what would be usual.
+    fn unusual(&self, method: Method, parameters: usize, changed: Changed) -> Option<(String, String)> {
+        let (rate, usual) = (self.learning_rate?, method.rate(parameters, changed));
         let (low, high) = (usual / BAND.0, usual * BAND.1);
         let what = if changed == Changed::Adapter { "an adapter of a model" } else { "a model" };
-        let warning = (rate < low || rate > high).then(|| {
-            format!(
-                "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} \
-                parameters, {low:.0e} to {high:.0e}: `learning_rate: null` gives {usual:.0e}",
-                method.name()
-            )
-        });
-        (Self { learning_rate: Some(rate), ..self.clone() }, warning)
+        let warning = format!(
+            "a learning rate of {rate:e} is outside of the usual band for {} of {what} of {parameters} parameters, \
+             {low:.0e} to {high:.0e}",
+            method.name()
+        );
+        (rate < low || rate > high).then(|| (warning, format!("`learning_rate: null` gives {usual:.0e}")))
     }
 }
 
@@ -127,7 +147,11 @@ mod tests {
     #[test]
     fn a_given_rate_is_kept_and_an_unusual_one_is_named() {
         let given = |learning_rate| OptimizerOptions { learning_rate, ..OptimizerOptions::default() };
-        let settled = |rate, parameters| given(rate).settled(Method::Sft, parameters, Changed::Weights);
+        let settled = |rate, parameters| {
+            let (options, changed) = (given(rate), Changed::Weights);
+            let warning = options.unusual(Method::Sft, parameters, changed).map(|(a, b)| format!("{a}: {b}"));
+            (options.settled(Method::Sft, parameters, changed), warning)
+        };
         assert_eq!(settled(None, 135_000_000), (given(Some(2e-5)), None));
         assert_eq!(settled(Some(5e-5), 135_000_000), (given(Some(5e-5)), None));
         assert_eq!(settled(Some(4e-3), 400_000), (given(Some(4e-3)), None));

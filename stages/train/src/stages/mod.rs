@@ -4,6 +4,7 @@ pub mod compare;
 pub mod evaluate;
 pub mod forgetting;
 pub mod noop;
+pub mod preference;
 pub mod prm;
 pub mod report;
 pub mod rl;

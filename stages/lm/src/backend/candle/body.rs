@@ -1,32 +1,42 @@
 //! All layers and the last norm, forward and backward.
 //!
 //! One layer's graph is in memory at a time: the forward pass keeps the residual stream at every layer's input, and the
-//! backward pass computes a layer again before it goes through it. With `recompute` off, all graphs stay.
+//! backward pass computes a layer again before it goes through it. With `recompute` off, all graphs stay. Below the
+//! lowest layer that learns nothing is kept, and no gradient is computed.
 
 use super::device::Precision;
 use super::gradients::Gradients;
 use super::layer::{self, Angles, RowAngles, rms_norm, scaled};
 use super::layout::Layout;
-use super::weights::{LayerWeights, norm, prefix};
+use super::weights::{Drops, LayerWeights, Source, prefix};
 use crate::config::ModelConfig;
+use crate::decoder::{Dropout, LowRank};
 use candle_core::{DType, Device, Result, Tensor, Var};
 use std::collections::BTreeMap;
 
 pub const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const NORM: &str = "model.norm";
 
-/// The trained weights, float32, and what a pass needs besides them.
+/// The weights, and what a pass needs besides them.
 pub struct Body {
     pub config: ModelConfig,
-    pub weights: BTreeMap<String, Var>,
+    /// What learns, float32.
+    pub learned: BTreeMap<String, Var>,
+    /// What does not: float32, or for matrices of products their type.
+    pub frozen: BTreeMap<String, Tensor>,
+    /// Of the adapter, if there is one.
+    pub low: Option<LowRank>,
     pub device: Device,
-    precision: Precision,
-    recompute: bool,
+    pub precision: Precision,
+    pub recompute: bool,
 }
 
 /// What a backward pass needs of the forward pass before it.
 pub struct Pass {
     layout: Layout,
+    dropout: Option<Dropout>,
+    /// The layer of the first step.
+    lowest: usize,
     steps: Vec<Step>,
 }
 
@@ -38,80 +48,103 @@ struct Step {
     output: Option<Tensor>,
 }
 
+/// One pass over the layers.
+#[derive(Clone, Copy)]
+struct Along<'a> {
+    layout: &'a Layout,
+    angles: &'a RowAngles,
+    dropout: Option<&'a Dropout>,
+}
+
 impl Body {
-    pub fn new(
-        config: ModelConfig,
-        weights: BTreeMap<String, Var>,
-        device: Device,
-        precision: Precision,
-        recompute: bool,
-    ) -> Self {
-        Self { config, weights, device, precision, recompute }
-    }
     /// A matrix in the type of products, without a gradient.
     pub fn matrix(&self, name: &str) -> Result<Tensor> {
-        self.weight(name, false)?.to_dtype(self.precision.dtype())
+        self.need(name)?.to_dtype(self.precision.dtype())
     }
-    /// A parameter in float32; `tracked` = with a gradient.
-    fn weight(&self, name: &str, tracked: bool) -> Result<Tensor> {
-        let Some(var) = self.weights.get(name) else { candle_core::bail!("the model lacks `{name}`") };
-        Ok(if tracked { var.as_tensor().clone() } else { var.as_detached_tensor() })
+    /// A parameter, without a gradient.
+    pub fn need(&self, name: &str) -> Result<Tensor> {
+        match self.find(name, false) {
+            Some(tensor) => Ok(tensor),
+            None => candle_core::bail!("the model lacks `{name}`"),
+        }
     }
+    /// A parameter; `tracked` = with a gradient, if it learns.
+    fn find(&self, name: &str, tracked: bool) -> Option<Tensor> {
+        let learned = |var: &Var| if tracked { var.as_tensor().clone() } else { var.as_detached_tensor() };
+        self.learned.get(name).map(learned).or_else(|| self.frozen.get(name).cloned())
+    }
+    /// The lowest layer with a parameter that learns (the last norm counts as one); none if only the head learns.
+    fn lowest(&self) -> Option<usize> {
+        let layer = |name: &str| match name.strip_prefix("model.layers.") {
+            Some(rest) => rest.split('.').next()?.parse().ok(),
+            None if name == EMBEDDINGS => Some(0),
+            None => (name.strip_suffix(".weight") == Some(NORM)).then_some(self.config.num_hidden_layers),
+        };
+        self.learned.keys().filter_map(|name| layer(name)).min()
+    }
+
     /// Hidden states after the last norm, `[rows, hidden]` in float32, the same bits with and without `keep`; with it,
-    /// also what [`Body::backward`] needs.
-    pub fn forward(&self, layout: Layout, keep: bool) -> Result<(Tensor, Option<Pass>)> {
+    /// also what [`Body::backward`] needs, if anything below the head learns.
+    pub fn forward(&self, layout: Layout, dropout: Option<Dropout>, keep: bool) -> Result<(Tensor, Option<Pass>)> {
         let angles = self.angles(&layout)?;
-        let embeddings = self.weights[EMBEDDINGS].as_detached_tensor();
+        let along = Along { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
         let scale = self.config.architecture.embedding_scale;
-        let mut x = scaled(embeddings.index_select(&layout.tokens, 0)?, scale)?;
+        let mut x = scaled(self.need(EMBEDDINGS)?.index_select(&layout.tokens, 0)?, scale)?;
+        let lowest = self.lowest().filter(|_| keep);
         let mut steps = Vec::new();
         for index in 0..=self.config.num_hidden_layers {
-            if !keep {
-                x = self.step(index, &x, &layout, &angles, false)?;
+            if lowest.is_none_or(|lowest| index < lowest) {
+                x = self.step(index, &x, along, false)?;
                 continue;
             }
             let input = Var::from_tensor(&x)?;
             let tracked = !self.recompute;
             let from = if tracked { input.as_tensor().clone() } else { input.as_detached_tensor() };
-            let output = self.step(index, &from, &layout, &angles, tracked)?;
+            let output = self.step(index, &from, along, tracked)?;
             x = output.detach();
             steps.push(Step { input, output: tracked.then_some(output) });
         }
-        Ok((x, keep.then_some(Pass { layout, steps })))
+        Ok((x, lowest.map(|lowest| Pass { layout, dropout, lowest, steps })))
     }
-    /// Adds the gradients of all parameters below the head for the gradient `slopes` of the hidden states.
+    /// Adds the gradients of what learns below the head, for the gradient `slopes` of the hidden states.
     pub fn backward(&self, pass: Pass, mut slopes: Tensor, gradients: &mut Gradients) -> Result<()> {
         let angles = self.angles(&pass.layout)?;
-        for (index, step) in pass.steps.into_iter().enumerate().rev() {
+        let along = Along { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };
+        for (n, step) in pass.steps.into_iter().enumerate().rev() {
+            let index = pass.lowest + n;
             let output = match step.output {
                 Some(output) => output,
-                None => self.step(index, step.input.as_tensor(), &pass.layout, &angles, true)?,
+                None => self.step(index, step.input.as_tensor(), along, true)?,
             };
             let mut store = (output * slopes)?.sum_all()?.backward()?;
             let Some(below) = store.remove(step.input.as_tensor()) else {
                 candle_core::bail!("no gradient reached the input of layer {index}")
             };
             slopes = below;
-            for (name, var) in self.weights.iter().filter(|(name, _)| self.belongs(name, index)) {
+            for (name, var) in self.learned.iter().filter(|(name, _)| self.belongs(name, index)) {
                 let Some(gradient) = store.remove(var.as_tensor()) else {
                     candle_core::bail!("no gradient reached `{name}`")
                 };
                 gradients.add(name, gradient)?;
             }
         }
-        let embeddings = &self.weights[EMBEDDINGS];
+        let Some(embeddings) = self.learned.get(EMBEDDINGS) else { return Ok(()) };
         let gradient = Tensor::zeros(embeddings.shape(), DType::F32, &self.device)?;
         let slopes = scaled(slopes, self.config.architecture.embedding_scale)?;
         gradients.add(EMBEDDINGS, gradient.index_add(&pass.layout.tokens, &slopes, 0)?)
     }
 
-    fn step(&self, index: usize, x: &Tensor, layout: &Layout, angles: &RowAngles, tracked: bool) -> Result<Tensor> {
+    fn step(&self, index: usize, x: &Tensor, along: Along<'_>, tracked: bool) -> Result<Tensor> {
+        let Along { layout, angles, dropout } = along;
+        let dtype = self.precision.dtype();
+        let drops = dropout.map(|dropout| Drops { dropout, ranges: &layout.ranges, device: &self.device });
+        let find = |name: &str| Ok(self.find(name, tracked));
+        let source = Source { config: &self.config, find: &find, dtype, low: self.low, drops };
         if index == self.config.num_hidden_layers {
-            let weight = norm(&self.config, &|name| self.weight(name, tracked), NORM)?;
-            return rms_norm(x, &weight, self.config.rms_norm_eps);
+            return rms_norm(x, &source.norm(NORM)?, self.config.rms_norm_eps);
         }
-        let (dtype, window) = (self.precision.dtype(), self.config.architecture.layers[index].window);
-        let weights = LayerWeights::of(&self.config, index, &|name| self.weight(name, tracked), dtype)?;
+        let window = self.config.architecture.layers[index].window;
+        let weights = LayerWeights::of(&source, index)?;
         layer::forward(&self.config, index, &weights, x, angles, &mut |q, k, v| {
             layout.attend(window, [&q, &k, &v], dtype)
         })

@@ -1,15 +1,18 @@
 //! The decoder on a device, without gradients: given sequences at once, or the next tokens of cached ones.
 
+use super::body::EMBEDDINGS;
 use super::cache::{Held, Pool};
 use super::device::Precision;
 use super::head::penalty;
 use super::layer::{self, Angles, Masks, attention, by_heads, rms_norm, scaled};
 use super::layout::Layout;
-use super::weights::{LayerWeights, norm};
+use super::weights::{LayerWeights, Source};
+use crate::adapter::{Adapter, SCORES};
 use crate::backend::Parameters;
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
-use crate::decoder::{Weights, expect_weights};
+use crate::decoder::{LowRank, Weights, expect_weights};
+use crate::folder::ModelFolder;
 use crate::tensor::candle;
 use candle_core::{DType, Device, Result, Tensor};
 use trainyard_core::Result as Checked;
@@ -40,6 +43,8 @@ pub struct Decoder {
     pub config: ModelConfig,
     pub device: Device,
     pub model: Model,
+    /// Its tensors are those that the model computes with.
+    adapter: Option<Adapter>,
     /// See [`penalty`].
     pub penalty: Option<Tensor>,
     pub precision: Precision,
@@ -48,16 +53,48 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    pub fn new(config: &ModelConfig, weights: &Weights, device: Device, precision: Precision) -> Checked<Self> {
-        let model = Model::new(config, weights.clone(), &device, precision)?;
+    /// Errors: weights that do not fit the config, or an adapter that does not.
+    pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
+        // Every part of a model is named: one that is added must be looked at here.
+        let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
+        let mut weights = weights.clone();
+        weights.extend(adapter.iter().filter_map(Adapter::scores));
+        let packed = Model::new(config, weights, &device, precision)?;
         let angles = Angles::new(config, &device);
         let pool = Pool::new(config, precision.dtype(), &device);
         let penalty = penalty(config, &device).map_err(candle)?;
-        Ok(Self { config: config.clone(), device, model, penalty, precision, angles, pool })
+        let config = config.clone();
+        let mut decoder = Self { config, device, model: packed, adapter: None, penalty, precision, angles, pool };
+        if let Some(adapter) = adapter {
+            decoder.adapt(adapter.clone())?;
+        }
+        Ok(decoder)
     }
-    /// Keys and values in the cache stay those of the weights before.
+    /// Keys and values in the cache stay those of the weights before. Of a model with an adapter, the adapter's weights
+    /// alone are replaced.
     pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
-        self.model = Model::new(&self.config, weights.to_weights()?, &self.device, self.precision)?;
+        let tensors = weights.to_weights()?;
+        match self.adapter.take() {
+            Some(adapter) => self.adapt(Adapter { tensors, ..adapter })?,
+            None => self.model = Model::new(&self.config, tensors, &self.device, self.precision)?,
+        }
+        Ok(())
+    }
+    /// Puts an adapter into the place of the one that is there; its scoring head, too, if it has one.
+    fn adapt(&mut self, adapter: Adapter) -> Checked<()> {
+        adapter.check(&self.config)?;
+        let low = Some(LowRank { rank: adapter.rank, scale: adapter.scale() });
+        let on_device = |tensor: &Tensor| tensor.to_device(&self.device)?.to_dtype(DType::F32);
+        let find = |name: &str| adapter.tensors.get(name).map(on_device).transpose();
+        let (config, dtype) = (&self.config, self.precision.dtype());
+        let source = Source { config, find: &find, dtype, low, drops: None };
+        for (index, layer) in self.model.layers.iter_mut().enumerate() {
+            layer.adapt(&source, index).map_err(candle)?;
+        }
+        if let Some(scores) = find(SCORES).map_err(candle)? {
+            self.model.scores = Some(scores);
+        }
+        self.adapter = Some(adapter);
         Ok(())
     }
     /// Hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; nothing is cached.
@@ -149,26 +186,23 @@ fn mask(positions: &Tensor, (batch, width, length): (usize, usize, usize), windo
 impl Model {
     fn new(config: &ModelConfig, weights: Weights, device: &Device, precision: Precision) -> Checked<Self> {
         let weights = expect_weights(config, weights)?;
-        let find = |name: &str| match weights.get(name) {
-            Some(tensor) => tensor.to_device(device)?.to_dtype(DType::F32),
-            None => candle_core::bail!("the model lacks `{name}`"),
-        };
+        let on_device = |tensor: &Tensor| tensor.to_device(device)?.to_dtype(DType::F32);
+        let find = |name: &str| weights.get(name).map(on_device).transpose();
         let read = || {
-            let embeddings = "model.embed_tokens.weight";
+            let source = Source { config, find: &find, dtype: precision.dtype(), low: None, drops: None };
             let head = if config.num_labels.is_some() {
                 None
             } else {
-                let name = if config.tie_word_embeddings { embeddings } else { "lm_head.weight" };
-                Some(find(name)?.to_dtype(precision.dtype())?)
+                let name = if config.tie_word_embeddings { EMBEDDINGS } else { "lm_head.weight" };
+                Some(source.need(name)?.to_dtype(precision.dtype())?)
             };
+            let layers = (0..config.num_hidden_layers).map(|index| LayerWeights::of(&source, index));
             Ok(Self {
-                embeddings: find(embeddings)?,
-                layers: (0..config.num_hidden_layers)
-                    .map(|index| LayerWeights::of(config, index, &find, precision.dtype()))
-                    .collect::<Result<_>>()?,
-                norm: norm(config, &find, "model.norm")?,
+                embeddings: source.need(EMBEDDINGS)?,
+                layers: layers.collect::<Result<_>>()?,
+                norm: source.norm("model.norm")?,
                 head,
-                scores: config.num_labels.map(|_| find("score.weight")).transpose()?,
+                scores: config.num_labels.map(|_| source.need(SCORES)).transpose()?,
             })
         };
         read().map_err(candle)

@@ -71,17 +71,18 @@ impl Targets {
         }
         Ok((logprobs, entropies))
     }
-    /// Gradients of Σ slope·output with respect to the hidden states and the head, float32. Empty slopes are zeros.
+    /// Gradients of Σ slope·output with respect to the hidden states and, if it learns, the head, float32. Empty
+    /// slopes are zeros.
     pub fn gradients(
         &self,
         hidden: &Tensor,
-        weight: &Tensor,
+        (weight, learns): (&Tensor, bool),
         logprobs: &[f64],
         entropies: &[f64],
-    ) -> Result<(Tensor, Tensor)> {
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let device = hidden.device();
         let mut d_hidden = hidden.zeros_like()?;
-        let mut d_weight = Tensor::zeros(weight.shape(), DType::F32, device)?;
+        let mut d_weight = if learns { Some(Tensor::zeros(weight.shape(), DType::F32, device)?) } else { None };
         for at in self.pieces(weight)? {
             let piece = self.piece(hidden, weight, at.clone())?;
             let column = |slopes: &[f64]| {
@@ -98,7 +99,9 @@ impl Targets {
             let d_logits = d_logits.to_dtype(weight.dtype())?;
             let d_rows = d_logits.matmul(weight)?.to_dtype(DType::F32)?;
             d_hidden = d_hidden.index_add(&piece.rows, &d_rows, 0)?;
-            d_weight = (d_weight + d_logits.t()?.matmul(&piece.hidden)?.to_dtype(DType::F32)?)?;
+            if let Some(sum) = &mut d_weight {
+                *sum = (&*sum + d_logits.t()?.matmul(&piece.hidden)?.to_dtype(DType::F32)?)?;
+            }
         }
         Ok((d_hidden, d_weight))
     }

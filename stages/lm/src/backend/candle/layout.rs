@@ -5,6 +5,7 @@ use super::layer::{Masks, attention, by_heads};
 use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use candle_core::{DType, Device, Result, Tensor};
+use std::ops::Range;
 
 /// Longest sequence over shortest in a group.
 const SPREAD: f64 = 1.25;
@@ -18,6 +19,8 @@ pub struct Layout {
     /// `[rows]`, the position of each row in its sequence.
     pub positions: Tensor,
     pub longest: usize,
+    /// Rows of each sequence.
+    pub ranges: Vec<Range<usize>>,
     groups: Vec<Group>,
     /// `[rows]`: where each row stands in the groups' results.
     back: Tensor,
@@ -57,6 +60,7 @@ impl Layout {
             tokens: Tensor::new(tokens, device)?,
             positions: Tensor::new(positions, device)?,
             longest: batch.longest(),
+            ranges: (0..batch.sequences().len()).map(|i| batch.range(i)).collect(),
             groups,
             back: Tensor::new(back, device)?,
         })

@@ -2,28 +2,30 @@
 
 use super::adamw::AdamW;
 use super::body::{Body, EMBEDDINGS, Pass};
+use super::device::Precision;
 use super::gradients::Gradients;
 use super::head::{Targets, penalty};
 use super::layout::Layout;
 use super::options::Candle;
-use super::refused::expect_no_adapter;
-use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
+use crate::adapter::SCORES;
+use crate::backend::{
+    Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files, of_adapter,
+};
 use crate::batch::TokenBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
-use crate::decoder::{Weights, expect_weights};
+use crate::decoder::{Dropout, LowRank, Weights, expect_learned, expect_weights};
 use crate::folder::ModelFolder;
 use crate::optimizer::StepReport;
 use crate::tensor::candle;
 use candle_core::{DType, Device, Tensor, Var};
+use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-const SCORES: &str = "score.weight";
-
 /// What the last forward leaves for its backward.
 struct Kept {
-    /// None: the body is frozen.
+    /// None: nothing below the head learns.
     pass: Option<Pass>,
     hidden: Tensor,
     targets: Targets,
@@ -32,7 +34,12 @@ struct Kept {
 /// The learner of the backend `candle`.
 pub struct CandleLearner {
     body: Body,
-    learns: Learns,
+    /// Whether the model has an adapter, so that its weights are the adapter's.
+    adapted: bool,
+    /// Of the adapter, if it has any and learns.
+    dropout: Option<Dropout>,
+    /// Forward passes since the last step, which number the draws of dropout.
+    passes: u64,
     optimizer: AdamW,
     gradients: Option<Gradients>,
     kept: Option<Kept>,
@@ -45,33 +52,44 @@ impl CandleLearner {
         let device = backend.device.open()?;
         // Every part of a model is named: one that is added must be looked at here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
-        expect_no_adapter(adapter.as_ref())?;
-        let (mut config, mut weights) = (config.clone(), weights.clone());
+        options.learns.expect(adapter.as_ref())?;
+        let (mut config, mut weights, mut factors) = (config.clone(), weights.clone(), Weights::new());
+        if let Some(adapter) = adapter {
+            adapter.check(&config)?;
+            factors = adapter.tensors.clone();
+            weights.extend(factors.remove_entry(SCORES));
+        }
         if let Head::Scores(labels) = options.head {
             config.num_labels = Some(labels);
             let zeros = Tensor::zeros((labels, config.hidden_size), DType::F32, &Device::Cpu).map_err(candle)?;
             weights.insert(SCORES.into(), zeros);
         }
-        let weights = expect_weights(&config, weights)?;
-        let place = |(name, tensor): (String, Tensor)| {
-            let tensor = tensor.to_device(&device)?.to_dtype(DType::F32)?;
-            Ok((name, Var::from_tensor(&tensor)?))
-        };
-        let vars = weights.into_iter().map(place).collect::<candle_core::Result<_>>().map_err(candle)?;
-        let body = Body::new(config, vars, device, backend.dtype, backend.recompute);
-        let learns = |name: &str| match options.learns {
-            Learns::All => true,
-            Learns::Scores => name == SCORES,
-            Learns::Adapter | Learns::Nothing => false,
-        };
-        let learned = body.weights.iter().filter(|(name, _)| learns(name));
-        let learned = learned.map(|(name, var)| (name.clone(), var.clone())).collect();
-        let optimizer = AdamW::new(learned, options.optimizer)?;
-        let penalty = penalty(&body.config, &body.device).map_err(candle)?;
-        Ok(Self { body, learns: options.learns, optimizer, gradients: None, kept: None, penalty })
+        let all = expect_weights(&config, weights)?.into_iter().chain(factors);
+        let (learned, frozen) =
+            place(all, options.learns, adapter.is_some(), (&device, backend.dtype)).map_err(candle)?;
+        let low = adapter.as_ref().map(|adapter| LowRank { rank: adapter.rank, scale: adapter.scale() });
+        let penalty = penalty(&config, &device).map_err(candle)?;
+        let optimizer = AdamW::new(learned.clone(), options.optimizer)?;
+        let (precision, recompute) = (backend.dtype, backend.recompute);
+        Ok(Self {
+            body: Body { config, learned, frozen, low, device, precision, recompute },
+            adapted: adapter.is_some(),
+            dropout: options.dropout(adapter.as_ref()),
+            passes: 0,
+            optimizer,
+            gradients: None,
+            kept: None,
+            penalty,
+        })
     }
 
-    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, keep: bool) -> Result<(Outputs, Kept)> {
+    /// The dropout of the next forward pass.
+    fn next_dropout(&mut self) -> Option<Dropout> {
+        let pass = self.passes;
+        self.passes += 1;
+        self.dropout.map(|dropout| dropout.of_pass(self.optimizer.steps(), pass))
+    }
+    fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, what: Purpose) -> Result<(Outputs, Kept)> {
         let batch = TokenBatch::new(sequences.iter().map(|s| s.to_vec()).collect())?;
         batch.expect_fit(&self.body.config)?;
         let rows = places.iter().map(|p| batch.row(p.sequence, p.token - 1)).collect();
@@ -80,14 +98,18 @@ impl CandleLearner {
         let temperature = temperature * self.body.config.architecture.logits_scaling;
         let targets = Targets { rows, tokens, temperature, penalty: self.penalty.clone() };
         let layout = Layout::new(&batch, &self.body.config, &self.body.device).map_err(candle)?;
-        let (hidden, pass) = self.body.forward(layout, keep).map_err(candle)?;
+        let (dropout, keep) = match what {
+            Purpose::Training(dropout) => (dropout, true),
+            Purpose::Evaluation => (None, false),
+        };
+        let (hidden, pass) = self.body.forward(layout, dropout, keep).map_err(candle)?;
         let outputs = self.outputs(&hidden, &targets).map_err(candle)?;
         Ok((outputs, Kept { pass, hidden, targets }))
     }
     fn outputs(&self, hidden: &Tensor, targets: &Targets) -> candle_core::Result<Outputs> {
         if self.scores() {
             let rows = Tensor::new(targets.rows.as_slice(), hidden.device())?;
-            let weight = self.body.weights[SCORES].as_detached_tensor();
+            let weight = self.body.need(SCORES)?;
             let values = hidden.index_select(&rows, 0)?.matmul(&weight.t()?)?.flatten_all()?.to_vec1::<f32>()?;
             return Ok(Outputs { values: values.into_iter().map(f64::from).collect(), ..Outputs::default() });
         }
@@ -108,20 +130,25 @@ impl CandleLearner {
             if slopes.values.is_empty() {
                 return Ok(false);
             }
-            let weight = self.body.weights[SCORES].as_detached_tensor();
+            let weight = self.body.need(SCORES)?;
             let (count, labels) = (targets.rows.len(), weight.dim(0)?);
             let values: Vec<f32> = slopes.values.iter().map(|s| *s as f32).collect();
             let values = Tensor::from_vec(values, (count, labels), hidden.device())?;
             let rows = Tensor::new(targets.rows.as_slice(), hidden.device())?;
-            gradients.add(SCORES, values.t()?.matmul(&hidden.index_select(&rows, 0)?)?)?;
+            if self.body.learned.contains_key(SCORES) {
+                gradients.add(SCORES, values.t()?.matmul(&hidden.index_select(&rows, 0)?)?)?;
+            }
             hidden.zeros_like()?.index_add(&rows, &values.matmul(&weight)?, 0)?
         } else {
             if slopes.logprobs.is_empty() && slopes.entropies.is_empty() {
                 return Ok(false);
             }
             let weight = self.body.matrix(self.head())?;
-            let (d_hidden, d_head) = targets.gradients(&hidden, &weight, slopes.logprobs, slopes.entropies)?;
-            gradients.add(self.head(), d_head)?;
+            let head = (&weight, self.body.learned.contains_key(self.head()));
+            let (d_hidden, d_head) = targets.gradients(&hidden, head, slopes.logprobs, slopes.entropies)?;
+            if let Some(d_head) = d_head {
+                gradients.add(self.head(), d_head)?;
+            }
             d_hidden
         };
         match pass {
@@ -140,12 +167,13 @@ impl Learner for CandleLearner {
     }
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
         self.kept = None;
-        let (outputs, kept) = self.run(sequences, places, temperature, self.learns == Learns::All)?;
+        let dropout = self.next_dropout();
+        let (outputs, kept) = self.run(sequences, places, temperature, Purpose::Training(dropout))?;
         self.kept = Some(kept);
         Ok(outputs)
     }
     fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
-        self.run(sequences, places, temperature, false).map(|(outputs, _)| outputs)
+        self.run(sequences, places, temperature, Purpose::Evaluation).map(|(outputs, _)| outputs)
     }
     fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
         let kept = self.kept.take().ok_or_else(|| Error::bug("a backward pass without a forward pass before it"))?;
@@ -155,7 +183,7 @@ impl Learner for CandleLearner {
         Ok(())
     }
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>> {
-        self.kept = None;
+        (self.kept, self.passes) = (None, 0);
         let Some(gradients) = self.gradients.take() else { return Ok(None) };
         self.optimizer.step(&gradients, rate).map(Some)
     }
@@ -163,31 +191,63 @@ impl Learner for CandleLearner {
         self.optimizer.steps()
     }
     fn weights(&self) -> Result<Parameters> {
-        Parameters::from_weights(&self.on_cpu()?)
+        let learned = self.body.learned.iter().map(|(name, var)| (name, var.as_detached_tensor()));
+        let frozen = self.body.frozen.iter().map(|(name, tensor)| (name, tensor.clone()));
+        let own = learned.chain(frozen).filter(|(name, _)| !self.adapted || of_adapter(name));
+        Parameters::from_weights(&on_cpu(own)?)
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
         let (weights, optimizer) = learned_files(folder, prefix);
-        save_tensors(&weights, &self.on_cpu()?)?;
+        let learned = self.body.learned.iter().map(|(name, var)| (name, var.as_detached_tensor()));
+        save_tensors(&weights, &on_cpu(learned)?)?;
         save_tensors(&optimizer, &self.optimizer.save()?)
     }
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         let (weights, optimizer) = learned_files(folder, prefix);
-        (self.kept, self.gradients) = (None, None);
-        let weights = expect_weights(&self.body.config, load_tensors(&weights)?)?;
-        for (name, var) in &self.body.weights {
-            let tensor = weights[name].to_device(&self.body.device).map_err(candle)?;
+        (self.kept, self.gradients, self.passes) = (None, None, 0);
+        let weights = load_tensors(&weights)?;
+        for (name, var) in &self.body.learned {
+            let tensor = expect_learned(&weights, name, var.dims())?.to_device(&self.body.device).map_err(candle)?;
             var.set(&tensor).map_err(candle)?;
         }
         self.optimizer.load(&load_tensors(&optimizer)?)
     }
 }
 
-impl CandleLearner {
-    fn on_cpu(&self) -> Result<Weights> {
-        let fetch = |(name, var): (&String, &Var)| {
-            let tensor = var.as_detached_tensor().copy()?.to_device(&Device::Cpu)?;
-            Ok((name.clone(), tensor))
-        };
-        self.body.weights.iter().map(fetch).collect::<candle_core::Result<_>>().map_err(candle)
+/// What a pass through the body is for.
+enum Purpose {
+    /// A backward pass follows.
+    Training(Option<Dropout>),
+    Evaluation,
+}
+
+/// What learns and what does not, on the device.
+type Placed = (BTreeMap<String, Var>, Weights);
+
+/// Puts the parameters on the device. Matrices of a frozen base are kept in the type of products, which halves their
+/// memory in bfloat16 and changes no number.
+fn place(
+    all: impl Iterator<Item = (String, Tensor)>,
+    learns: Learns,
+    adapted: bool,
+    (device, precision): (&Device, Precision),
+) -> candle_core::Result<Placed> {
+    let (mut learned, mut frozen) = Placed::default();
+    for (name, tensor) in all {
+        let tensor = tensor.to_device(device)?.to_dtype(DType::F32)?;
+        let multiplies = tensor.rank() == 2 && (name.starts_with("model.layers.") || name == "lm_head.weight");
+        if learns.includes(&name) {
+            learned.insert(name, Var::from_tensor(&tensor)?);
+        } else if adapted && multiplies && !of_adapter(&name) {
+            frozen.insert(name, tensor.to_dtype(precision.dtype())?);
+        } else {
+            frozen.insert(name, tensor);
+        }
     }
+    Ok((learned, frozen))
+}
+
+fn on_cpu<'n>(tensors: impl Iterator<Item = (&'n String, Tensor)>) -> Result<Weights> {
+    let fetch = |(name, tensor): (&String, Tensor)| Ok((name.clone(), tensor.copy()?.to_device(&Device::Cpu)?));
+    tensors.map(fetch).collect::<candle_core::Result<_>>().map_err(candle)
 }

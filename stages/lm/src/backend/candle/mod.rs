@@ -16,7 +16,6 @@ mod layer;
 mod layout;
 mod learner;
 mod options;
-mod refused;
 mod sampler;
 mod weights;
 

@@ -6,7 +6,6 @@ use super::draw::Distributions;
 use super::head::penalized;
 use super::layer::scaled;
 use super::options::Candle;
-use super::refused::expect_no_adapter;
 use crate::backend::{Decode, Parameters, Rostered, Sampler};
 use crate::batch::TokenBatch;
 use crate::folder::ModelFolder;
@@ -25,11 +24,8 @@ const TOKENS: usize = 8192;
 
 /// The sampler of the backend `candle`.
 pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
-    // Every part of a model is named: one that is added must be looked at here.
-    let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
-    expect_no_adapter(adapter.as_ref())?;
-    let decoder = Decoder::new(config, weights, backend.device.open()?, backend.dtype)?;
-    Ok(Box::new(Rostered::new(CandleDecode(decoder), config)))
+    let decoder = Decoder::new(model, backend.device.open()?, backend.dtype)?;
+    Ok(Box::new(Rostered::new(CandleDecode(decoder), &model.config)))
 }
 
 struct CandleDecode(Decoder);

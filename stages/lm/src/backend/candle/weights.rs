@@ -1,30 +1,117 @@
-//! One layer's parameters as tensors of the device.
+//! One layer's parameters as tensors of the device, with what an adapter adds to them.
 
+use crate::adapter::{DOWN, Share, UP, share};
 use crate::config::ModelConfig;
-use candle_core::{DType, Result, Tensor};
+use crate::decoder::{Dropout, LowRank};
+use candle_core::{DType, Device, Result, Tensor};
+use std::ops::Range;
 
-/// Gives a parameter by its Hugging Face name, in float32.
-pub type Find<'a> = &'a dyn Fn(&str) -> Result<Tensor>;
+/// Where layers find their parameters.
+pub struct Source<'a> {
+    pub config: &'a ModelConfig,
+    /// A parameter by its Hugging Face name; none if there is none.
+    pub find: &'a dyn Fn(&str) -> Result<Option<Tensor>>,
+    /// The type of products.
+    pub dtype: DType,
+    /// Of the adapter, if there is one.
+    pub low: Option<LowRank>,
+    /// Of a pass that trains the adapter.
+    pub drops: Option<Drops<'a>>,
+}
 
-/// `x·Wᵀ + b`, with W as `[out, in]`.
+/// What is dropped from an adapter's inputs in one pass.
+#[derive(Clone, Copy)]
+pub struct Drops<'a> {
+    pub dropout: &'a Dropout,
+    /// Rows of each sequence of the batch.
+    pub ranges: &'a [Range<usize>],
+    pub device: &'a Device,
+}
+
+impl Drops<'_> {
+    /// `[rows, width]`: 0 for what is dropped of an adapted layer's input, else the factor of what stays.
+    fn mask(&self, part: &str, layer: usize, width: usize) -> Result<Tensor> {
+        let rows = self.ranges.last().map_or(0, |range| range.end);
+        let mut values = vec![1.0f32; rows * width];
+        self.dropout.apply(part, (layer, 0), self.ranges, width, &mut values);
+        Tensor::from_vec(values, (rows, width), self.device)
+    }
+}
+
+impl Source<'_> {
+    /// Errors: a parameter that there is not.
+    pub fn need(&self, name: &str) -> Result<Tensor> {
+        match (self.find)(name)? {
+            Some(tensor) => Ok(tensor),
+            None => candle_core::bail!("the model lacks `{name}`"),
+        }
+    }
+    /// What the norm `name` multiplies by.
+    pub fn norm(&self, name: &str) -> Result<Tensor> {
+        let (weight, offset) = (self.need(&format!("{name}.weight"))?, self.config.architecture.norm_offset);
+        if offset == 0.0 { Ok(weight) } else { weight + offset }
+    }
+    /// The linear layer `part` of a decoder layer.
+    fn linear(&self, layer: usize, part: &'static str, bias: bool) -> Result<Linear> {
+        let name = format!("{}{part}", prefix(layer));
+        let bias = if bias { Some(self.need(&format!("{name}.bias"))?) } else { None };
+        let weight = self.need(&format!("{name}.weight"))?.to_dtype(self.dtype)?;
+        let low = self.low_of(layer, part, weight.dims2()?)?;
+        Ok(Linear { weight, bias, low })
+    }
+    /// The factors of a linear layer whose weight has this shape, if it is adapted.
+    fn low_of(&self, layer: usize, part: &'static str, (outputs, inputs): (usize, usize)) -> Result<Option<Low>> {
+        let Some(LowRank { scale, .. }) = self.low else { return Ok(None) };
+        let Share { layer: whole, rows, .. } = share(self.config, part, outputs);
+        let name = |factor: &str| format!("{}{whole}{factor}", prefix(layer));
+        let Some((down, up)) = (self.find)(&name(DOWN))?.zip((self.find)(&name(UP))?) else { return Ok(None) };
+        let up = up.narrow(0, rows.start, rows.len())?.to_dtype(self.dtype)?;
+        let mask = self.drops.map(|drops| drops.mask(whole, layer, inputs)).transpose()?;
+        Ok(Some(Low { down: down.to_dtype(self.dtype)?, up, scale, mask }))
+    }
+}
+
+/// `x·Wᵀ + b + scale · dropout(x)·Aᵀ·Bᵀ`, with W as `[out, in]`.
 pub struct Linear {
     weight: Tensor,
     bias: Option<Tensor>,
+    low: Option<Low>,
+}
+
+/// The factors of an adapter.
+struct Low {
+    /// A, `[rank, in]`.
+    down: Tensor,
+    /// B, `[out, rank]`.
+    up: Tensor,
+    scale: f64,
+    /// See [`Drops::mask`].
+    mask: Option<Tensor>,
 }
 
 impl Linear {
-    /// With a weight of type `dtype`, which products are made in.
-    fn of(find: Find<'_>, name: &str, bias: bool, dtype: DType) -> Result<Self> {
-        let bias = if bias { Some(find(&format!("{name}.bias"))?) } else { None };
-        Ok(Self { weight: find(&format!("{name}.weight"))?.to_dtype(dtype)?, bias })
-    }
     /// Float32 `[rows, in]` to float32 `[rows, out]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = x.to_dtype(self.weight.dtype())?.matmul(&self.weight.t()?)?.to_dtype(DType::F32)?;
+        let y = match &self.low {
+            Some(low) => (y + low.forward(x)?)?,
+            None => y,
+        };
         match &self.bias {
             Some(bias) => y.broadcast_add(bias),
             None => Ok(y),
         }
+    }
+}
+
+impl Low {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = match &self.mask {
+            Some(mask) => (x * mask)?,
+            None => x.clone(),
+        };
+        let inner = (x.to_dtype(self.down.dtype())?.matmul(&self.down.t()?)? * self.scale)?;
+        inner.matmul(&self.up.t()?)?.to_dtype(DType::F32)
     }
 }
 
@@ -45,36 +132,53 @@ pub struct LayerWeights {
     pub mlp_out: Option<Tensor>,
 }
 
+const QUERY: &str = "self_attn.q_proj";
+const KEY: &str = "self_attn.k_proj";
+const VALUE: &str = "self_attn.v_proj";
+const OUTPUT: &str = "self_attn.o_proj";
+const GATE_PART: &str = "mlp.gate_proj";
+const UP_PART: &str = "mlp.up_proj";
+const DOWN_PART: &str = "mlp.down_proj";
+
 impl LayerWeights {
-    /// Layer `index` of a model, with products in `dtype`.
-    pub fn of(config: &ModelConfig, index: usize, find: Find<'_>, dtype: DType) -> Result<Self> {
-        let architecture = &config.architecture;
-        let name = |part: &str| format!("{}{part}", prefix(index));
-        let linear = |part: &str, bias: bool| Linear::of(find, &name(part), bias, dtype);
-        let norm = |part: Option<&str>| part.map(|part| norm(config, find, &name(part))).transpose();
-        let head_norm = |part| norm(config.qk_norm_widths().map(|_| part));
+    /// Layer `index` of a model.
+    pub fn of(source: &Source<'_>, index: usize) -> Result<Self> {
+        let architecture = &source.config.architecture;
+        let linear = |part, bias| source.linear(index, part, bias);
+        let norm = |part: Option<&str>| part.map(|part| source.norm(&format!("{}{part}", prefix(index)))).transpose();
+        let head_norm = |part| norm(source.config.qk_norm_widths().map(|_| part));
         Ok(Self {
             attention_in: norm(architecture.norms.attention_in)?,
-            query: linear("self_attn.q_proj", architecture.attention_bias)?,
-            key: linear("self_attn.k_proj", architecture.attention_bias)?,
-            value: linear("self_attn.v_proj", architecture.attention_bias)?,
+            query: linear(QUERY, architecture.attention_bias)?,
+            key: linear(KEY, architecture.attention_bias)?,
+            value: linear(VALUE, architecture.attention_bias)?,
             query_norm: head_norm("self_attn.q_norm")?,
             key_norm: head_norm("self_attn.k_norm")?,
-            output: linear("self_attn.o_proj", architecture.output_bias)?,
+            output: linear(OUTPUT, architecture.output_bias)?,
             attention_out: norm(architecture.norms.attention_out)?,
             mlp_in: norm(architecture.norms.mlp_in)?,
-            gate: linear("mlp.gate_proj", false)?,
-            up: linear("mlp.up_proj", false)?,
-            down: linear("mlp.down_proj", false)?,
+            gate: linear(GATE_PART, false)?,
+            up: linear(UP_PART, false)?,
+            down: linear(DOWN_PART, false)?,
             mlp_out: norm(architecture.norms.mlp_out)?,
         })
     }
-}
-
-/// What the norm `name` multiplies by.
-pub fn norm(config: &ModelConfig, find: Find<'_>, name: &str) -> Result<Tensor> {
-    let (weight, offset) = (find(&format!("{name}.weight"))?, config.architecture.norm_offset);
-    if offset == 0.0 { Ok(weight) } else { weight + offset }
+    /// Puts the adapter of the source into the place of the one that is there.
+    pub fn adapt(&mut self, source: &Source<'_>, index: usize) -> Result<()> {
+        let linears = [
+            (QUERY, &mut self.query),
+            (KEY, &mut self.key),
+            (VALUE, &mut self.value),
+            (OUTPUT, &mut self.output),
+            (GATE_PART, &mut self.gate),
+            (UP_PART, &mut self.up),
+            (DOWN_PART, &mut self.down),
+        ];
+        for (part, linear) in linears {
+            linear.low = source.low_of(index, part, linear.weight.dims2()?)?;
+        }
+        Ok(())
+    }
 }
 
 /// What the names of a layer's parameters begin with.

@@ -3,9 +3,11 @@
 //! Numbers are compared with tolerances that a float32 device keeps. Resumed state is compared bit for bit, and so are
 //! sequences that share a batch where the backend promises it ([`Backend::is_batch_invariant`]).
 
+mod adapters;
 mod agreement;
 mod basics;
 mod kit;
+mod variants;
 
 pub use kit::model;
 
@@ -14,5 +16,6 @@ use super::Backend;
 /// All checks on small random models: the backend by itself, then against the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
+    adapters::suite(backend);
     agreement::suite(backend);
 }

@@ -1,7 +1,8 @@
 //! A decoder with AdamW: tensors stay in here, numbers go out.
 
-use crate::adapter::{DOWN, SCORES, UP};
-use crate::backend::{Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files};
+use crate::backend::{
+    Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files, of_adapter,
+};
 use crate::batch::TokenBatch;
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
@@ -11,7 +12,7 @@ use crate::optimizer::{AdamW, Gradients, StepReport};
 use crate::tensor::candle;
 use candle_core::{Device, Tensor};
 use std::path::Path;
-use trainyard_core::{Chance, Error, Result};
+use trainyard_core::{Error, Result};
 
 /// Outputs that are still connected to the weights.
 enum Graph {
@@ -40,27 +41,18 @@ impl CpuLearner {
     pub fn new(model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let adapter = model.adapter.as_ref();
         let learns = options.learns;
-        if adapter.is_some() && learns == Learns::All || adapter.is_none() && learns == Learns::Adapter {
-            return Err(Error::bug("a learner of an adapter needs one, and a learner of a whole model none"));
-        }
-        let learned = |name: &str| match learns {
-            Learns::All => true,
-            Learns::Adapter => name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES,
-            Learns::Scores => name == SCORES,
-            Learns::Nothing => false,
-        };
+        learns.expect(adapter)?;
+        let learned = |name: &str| learns.includes(name);
         let mut decoder = Decoder::new(&model.config, model.weights.clone(), adapter, learned)?;
         if let Head::Scores(labels) = options.head {
             decoder = decoder.into_classifier(labels)?;
         }
         let optimizer = AdamW::new(decoder.parameters(), options.optimizer);
-        let share = adapter.map_or(0.0, |adapter| adapter.dropout);
-        let chance = Chance::new(options.seed).child("dropout", &[]);
         Ok(Self {
             decoder,
             body: matches!(learns, Learns::All | Learns::Adapter),
             adapted: adapter.is_some(),
-            dropout: (learns == Learns::Adapter && share > 0.0).then_some(Dropout { share, chance }),
+            dropout: options.dropout(adapter),
             passes: 0,
             optimizer,
             gradients: None,
@@ -70,9 +62,9 @@ impl CpuLearner {
 
     /// The dropout of the next forward pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
-        let at = [self.optimizer.steps(), self.passes];
+        let pass = self.passes;
         self.passes += 1;
-        self.dropout.map(|dropout| Dropout { chance: dropout.chance.child("pass", &at), ..dropout })
+        self.dropout.map(|dropout| dropout.of_pass(self.optimizer.steps(), pass))
     }
 
     fn run(&self, sequences: &[&[u32]], places: &[Place], temperature: f64, pass: Pass) -> Result<Graph> {
@@ -166,9 +158,8 @@ impl Learner for CpuLearner {
         self.optimizer.steps()
     }
     fn weights(&self) -> Result<Parameters> {
-        let belongs = |name: &str| !self.adapted || name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES;
         let mut weights = self.decoder.current();
-        weights.retain(|name, _| belongs(name));
+        weights.retain(|name, _| !self.adapted || of_adapter(name));
         Parameters::from_weights(&weights)
     }
     fn save(&self, folder: &Path, prefix: &str) -> Result<()> {

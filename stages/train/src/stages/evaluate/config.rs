@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_core::{OptionProblem, Wired};
 use trainyard_lm::backend::registry;
+use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
 /// Options of `evaluate`.
@@ -119,8 +120,19 @@ impl PlayOptions for Config {
         problems
     }
 
-    /// Options that do not fit the number of models.
+    fn template(&self) -> &TemplateOptions {
+        &self.template
+    }
+
+    /// Options that do not fit the number of models, and models without the head that they need.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let heads = shape::without_language_head(inputs, &["models"]);
+        heads.into_iter().chain(shape::without_scoring_head(inputs, "prm")).chain(self.misnamed(inputs)).collect()
+    }
+}
+
+impl Config {
+    fn misnamed(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
         if models == 0 {
             return vec![
@@ -137,9 +149,6 @@ impl PlayOptions for Config {
         let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
         vec![problem.help("give one name per model, in their order")]
     }
-}
-
-impl Config {
     /// Entries of `sampled` that name no model.
     fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
         let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));

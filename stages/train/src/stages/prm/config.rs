@@ -1,7 +1,7 @@
 //! Options of `prm`.
 
 use crate::config::{SamplingOptions, default_environment};
-use crate::optimize::OptimizerOptions;
+use crate::optimize::{Method, OptimizerOptions};
 use crate::rollouts::StepKind;
 use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use trainyard_core::{Facts, OptionProblem, Wired};
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
+use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::memory::Training;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
@@ -81,6 +82,9 @@ pub struct Config {
     /// Bins of the calibration table.
     #[schemars(range(min = 1))]
     pub bins: usize,
+    /// How the weights of a whole model are written; an adapter's are always f32.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
     /// Where the model is computed.
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
@@ -107,6 +111,7 @@ impl Default for Config {
             micro_batch_tokens: 8192,
             optimizer: OptimizerOptions::default(),
             adapter: None,
+            save: SaveOptions::default(),
             held_out_share: 0.2,
             checkpoint_every: None,
             bins: 10,
@@ -121,16 +126,40 @@ impl PlayOptions for Config {
         &self.environment
     }
 
+    fn template(&self) -> &TemplateOptions {
+        &self.template
+    }
+
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        shape::passed_on(inputs)
+        shape::scoring(shape::trained(inputs, self.adapter.as_ref()), 1)
     }
 
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
         let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
+        let mut problems = shape::misfits(inputs, self.adapter.as_ref());
         // The head alone learns on a decoder that keeps no activations.
         let too_large = || shape::too_large(inputs, &training);
-        (self.train == Trained::All).then(too_large).flatten().into_iter().collect()
+        problems.extend((self.train == Trained::All).then(too_large).flatten());
+        let found = match (wired("problems"), wired("trajectories")) {
+            (true, true) => Some("both are given"),
+            (false, false) => Some("none is given"),
+            _ => None,
+        };
+        problems.extend(found.map(|found| {
+            OptionProblem::new("/problems", format!("`prm` takes either `problems` or `trajectories`, but {found}"))
+                .help("give exactly one of the two inputs")
+        }));
+        if wired("problems") {
+            problems.extend(shape::without_language_head(inputs, &["model"]));
+        }
+        problems
+    }
+
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let changed = self.adapter.as_ref().into();
+        self.optimizer.warning("/optimizer", Method::Prm, inputs, changed).into_iter().collect()
     }
 
     fn problems(&self) -> Vec<OptionProblem> {
@@ -138,6 +167,7 @@ impl PlayOptions for Config {
         problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
+        problems.extend(self.save.problems("/save"));
         if self.adapter.is_some() && self.train == Trained::Head {
             problems.push(
                 OptionProblem::new(

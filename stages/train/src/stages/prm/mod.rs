@@ -187,7 +187,7 @@ impl Stage for Prm {
             rows.extend(held);
         }
         score(&policy, &model, &mut rows, context)?;
-        model::save(context, "model", &model, config.adapter.as_ref())?;
+        model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         context.describe("model", "steps", serde_json::to_value(config.steps).map_err(Error::bug)?);
         write_trajectories(&context.output_parquet("trajectories")?, &rows)?;
         let counts = [
@@ -279,8 +279,7 @@ fn given(
     let mut ready = Vec::with_capacity(all);
     for mut row in rows.into_iter().filter(|r| r.step_labels.is_some()) {
         if row.token_ids.is_empty() {
-            let encoded = Conversation::encode(&model.chat, &row.messages, row.tools.as_deref())
-                .at(format!("trajectory `{}`", row.id))?;
+            let encoded = Conversation::encode_row(&model.chat, &row).at(format!("trajectory `{}`", row.id))?;
             row.prompt_tokens = encoded.prompt_tokens as u32;
             row.restarts = encoded.restarts.iter().map(|at| *at as u32).collect();
             (row.token_ids, row.loss_mask, row.turn) = (encoded.token_ids, encoded.loss_mask, encoded.turn);

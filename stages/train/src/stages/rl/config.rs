@@ -20,6 +20,7 @@ use trainyard_core::OptionProblem;
 use trainyard_learn::Aggregate;
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
+use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::optimizer::Decay;
 use trainyard_lm::template::TemplateOptions;
 
@@ -102,6 +103,9 @@ pub struct Config {
     /// Newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
+    /// How the weights of a whole model are written; an adapter's are always f32.
+    #[serde(default, skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
     /// Where the model is computed.
     #[serde(default = "registry::default_options", skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
@@ -321,6 +325,7 @@ impl Config {
         problems.extend(self.template.problems("/template"));
         problems.extend(self.optimizer.problems("/optimizer"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
+        problems.extend(self.save.problems("/save"));
         problems.extend(self.critic.optimizer.problems("/critic/optimizer"));
         if self.rollout.temperature <= 0.0 {
             problems.push(

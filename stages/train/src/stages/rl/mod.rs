@@ -28,6 +28,7 @@ pub use config::Config;
 use crate::config::{default_environment, default_rewards};
 use crate::model::{self, Policy};
 use crate::native;
+use crate::optimize::Method;
 use crate::problems;
 use crate::rewards::Rewards;
 use crate::with_backend::PLACE;
@@ -171,7 +172,7 @@ impl Stage for Rl {
         let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
         host.report(context);
         let model = policy.folder.with_parameters(&outcome.weights)?;
-        model::save(context, "model", &model, config.adapter.as_ref())?;
+        model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)
     }
@@ -196,6 +197,7 @@ impl Prepared for PreparedRl {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.config.problems();
         problems.extend(self.composed.problems());
+        problems.extend(native::problems(&self.config.environment, &self.config.template));
         problems.extend(self.environment.problems());
         problems.extend(self.backend.problems());
         problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
@@ -212,7 +214,16 @@ impl Prepared for PreparedRl {
     }
 
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        shape::passed_on(inputs)
+        shape::trained(inputs, self.config.adapter.as_ref())
+    }
+
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let (config, changed) = (&self.config, self.config.adapter.as_ref().into());
+        let policy = config.optimizer.warning("/optimizer", Method::Rl, inputs, changed);
+        let critic = self.parts.as_ref().is_some_and(|parts| parts.needs().values);
+        let critic =
+            critic.then(|| config.critic.optimizer.warning("/critic/optimizer", Method::Critic, inputs, changed));
+        policy.into_iter().chain(critic.flatten()).collect()
     }
 
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
@@ -222,7 +233,10 @@ impl Prepared for PreparedRl {
         problems.extend(problems::lost_results(&config.environment, inputs, &["model"]));
         let adapter = config.adapter.as_ref();
         let training = Training { adapter, tokens: config.micro_batch_tokens, samples: true };
+        problems.extend(shape::without_language_head(inputs, &["model"]));
+        problems.extend(shape::misfits(inputs, adapter));
         problems.extend(shape::too_large(inputs, &training));
+        problems.extend(shape::not_native(&config.template, inputs, &["model"]));
         if !wired("demonstrations") && self.parts.as_ref().is_some_and(|parts| parts.needs().demonstrations) {
             let problem = OptionProblem::new("/demonstrations", "a part needs demonstrations, but none are connected");
             problems.push(problem.help("connect `demonstrations` to the trajectories that solve these problems"));

@@ -13,7 +13,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, positions: usize) -> Result<Pool> {
     let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
     for row in demonstrations {
-        let encoded = Conversation::encode(chat, &row.messages, row.tools.as_deref())
+        let encoded = Conversation::encode_row(chat, row)
             .and_then(|encoded| fitting(encoded, positions))
             .map_err(|e| e.at(format!("row `{}` of input `demonstrations`", row.id)))?;
         by_problem.entry(&row.problem_id).or_default().push(own_turns(&encoded));

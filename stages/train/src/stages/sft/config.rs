@@ -1,6 +1,6 @@
 //! Options of `sft`.
 
-use crate::optimize::OptimizerOptions;
+use crate::optimize::{Method, OptimizerOptions};
 use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use trainyard_core::{Facts, OptionProblem, Wired};
 use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::registry;
+use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::memory::Training;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
@@ -53,6 +54,9 @@ pub struct Config {
     pub patience: Option<u64>,
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
+    /// How the weights of a whole model are written; an adapter's are always f32.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
     /// Where the model is computed.
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
@@ -74,6 +78,7 @@ impl Default for Config {
             mask_errored_turns: true,
             optimizer: OptimizerOptions::default(),
             adapter: None,
+            save: SaveOptions::default(),
             validate_every: None,
             validation_share: 0.05,
             patience: None,
@@ -96,6 +101,7 @@ impl TrainOptions for Config {
         let mut problems = self.optimizer.problems("/optimizer");
         problems.extend(self.template.problems("/template"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
+        problems.extend(self.save.problems("/save"));
         let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
         problems.extend(
             counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
@@ -118,7 +124,12 @@ impl TrainOptions for Config {
     }
 
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        shape::passed_on(inputs)
+        shape::trained(inputs, self.adapter.as_ref())
+    }
+
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let changed = self.adapter.as_ref().into();
+        self.optimizer.warning("/optimizer", Method::Sft, inputs, changed).into_iter().collect()
     }
 
     /// Options that measure on held-out rows, where no row is held out; a model that memory cannot hold.
@@ -142,6 +153,11 @@ impl TrainOptions for Config {
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
         let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
         let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
-        twice.into_iter().chain(unmeasured).chain(shape::too_large(inputs, &training)).collect()
+        let mut problems: Vec<OptionProblem> = twice.into_iter().chain(unmeasured).collect();
+        problems.extend(shape::without_language_head(inputs, &["model"]));
+        problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
+        problems.extend(shape::too_large(inputs, &training));
+        problems.extend(shape::not_native(&self.template, inputs, &["model"]));
+        problems
     }
 }

@@ -137,7 +137,7 @@ impl Stage for Sft {
         let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learned)?;
         let outcome = run::run(&config, trainer, (&prepared.examples, &plan), &held.examples, context)?;
         let model = policy.folder.with_parameters(&outcome.weights)?;
-        model::save(context, "model", &model, config.adapter.as_ref())?;
+        model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_report(context, &outcome.state, &prepared, held.rows)
     }
 }

@@ -1,0 +1,110 @@
+//! Which rows of one problem become pairs.
+
+use super::config::{By, Config, Cut};
+use super::pair::Chosen;
+use super::{cut, sides};
+use std::collections::{BTreeMap, BTreeSet};
+use trainyard_core::chance::Draws;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Trajectory;
+
+/// Up to `per_problem` pairs, in which every row is used as rarely as possible; draws decide between equals.
+///
+/// Errors: rows without tokens or of several contexts, where steps are compared.
+pub fn choose(rows: &[Trajectory], config: &Config, draws: &mut Draws) -> Result<Vec<Chosen>> {
+    let mut candidates = match config.cut {
+        Cut::End => whole(rows, config),
+        Cut::Step => steps(rows, config)?,
+    };
+    draws.shuffle(&mut candidates);
+    Ok(spread(&candidates, rows.len(), config.per_problem))
+}
+
+/// Every two rows that are far enough apart.
+fn whole(rows: &[Trajectory], config: &Config) -> Vec<Chosen> {
+    let values: Vec<Option<f64>> = rows.iter().map(|row| sides::value(row, config)).collect();
+    let apart = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
+        (Some(high), Some(low)) => high - low >= config.min_gap,
+        _ => false,
+    };
+    let all = (0..rows.len()).flat_map(|better| (0..rows.len()).map(move |worse| (better, worse)));
+    all.filter(apart).map(|(better, worse)| Chosen { better: (better, 0), worse: (worse, 0) }).collect()
+}
+
+/// Every two different steps after a common beginning that are far enough apart. The value of a step is the mean over
+/// the rows that begin with it: of their rewards, or of the score that they give to the step.
+fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
+    if let Some(row) = rows.iter().find(|row| row.token_ids.is_empty() || !row.restarts.is_empty()) {
+        let why =
+            if row.token_ids.is_empty() { "it has no tokens" } else { "its chat template rewrites earlier turns" };
+        return Err(Error::data(format!("the steps of row `{}` cannot be compared: {why}", row.id))
+            .help("use `cut: end`, or rollouts of a model whose template keeps what was said"));
+    }
+    let mut values: BTreeMap<&[u32], Option<f64>> = BTreeMap::new();
+    let mut seen: BTreeSet<(&[u32], &[u32])> = BTreeSet::new();
+    let mut candidates = Vec::new();
+    for (i, a) in rows.iter().enumerate() {
+        for (k, b) in rows.iter().enumerate().skip(i + 1) {
+            let Some((end_a, end_b)) = cut::first_difference(a, b) else { continue };
+            let (step_a, step_b) = (&a.token_ids[..end_a], &b.token_ids[..end_b]);
+            if !seen.insert((step_a, step_b)) || seen.contains(&(step_b, step_a)) {
+                continue;
+            }
+            let mut of = |step| *values.entry(step).or_insert_with(|| step_value(rows, step, config));
+            let (Some(value_a), Some(value_b)) = (of(step_a), of(step_b)) else { continue };
+            let (a, b) = ((i, end_a), (k, end_b));
+            if value_a - value_b >= config.min_gap {
+                candidates.push(Chosen { better: a, worse: b });
+            } else if value_b - value_a >= config.min_gap {
+                candidates.push(Chosen { better: b, worse: a });
+            }
+        }
+    }
+    Ok(candidates)
+}
+
+/// The mean over the rows that begin with `step`; none if none of them says.
+fn step_value(rows: &[Trajectory], step: &[u32], config: &Config) -> Option<f64> {
+    let begin = rows.iter().filter(|row| row.token_ids.starts_with(step));
+    let values: Vec<f64> = begin
+        .filter_map(|row| match config.by {
+            By::Reward => sides::value(row, config),
+            By::ProcessMin | By::ProcessProduct | By::ProcessLast => cut::score_at(row, step.len()),
+        })
+        .collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// At most `most` of the candidates: again and again the one whose rows were used the least, the first among equals.
+fn spread(candidates: &[Chosen], rows: usize, most: usize) -> Vec<Chosen> {
+    let mut uses = vec![0usize; rows];
+    let mut left: Vec<Chosen> = candidates.to_vec();
+    let mut taken = Vec::new();
+    while taken.len() < most {
+        let cost = |pair: &Chosen| {
+            let (a, b) = (uses[pair.better.0], uses[pair.worse.0]);
+            (a.max(b), a + b)
+        };
+        let Some(place) = (0..left.len()).min_by_key(|&place| (cost(&left[place]), place)) else { break };
+        let pair = left.remove(place);
+        uses[pair.better.0] += 1;
+        uses[pair.worse.0] += 1;
+        taken.push(pair);
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_used_evenly() {
+        let all = |better: usize, worse: usize| Chosen { better: (better, 0), worse: (worse, 0) };
+        let candidates: Vec<Chosen> = (0..2).flat_map(|b| (2..6).map(move |w| all(b, w))).collect();
+        let taken = spread(&candidates, 6, 4);
+        let uses = |row: usize| taken.iter().filter(|pair| pair.better.0 == row || pair.worse.0 == row).count();
+        assert_eq!((0..6).map(uses).collect::<Vec<_>>(), [2, 2, 1, 1, 1, 1]);
+        assert_eq!(spread(&candidates, 6, 99).len(), 8, "no candidate is taken twice");
+    }
+}

@@ -1,0 +1,99 @@
+//! Options of `data/pairs`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_api::Prepared;
+use trainyard_core::{OptionProblem, Wired};
+
+/// What tells a better row from a worse one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The reward of the row, or one component of it.
+    #[default]
+    Reward,
+    /// The lowest score of its steps.
+    ProcessMin,
+    /// The product of the scores of its steps.
+    ProcessProduct,
+    /// The score of its last step.
+    ProcessLast,
+}
+
+/// Where the rows of a pair end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// Where the episodes ended.
+    #[default]
+    End,
+    /// Behind the first step in which they differ: the pair contrasts one step after a common beginning.
+    Step,
+}
+
+/// Options of `data/pairs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What tells a better row from a worse one: `reward`, or the step scores of a process reward model, reduced to
+    /// their lowest (`process_min`), product (`process_product`) or last one (`process_last`).
+    pub by: By,
+    /// The reward component that is compared, such as `answer`; null = the reward itself.
+    pub component: Option<String>,
+    /// How much better the chosen row must be.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub min_gap: f64,
+    /// Pairs of one problem, at most, so that no problem outweighs the others.
+    #[schemars(range(min = 1))]
+    pub per_problem: usize,
+    /// Where the rows of a pair end: `end`, or behind the first `step` in which they differ (step-level preferences).
+    pub cut: Cut,
+    /// A SQL expression over the columns of the trajectories, such as `id like 'evaluate/sft/%'`: other rows are left
+    /// out.
+    pub r#where: Option<String>,
+    /// Share of the pairs whose labels are exchanged: noise to test a loss with, and at 0.5 a placebo.
+    #[schemars(range(min = 0, max = 1))]
+    pub flip: f64,
+    /// Seed of the choice of pairs, and of those that are flipped.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            by: By::Reward,
+            component: None,
+            min_gap: 0.5,
+            per_problem: 4,
+            cut: Cut::End,
+            r#where: None,
+            flip: 0.0,
+            seed: 0,
+        }
+    }
+}
+
+impl Prepared for Config {
+    type Config = Self;
+    fn config(&self) -> &Self {
+        self
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let gap = OptionProblem::outside("/min_gap", self.min_gap, trainyard_core::above(0.0));
+        let most = OptionProblem::outside("/per_problem", self.per_problem, 1..);
+        let flip = OptionProblem::outside("/flip", self.flip, 0.0..=1.0);
+        let unread = (self.by != By::Reward && self.component.is_some()).then(|| {
+            OptionProblem::new("/component", "rows are compared by step scores, which have no components")
+                .help("leave it out, or use `by: reward`")
+        });
+        [gap, most, flip, unread].into_iter().flatten().collect()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let none = inputs.get("trajectories").copied().unwrap_or(0) == 0;
+        let problem = || {
+            OptionProblem::new("/trajectories", "`trajectories` gets no artifact")
+                .help("wire it to the trajectories of `evaluate`, `rl` or `prm`")
+        };
+        none.then(problem).into_iter().collect()
+    }
+}

@@ -1,0 +1,41 @@
+//! A chosen pair, and the rows that it becomes.
+
+use super::cut;
+use trainyard_tables::{StopReason, Trajectory};
+
+/// The name of the reward that tells the chosen row from the rejected one; `data/import` uses it, too.
+pub const REWARD: &str = "preference";
+
+/// Two rows of a problem, and where each ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chosen {
+    /// Index of the better row and its tokens that are kept; 0 = the whole row.
+    pub better: (usize, usize),
+    /// The same of the worse row.
+    pub worse: (usize, usize),
+}
+
+impl Chosen {
+    /// The rows of the output; `flip` exchanges the labels, `mark` notes in both whether it did.
+    pub fn rows(self, rows: &[Trajectory], group: usize, flip: bool, mark: bool) -> [Trajectory; 2] {
+        let (chosen, rejected) = if flip { (self.worse, self.better) } else { (self.better, self.worse) };
+        let side = |(index, end): (usize, usize), sample: u32, name: &str| {
+            let row = &rows[index];
+            let mut side = if end == 0 { row.clone() } else { cut::cut(row, end) };
+            side.id = format!("pair-{group}-{name}");
+            side.parents = vec![row.id.clone()];
+            (side.group, side.sample) = (group as u32, sample);
+            side.reward = f64::from(1 - sample);
+            side.rewards.insert(REWARD.to_string(), side.reward);
+            if mark {
+                side.rewards.insert("flipped".to_string(), f64::from(u8::from(flip)));
+            }
+            if end > 0 {
+                side.stop_reason = StopReason::End;
+            }
+            (side.fork_of, side.fork_at, side.advantages) = (None, None, None);
+            side
+        };
+        [side(chosen, 0, "chosen"), side(rejected, 1, "rejected")]
+    }
+}

@@ -1,0 +1,80 @@
+//! The rows that may be paired, by problem and prompt.
+
+use super::config::{By, Config};
+use crate::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Status, Trajectory};
+
+/// Rows that may be paired, and how many may not.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// By problem and prompt: two rows answer the same question only if both are equal. Rows are in the order of the
+    /// input.
+    pub problems: BTreeMap<(String, String), Vec<Trajectory>>,
+    /// Rows with the text of an earlier one of the same problem.
+    pub repeated: usize,
+    /// Rows that do not count: infrastructure failures, no value, refused by `where`.
+    pub left_out: usize,
+}
+
+/// Sorts rows by what they answer. Errors: invalid, for a wrong expression; data, if no row has the component.
+pub fn rows(all: Vec<Trajectory>, config: &Config, scratch: &Path) -> Result<Rows> {
+    let wanted = match &config.r#where {
+        None => vec![true; all.len()],
+        Some(expression) => io::trajectory_mask(&all.iter().collect::<Vec<_>>(), expression, scratch)?,
+    };
+    expect_component(&all, config)?;
+    let mut rows = Rows::default();
+    let mut texts: BTreeSet<(String, String, String)> = BTreeSet::new();
+    for (row, wanted) in all.into_iter().zip(wanted) {
+        if !wanted || row.status != Status::Ok || value(&row, config).is_none() {
+            rows.left_out += 1;
+            continue;
+        }
+        let (prompt, answer) = texts_of(&row);
+        if !texts.insert((row.problem_id.clone(), prompt.clone(), answer)) {
+            rows.repeated += 1;
+            continue;
+        }
+        rows.problems.entry((row.problem_id.clone(), prompt)).or_default().push(row);
+    }
+    Ok(rows)
+}
+
+/// How good a row is; none if it does not say.
+pub fn value(row: &Trajectory, config: &Config) -> Option<f64> {
+    let scores = || row.step_scores.as_deref().filter(|scores| !scores.is_empty());
+    let score = match (config.by, &config.component) {
+        (By::Reward, None) => Some(row.reward),
+        (By::Reward, Some(component)) => row.rewards.get(component).copied(),
+        (By::ProcessMin, _) => scores().map(|all| all.iter().copied().fold(f64::INFINITY, |a, b| a.min(b.into()))),
+        (By::ProcessProduct, _) => scores().map(|all| all.iter().map(|s| f64::from(*s)).product()),
+        (By::ProcessLast, _) => scores().and_then(|all| all.last()).map(|score| f64::from(*score)),
+    };
+    score.filter(|score| score.is_finite())
+}
+
+fn expect_component(rows: &[Trajectory], config: &Config) -> Result<()> {
+    let Some(component) = config.component.as_ref().filter(|_| !rows.is_empty()) else { return Ok(()) };
+    if rows.iter().any(|row| row.rewards.contains_key(component)) {
+        return Ok(());
+    }
+    let names: BTreeSet<&str> = rows.iter().flat_map(|row| row.rewards.keys().map(String::as_str)).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let known = if names.is_empty() { "their rows have none".to_string() } else { format!("they have: {names}") };
+    Err(Error::data(format!("no row of `trajectories` has the reward component `{component}`"))
+        .help(format!("name another `component`, or leave it out for the reward; {known}")))
+}
+
+/// What was asked and what was answered: tokens if the row has them, else messages.
+fn texts_of(row: &Trajectory) -> (String, String) {
+    if row.token_ids.is_empty() {
+        let first = row.messages.iter().position(|m| m.role == "assistant").unwrap_or(row.messages.len());
+        let (prompt, answer) = row.messages.split_at(first);
+        return (format!("{prompt:?}"), format!("{answer:?}"));
+    }
+    let (prompt, answer) = row.token_ids.split_at((row.prompt_tokens as usize).min(row.token_ids.len()));
+    (format!("{prompt:?}"), format!("{answer:?}"))
+}

@@ -1,0 +1,159 @@
+use super::cut::{cut, first_difference};
+use super::pair::Chosen;
+use super::*;
+use crate::pairs::choose::choose;
+use serde_json::json;
+use trainyard_api::Prepared as _;
+use trainyard_tables::{Message, Status, StopReason};
+
+/// A rollout of two turns with an observation between: `[prompt, turn 0, observed, turn 1]`, ids as given.
+fn rollout(id: &str, problem: &str, turns: [&[u32]; 2], reward: f64) -> Trajectory {
+    let parts: [(&[u32], bool, u16); 4] =
+        [(&[1, 2], false, 0), (turns[0], true, 0), (&[9], false, 1), (turns[1], true, 1)];
+    let mut row = Trajectory {
+        id: id.into(),
+        problem_id: problem.into(),
+        reward,
+        prompt_tokens: 2,
+        turns: 2,
+        messages: ["user", "assistant", "tool", "assistant"].map(|role| Message::new(role, id)).to_vec(),
+        ..Trajectory::default()
+    };
+    for (tokens, own, turn) in parts {
+        row.token_ids.extend(tokens);
+        row.loss_mask.extend(vec![own; tokens.len()]);
+        row.turn.extend(vec![turn; tokens.len()]);
+    }
+    row.logprobs = Some(vec![-1.0; row.token_ids.len()]);
+    row
+}
+
+fn paired(all: Vec<Trajectory>, config: &Config) -> Vec<[Trajectory; 2]> {
+    let folder = tempfile::tempdir().unwrap();
+    let problems = rows(all, config, folder.path()).unwrap().problems;
+    let mut made: Vec<[Trajectory; 2]> = Vec::new();
+    for rows in problems.values() {
+        let mut draws = Chance::new(config.seed).at("test", &[]);
+        for pair in choose(rows, config, &mut draws).unwrap() {
+            made.push(pair.rows(rows, made.len(), false, false));
+        }
+    }
+    made
+}
+
+#[test]
+fn right_rows_are_chosen_over_wrong_ones_of_the_same_problem_and_prompt() {
+    let mut foreign = rollout("foreign", "a", [&[3], &[4]], 0.0);
+    foreign.token_ids[0] = 7;
+    let mut lost = rollout("lost", "a", [&[3], &[8]], 0.0);
+    lost.status = Status::Infrastructure;
+    let all = vec![
+        rollout("right", "a", [&[3], &[5]], 1.0),
+        rollout("wrong", "a", [&[3], &[6]], 0.0),
+        rollout("again", "a", [&[3], &[6]], 0.0),
+        rollout("alone", "b", [&[3], &[5]], 1.0),
+        foreign,
+        lost,
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let found = rows(all.clone(), &Config::default(), folder.path()).unwrap();
+    assert_eq!((found.problems.len(), found.repeated, found.left_out), (3, 1, 1));
+    let made = paired(all, &Config::default());
+    assert_eq!(made.len(), 1);
+    let [chosen, rejected] = &made[0];
+    assert_eq!((&chosen.parents[0], &rejected.parents[0]), (&"right".to_string(), &"wrong".to_string()));
+    assert_eq!((chosen.sample, chosen.reward, chosen.rewards[REWARD]), (0, 1.0, 1.0));
+    assert_eq!((rejected.sample, rejected.reward, rejected.rewards[REWARD]), (1, 0.0, 0.0));
+    assert_eq!((chosen.group, rejected.group, &chosen.token_ids), (0, 0, &vec![1, 2, 3, 9, 5]));
+}
+
+#[test]
+fn rows_are_compared_by_components_and_by_step_scores() {
+    let mut rows = [0.2f32, 0.9].map(|low| {
+        let mut row = rollout(&low.to_string(), "a", [&[3], &[low.to_bits()]], 0.5);
+        row.step_scores = Some(vec![0.95, low]);
+        row.rewards.insert("answer".into(), f64::from(1.0 - low));
+        row
+    });
+    let first = |rows: &[Trajectory], options: Value| {
+        let config: Config = serde_json::from_value(options).unwrap();
+        paired(rows.to_vec(), &config).first().map(|pair| pair[0].parents[0].clone())
+    };
+    assert_eq!(first(&rows, json!({})), None, "equal rewards");
+    for by in ["process_min", "process_product", "process_last"] {
+        assert_eq!(first(&rows, json!({ "by": by })).unwrap(), "0.9", "{by}");
+        assert_eq!(first(&rows, json!({ "by": by, "min_gap": 0.8 })), None);
+    }
+    assert_eq!(first(&rows, json!({"component": "answer"})).unwrap(), "0.2");
+    rows[0].step_scores = None;
+    assert_eq!(first(&rows, json!({"by": "process_min"})), None);
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config { component: Some("other".into()), ..Config::default() };
+    let error = super::rows(rows.to_vec(), &config, folder.path()).unwrap_err();
+    assert!(error.message.contains("`other`") && error.help.unwrap().contains("answer"));
+}
+
+#[test]
+fn steps_are_compared_after_a_common_beginning_by_the_mean_of_what_follows() {
+    // After turn `3 3`: two of two right; after turn `4`: one of three right.
+    let all = vec![
+        rollout("a", "p", [&[3, 3], &[5]], 1.0),
+        rollout("b", "p", [&[3, 3], &[6]], 1.0),
+        rollout("c", "p", [&[4], &[5]], 1.0),
+        rollout("d", "p", [&[4], &[6]], 0.0),
+        rollout("e", "p", [&[4], &[7]], 0.0),
+    ];
+    let step = Config { cut: Cut::Step, per_problem: 99, ..Config::default() };
+    let made = paired(all.clone(), &step);
+    let tokens: BTreeSet<(Vec<u32>, Vec<u32>)> =
+        made.iter().map(|[c, r]| (c.token_ids.clone(), r.token_ids.clone())).collect();
+    let after_four = |last: u32| (vec![1, 2, 4, 9, 5], vec![1, 2, 4, 9, last]);
+    let expected = BTreeSet::from([(vec![1, 2, 3, 3], vec![1, 2, 4]), after_four(6), after_four(7)]);
+    assert_eq!(tokens, expected, "each contrast once, by 1 against 1/3, and by the outcome of the last turn");
+    assert_eq!(made.len(), 3);
+    let first = made.iter().find(|pair| pair[0].token_ids.len() == 4).unwrap();
+    for (row, tokens) in first.iter().zip([4, 3]) {
+        assert_eq!((row.messages.len(), row.turns, row.stop_reason), (2, 1, StopReason::End));
+        assert_eq!(
+            (row.loss_mask.len(), row.turn.len(), row.logprobs.as_ref().unwrap().len()),
+            (tokens, tokens, tokens)
+        );
+    }
+    assert!(paired(all, &Config { min_gap: 0.7, ..step }).iter().all(|pair| pair[0].token_ids.len() == 5));
+}
+
+#[test]
+fn rows_that_part_outside_of_the_agents_tokens_are_no_contrast() {
+    let (a, mut b) = (rollout("a", "p", [&[3], &[5]], 1.0), rollout("b", "p", [&[3], &[6]], 0.0));
+    assert_eq!(first_difference(&a, &b), Some((5, 5)));
+    b.token_ids[3] = 8;
+    assert_eq!(first_difference(&a, &b), None, "the tool answered something else");
+    let mut lines = rollout("c", "p", [&[3, 4, 5], &[6]], 1.0);
+    lines.step_ends = vec![3, 5, 7];
+    let other = Trajectory { token_ids: vec![1, 2, 3, 7, 5, 9, 6], ..lines.clone() };
+    assert_eq!(first_difference(&lines, &other), Some((5, 5)), "the second line of the first turn");
+    let short = cut(&lines, 5);
+    assert_eq!((short.step_ends, short.token_ids, short.messages.len()), (vec![3, 5], vec![1, 2, 3, 4, 5], 2));
+    let text = Trajectory { token_ids: Vec::new(), ..lines };
+    let config = Config { cut: Cut::Step, ..Config::default() };
+    let error = choose(&[text.clone(), text], &config, &mut Chance::new(0).at("test", &[])).unwrap_err();
+    assert!(error.message.contains("no tokens"), "{error}");
+}
+
+#[test]
+fn labels_are_exchanged_and_marked() {
+    let rows = [rollout("right", "a", [&[3], &[5]], 1.0), rollout("wrong", "a", [&[3], &[6]], 0.0)];
+    let pair = Chosen { better: (0, 0), worse: (1, 0) };
+    let [chosen, rejected] = pair.rows(&rows, 4, true, true);
+    assert_eq!((&chosen.parents[0], chosen.reward, chosen.rewards["flipped"]), (&"wrong".to_string(), 1.0, 1.0));
+    assert_eq!((rejected.id.as_str(), rejected.group, rejected.reward), ("pair-4-rejected", 4, 0.0));
+}
+
+#[test]
+fn options_are_checked() {
+    let wrong = Config { min_gap: 0.0, per_problem: 0, flip: 1.5, ..Config::default() };
+    let wrong = Config { by: By::ProcessMin, component: Some("answer".into()), ..wrong };
+    let at: Vec<String> = wrong.problems().into_iter().map(|p| p.pointer).collect();
+    assert_eq!(at, ["/min_gap", "/per_problem", "/flip", "/component"]);
+    assert_eq!(Config::default().problems(), []);
+}

@@ -1,0 +1,99 @@
+//! Preference losses: functions of one pair of answers to one prompt, a chosen and a rejected one, that return their
+//! own slopes.
+//!
+//! A loss sees the sum of the log-probabilities of each answer's tokens in the loss, under the policy and under the
+//! reference, and the number of these tokens. Every published form is a function of these six numbers, so none needs a
+//! tensor, and pairs are independent of each other: a step's loss is the mean over its pairs.
+
+pub mod dpo;
+#[cfg(test)]
+mod golden_tests;
+pub mod hinge;
+pub mod ipo;
+pub mod orpo;
+pub mod robust;
+pub mod simpo;
+
+use crate::part::Part;
+use trainyard_core::{OptionProblem, above};
+
+/// One answer of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PairAnswer {
+    /// Sum of its tokens' log-probabilities under the policy, in nats.
+    pub logprob: f64,
+    /// The same under the reference; 0 for losses that read none.
+    pub reference: f64,
+    /// Tokens in these sums, at least 1.
+    pub tokens: usize,
+}
+
+/// A chosen and a rejected answer to one prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PreferencePair {
+    /// The better one.
+    pub chosen: PairAnswer,
+    /// The worse one.
+    pub rejected: PairAnswer,
+}
+
+/// What a loss says of one pair.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PairTerm {
+    /// The loss, in nats (the square of them for `ipo`).
+    pub loss: f64,
+    /// Derivative of the loss by [`PairAnswer::logprob`] of the chosen one.
+    pub d_chosen: f64,
+    /// Derivative of the loss by [`PairAnswer::logprob`] of the rejected one.
+    pub d_rejected: f64,
+    /// The implicit reward of the chosen answer, as the loss defines it.
+    pub chosen_reward: f64,
+    /// The implicit reward of the rejected answer.
+    pub rejected_reward: f64,
+}
+
+/// A loss on pairs of answers. [`crate::Needs::reference`] of its needs says whether it reads
+/// [`PairAnswer::reference`].
+pub trait PreferenceLoss: Part {
+    /// Loss, slopes and rewards of one pair.
+    fn value(&self, pair: &PreferencePair) -> PairTerm;
+}
+
+/// The implicit reward of the DPO family: beta·(log π − log π_ref), by sum or by mean over tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Implicit {
+    pub beta: f64,
+    pub reference_free: bool,
+    pub length_normalized: bool,
+}
+
+impl Implicit {
+    /// The reward of an answer, and its derivative by the answer's log-probability.
+    fn reward(self, answer: &PairAnswer) -> (f64, f64) {
+        let slope = self.beta / if self.length_normalized { answer.tokens.max(1) as f64 } else { 1.0 };
+        let reference = if self.reference_free { 0.0 } else { answer.reference };
+        (slope * (answer.logprob - reference), slope)
+    }
+    /// The pair under a loss of the margin between its rewards: `loss` gives value and derivative.
+    pub fn judge(self, pair: &PreferencePair, loss: impl FnOnce(f64) -> (f64, f64)) -> PairTerm {
+        let ((chosen_reward, by_chosen), (rejected_reward, by_rejected)) =
+            (self.reward(&pair.chosen), self.reward(&pair.rejected));
+        let (loss, slope) = loss(chosen_reward - rejected_reward);
+        PairTerm { loss, d_chosen: slope * by_chosen, d_rejected: -slope * by_rejected, chosen_reward, rejected_reward }
+    }
+}
+
+/// −log σ(margin), without overflow, and its derivative.
+pub(crate) fn logistic(margin: f64) -> (f64, f64) {
+    ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p(), -1.0 / (1.0 + margin.exp()))
+}
+
+/// Problems of options that must be positive.
+pub(crate) fn positive<const N: usize>(options: [(&str, f64); N]) -> Vec<OptionProblem> {
+    options.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
+}
+
+/// A problem of a share of wrong labels, which must be below one half: at it, labels say nothing.
+pub(crate) fn wrong_labels(at: &str, share: f64) -> Option<OptionProblem> {
+    OptionProblem::outside(at, share, 0.0..0.5)
+}

@@ -1,0 +1,147 @@
+//! What a backend must do with a model that has an adapter.
+
+use super::kit::{FULL, SEQUENCES, Scratch, evaluate, finish, model, places, plain, request};
+use super::variants::{adapted, with_adapter};
+use crate::adapter::{Adapter, AdapterOptions, SCORES};
+use crate::backend::{Backend, Head, Learner, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
+use crate::checkpoint::load_tensors;
+use crate::folder::ModelFolder;
+use trainyard_core::Chance;
+
+/// All of it.
+pub(super) fn suite(backend: &dyn Backend) {
+    a_fresh_adapter_changes_nothing(backend);
+    for (name, model) in adapted() {
+        the_base_stays_and_the_adapter_learns(backend, &model, name);
+        a_saved_adapter_goes_on_in_the_same_bits(backend, &model, name);
+        samplers_take_the_adapter_alone(backend, &model, name);
+    }
+    a_scoring_head_learns_beside_the_adapter(backend);
+}
+
+fn learner(backend: &dyn Backend, model: &ModelFolder, learns: Learns) -> Box<dyn Learner> {
+    backend.learner(model, &LearnerOptions { learns, seed: 3, ..plain() }).expect("a learner")
+}
+fn train(learner: &mut dyn Learner) {
+    let outputs = learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    let slopes = vec![-0.1; places().len()];
+    let slopes = match outputs.values.is_empty() {
+        true => Slopes { logprobs: &slopes, ..Slopes::default() },
+        false => Slopes { values: &slopes, ..Slopes::default() },
+    };
+    learner.backward(&slopes).expect("a backward pass");
+    learner.step(1e-2).expect("a step").expect("gradients");
+}
+/// Log-probabilities at [`places`], by a sampler.
+fn sampled(backend: &dyn Backend, model: &ModelFolder, weights: Option<&Parameters>) -> Vec<f32> {
+    let mut sampler = backend.sampler(model, &SamplerOptions { threads: 2 }).expect("a sampler");
+    if let Some(weights) = weights {
+        sampler.set_weights(weights, 1).expect("weights of the adapter");
+    }
+    let scored = sampler.logprobs_of(&SEQUENCES, &FULL).expect("scores");
+    places().into_iter().map(|place| scored[place.sequence].logprobs[place.token]).collect()
+}
+fn most(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// B is 0 at first.
+fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
+    let base = model();
+    let fresh = Adapter::new(&base.config, &AdapterOptions::default(), &Chance::new(2)).expect("an adapter");
+    let fresh = base.adapted(fresh).expect("an adapter of the model");
+    assert_eq!(sampled(backend, &fresh, None), sampled(backend, &base, None));
+    let of = |model: &ModelFolder, learns| evaluate(&*learner(backend, model, learns));
+    assert_eq!(of(&fresh, Learns::Adapter), of(&base, Learns::All));
+}
+
+/// What learns is the adapter, every tensor of it; the base that it is computed with is not touched.
+fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let before = Parameters::from_weights(&model.weights).expect("weights");
+    let own = model.adapter.as_ref().expect("an adapter");
+    let mut learner = learner(backend, model, Learns::Adapter);
+    let names: Vec<String> = learner.parameters().into_iter().map(|(name, _)| name).collect();
+    assert!(names.iter().eq(own.tensors.keys()), "{name}: {names:?}");
+    assert_eq!(learner.weights().expect("weights"), Parameters::from_weights(&own.tensors).expect("weights"));
+    train(&mut *learner);
+    let after = learner.weights().expect("weights");
+    let start = Parameters::from_weights(&own.tensors).expect("weights");
+    assert!(after.0.keys().eq(names.iter()), "{name}: the adapter alone is handed over");
+    for (parameter, values) in &after.0 {
+        assert_ne!(*values, start.0[parameter], "{name}: {parameter} learns");
+    }
+    assert_eq!(Parameters::from_weights(&model.weights).expect("weights"), before, "{name}: the base has changed");
+    // A learner without an optimizer computes the same model.
+    let trained = model.with_parameters(&after).expect("a model");
+    let fixed = self::learner(backend, &trained, Learns::Nothing);
+    assert!(fixed.parameters().is_empty());
+    assert_eq!(evaluate(&*fixed), evaluate(&*learner), "{name}");
+}
+
+/// A resume point holds what learns and nothing of the base; dropout goes on with the draws of its step.
+fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let folder = Scratch::new(&format!("{}-adapter", backend.kind()));
+    let mut first = learner(backend, model, Learns::Adapter);
+    train(&mut *first);
+    first.save(&folder.0, "a-").expect("saved");
+    let saved = load_tensors(&folder.0.join("a-weights.safetensors")).expect("a file");
+    assert!(saved.keys().eq(model.adapter.as_ref().expect("an adapter").tensors.keys()), "{name}");
+    let mut second = learner(backend, model, Learns::Adapter);
+    // What a pass before it leaves does not matter.
+    second.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
+    second.load(&folder.0, "a-").expect("loaded");
+    for learner in [&mut first, &mut second] {
+        train(&mut **learner);
+    }
+    assert_eq!(first.weights().expect("weights"), second.weights().expect("weights"), "{name}");
+}
+
+/// A sampler computes the adapter unmerged, as the learner does and as the merged model does, and takes new weights of
+/// the adapter alone.
+fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, name: &str) {
+    let mut learner = learner(backend, model, Learns::Adapter);
+    for _ in 0..2 {
+        train(&mut *learner);
+    }
+    let weights = learner.weights().expect("weights");
+    let numbers = sampled(backend, model, Some(&weights));
+    assert!(most(&numbers, &sampled(backend, model, None)) > 1e-3, "{name}: training changes the model");
+    let trained = model.with_parameters(&weights).expect("a model");
+    assert_eq!(numbers, sampled(backend, &trained, None), "{name}: weights that are set and weights that are loaded");
+    let merged = sampled(backend, &trained.merged().expect("a model"), None);
+    assert!(most(&numbers, &merged) < 1e-4, "{name}: merged and unmerged");
+    let learned: Vec<f32> = evaluate(&*learner).logprobs.into_iter().map(|x| x as f32).collect();
+    assert!(most(&numbers, &learned) < 1e-3, "{name}: the sampler and the learner");
+    let mut sampler = backend.sampler(model, &SamplerOptions { threads: 1 }).expect("a sampler");
+    let id = sampler.start(request(10, 0, 2)).expect("a sequence");
+    finish(&mut *sampler);
+    sampler.set_weights(&weights, 5).expect("weights of the adapter");
+    sampler.resume(id, 4).expect("a turn that ended at its limit");
+    finish(&mut *sampler);
+    assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5], "{name}");
+}
+/// The head that `prm` trains goes with the adapter to the sampler.
+fn a_scoring_head_learns_beside_the_adapter(backend: &dyn Backend) {
+    let model = with_adapter(&model(), &AdapterOptions { rank: 2, ..AdapterOptions::default() });
+    let options = LearnerOptions { head: Head::Scores(1), learns: Learns::Adapter, ..plain() };
+    let mut learner = backend.learner(&model, &options).expect("a learner");
+    for _ in 0..3 {
+        train(&mut *learner);
+    }
+    let weights = learner.weights().expect("weights");
+    assert!(weights.0.contains_key(SCORES) && weights.0.keys().all(|name| name == SCORES || name.contains(".lora_")));
+    let scored = model.with_parameters(&weights).expect("a model");
+    assert_eq!(scored.config.num_labels, Some(1));
+    let mut sampler = backend.sampler(&scored, &SamplerOptions { threads: 1 }).expect("a sampler");
+    let values = sampler.score(&[SEQUENCES[0]], &[&[0, 2, 4]]).expect("scores").remove(0);
+    let at = [1, 3, 5].map(|token| Place { sequence: 0, token });
+    let expected = learner.evaluate(&[SEQUENCES[0]], &at, 1.0).expect("outputs").values;
+    for (value, expected) in values.iter().zip(expected) {
+        assert!(expected != 0.0 && (f64::from(*value) - expected).abs() < 1e-3, "{value} instead of {expected}");
+    }
+    train(&mut *learner);
+    sampler.set_weights(&learner.weights().expect("weights"), 1).expect("weights of the adapter and its head");
+    let later = sampler.score(&[SEQUENCES[0]], &[&[0, 2, 4]]).expect("scores").remove(0);
+    assert_ne!(later, values, "the head is replaced, too");
+}

@@ -1,0 +1,111 @@
+//! How the weights of a model are written: the type of their numbers, and the size of the files.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_core::OptionProblem;
+use trainyard_core::units::parse_size;
+
+/// The type of the numbers of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum SavedType {
+    /// Single precision: as computed.
+    #[default]
+    F32,
+    /// Rounded to bfloat16, which halves the files.
+    Bf16,
+}
+
+impl SavedType {
+    /// Its name in `config.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::Bf16 => "bfloat16",
+        }
+    }
+    /// Bytes of a number.
+    pub(super) fn size(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
+        }
+    }
+}
+
+/// How a stage writes the weights of the model that it publishes. Resume points are float32, and so are the tensors of
+/// an adapter; its base stays the files that it was read from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct SaveOptions {
+    /// The type of the numbers: `f32`, or `bf16`, which halves the files and rounds every number to 8 significant bits.
+    pub dtype: SavedType,
+    /// Largest size of a file, such as `2GB`: several files and an index, as transformers writes them; null = one file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard_size: Option<String>,
+}
+
+impl SaveOptions {
+    /// Whether nothing is set: such a config has the digest that it had before there was a choice.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
+        let problem = |message: String| OptionProblem::new(format!("{at}/shard_size"), message);
+        match self.shard_size.as_deref().map(parse_size) {
+            Some(Err(why)) => vec![problem(why)],
+            Some(Ok(0)) => vec![problem("a file of 0 bytes holds nothing".into()).help("use a size such as `2GB`")],
+            _ => Vec::new(),
+        }
+    }
+    /// Most bytes of numbers in one file.
+    pub(super) fn shard_bytes(&self) -> usize {
+        let bytes = self.shard_size.as_deref().and_then(|text| parse_size(text).ok());
+        bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
+    }
+}
+
+/// The nearest bfloat16, halves to even, as its bits. The number must be finite.
+pub(super) fn bf16_bits(x: f32) -> u16 {
+    let bits = x.to_bits();
+    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_rounded_to_the_nearest_and_halves_to_even() {
+        // A step of bfloat16 between 1 and 2 is 2⁻⁷.
+        let step = 0.5f32.powi(7);
+        let rounded = |x: f32| f32::from_bits(u32::from(bf16_bits(x)) << 16);
+        for (x, expected) in [
+            (1.0, 1.0),
+            (-1.0 - step, -1.0 - step),
+            (1.0 + 0.4 * step, 1.0),
+            (1.0 + 0.6 * step, 1.0 + step),
+            (1.0 + 0.5 * step, 1.0),
+            (1.0 + 1.5 * step, 1.0 + 2.0 * step),
+            (0.0, 0.0),
+            (f32::MIN_POSITIVE, f32::MIN_POSITIVE),
+        ] {
+            assert_eq!(rounded(x), expected, "{x}");
+        }
+        assert!(rounded(-0.0).is_sign_negative());
+        assert_eq!(rounded(f32::MAX), f32::INFINITY, "above the largest bfloat16");
+    }
+
+    #[test]
+    fn a_size_that_is_none_is_named_at_its_place() {
+        let of = |size: &str| SaveOptions { shard_size: Some(size.into()), ..SaveOptions::default() };
+        assert_eq!(of("2GB").problems("/save"), []);
+        assert_eq!(of("2GB").shard_bytes(), 2_000_000_000);
+        for wrong in ["much", "0"] {
+            assert_eq!(of(wrong).problems("/save")[0].pointer, "/save/shard_size", "{wrong}");
+        }
+        assert_eq!(SaveOptions::default().shard_bytes(), usize::MAX);
+    }
+}

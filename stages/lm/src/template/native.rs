@@ -1,0 +1,93 @@
+//! Whether a model's own template describes tools and writes calls, and in which format.
+
+use super::builtin::Builtin;
+use super::chat::Chat;
+use super::options::{TemplateOptions, ToolDescriptions};
+use trainyard_core::{Error, Result};
+
+/// Signs in the source of a template that writes calls, and the formats' names.
+const SIGNS: [(&str, &str); 3] = [("<function=", "qwen"), ("[TOOL_CALLS]", "mistral"), ("<tool_call>", "hermes")];
+
+/// The format in which a chat template writes calls: by what its source holds. None if it writes none, or in a format
+/// that is not known here.
+fn call_format(source: &str) -> Option<&'static str> {
+    let has = |text: &str| source.contains(text);
+    if !has("tools") || has("<arg_key>") {
+        return None;
+    }
+    let found = SIGNS.into_iter().find(|(sign, _)| has(sign)).map(|(_, format)| format);
+    found.or_else(|| (has("\"parameters\": ") && has("ipython")).then_some("llama3"))
+}
+
+/// The format of calls in a template, given by its source if it describes tools. Errors: invalid, if there is none.
+pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
+    let refuse = |what: &str| {
+        let message = format!("the chat template {what}, so `template.tools` cannot be `native`");
+        Error::invalid(message).help("use `prompt` or `auto`")
+    };
+    let source = describing.ok_or_else(|| refuse("does not describe tools"))?;
+    call_format(source).ok_or_else(|| refuse("writes calls in a format that is not known here"))
+}
+
+impl Chat {
+    /// The format of a template that is to describe tools and write calls; none if texts are to stay as they are.
+    ///
+    /// Errors (kind invalid): `native` with a template that cannot.
+    pub fn own_format(&self, tools: ToolDescriptions) -> Result<Option<&'static str>> {
+        let found = || native_format(self.describes_tools().then(|| self.template().source()));
+        match tools {
+            ToolDescriptions::Prompt => Ok(None),
+            ToolDescriptions::Auto if Builtin::wrote(self.template().source()) => Ok(None),
+            ToolDescriptions::Auto => Ok(found().ok()),
+            ToolDescriptions::Native => found().map(Some),
+        }
+    }
+    /// Renders as a stage with these options does. Errors (kind invalid): `tools: native` with a template that cannot.
+    pub fn with_template_options(self, options: &TemplateOptions) -> Result<Self> {
+        let chat = self.with_options(options);
+        let native = chat.own_format(options.tools)?.is_some();
+        Ok(chat.with_native_calls(native))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::template::ChatTemplate;
+
+    #[test]
+    fn the_format_of_a_template_is_what_it_writes() {
+        let source = |sign: &str| call_format(&format!("{{% if tools %}}{sign}{{% endif %}}"));
+        assert_eq!(source("<tool_call>"), Some("hermes"));
+        assert_eq!(source("<tool_call>\n<function="), Some("qwen"));
+        assert_eq!(source("[TOOL_CALLS]"), Some("mistral"));
+        assert_eq!(source("ipython {\"parameters\": "), Some("llama3"));
+        assert_eq!((source("<tool_call>{name}<arg_key>"), source("")), (None, None));
+        assert_eq!(call_format("<tool_call>"), None);
+    }
+
+    fn chat(source: &str) -> Chat {
+        let tokenizer = crate::backend::conformance::model().chat.tokenizer().clone();
+        Chat::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
+    }
+
+    const MESSAGES: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}\
+        [TOOL_CALLS][{{ c.function | tojson }}]{% endfor %}<|end|>{% endfor %}\
+        {% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+    #[test]
+    fn a_template_of_ones_own_is_native_where_it_can_be() {
+        let own = chat(&format!("{{{{ tools | tojson if tools else '' }}}}{MESSAGES}"));
+        assert_eq!(own.own_format(ToolDescriptions::Auto).unwrap(), Some("mistral"));
+        assert_eq!(own.own_format(ToolDescriptions::Native).unwrap(), Some("mistral"));
+        assert_eq!(own.own_format(ToolDescriptions::Prompt).unwrap(), None);
+        let silent = chat(MESSAGES);
+        assert_eq!(silent.own_format(ToolDescriptions::Auto).unwrap(), None);
+        let error = silent.own_format(ToolDescriptions::Native).unwrap_err();
+        assert!(error.message.contains("does not describe tools"), "{error}");
+        let built_in = chat(Builtin::Chatml.source().replace("im_end", "end").as_str());
+        let changed = built_in.own_format(ToolDescriptions::Auto).unwrap();
+        assert_eq!(changed, Some("hermes"), "a changed one is no built-in");
+        assert_eq!(chat(Builtin::Compact.source()).own_format(ToolDescriptions::Auto).unwrap(), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Options of `preference`.
+
+use crate::optimize::{Method, OptimizerOptions};
+use crate::with_backend::TrainOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use trainyard_core::{Facts, OptionProblem, Wired};
+use trainyard_lm::adapter::AdapterOptions;
+use trainyard_lm::backend::registry;
+use trainyard_lm::checkpoint::SaveOptions;
+use trainyard_lm::memory::Training;
+use trainyard_lm::shape;
+use trainyard_lm::template::TemplateOptions;
+
+/// Which weights are published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Those after the last step.
+    #[default]
+    Last,
+    /// Those with the lowest validation loss; the input's, if no step lowered it.
+    Best,
+}
+
+/// Options of `preference`. Training ends at the first of `epochs` and `steps` that is given; 1 epoch if none is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// What is minimized, as a mean over pairs.
+    #[schemars(extend("x-family" = "preference_losses"))]
+    pub loss: Value,
+    /// Weight of the mean negative log-probability of the chosen answer's tokens, added to the loss of each pair.
+    #[schemars(range(min = 0))]
+    pub sft_weight: f64,
+    /// How the model's chat template is used.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
+    /// Passes over the pairs.
+    pub epochs: Option<u64>,
+    /// Optimizer steps.
+    pub steps: Option<u64>,
+    /// Pairs per optimizer step.
+    #[schemars(range(min = 1))]
+    pub batch_pairs: usize,
+    /// Tokens computed together, of both answers with their prompts: limits memory, and changes results by rounding
+    /// only. Pairs stay whole.
+    #[schemars(range(min = 1))]
+    pub micro_batch_tokens: usize,
+    /// Pairs with a longer conversation are left out and counted; 0 = as many tokens as the model has positions.
+    pub max_tokens: usize,
+    /// The optimizer of the model.
+    pub optimizer: OptimizerOptions,
+    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
+    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterOptions>,
+    /// Steps between measurements on held-out pairs; 0 = only before the first step and after the last; null = 25.
+    pub validate_every: Option<u64>,
+    /// Share of the problems held out where no `validation` input is given; 0 = none.
+    #[schemars(range(min = 0, max = 0.5))]
+    pub validation_share: f64,
+    /// Which weights are published: the `last`, or the `best` by validation loss.
+    pub keep: Keep,
+    /// Steps between resume points; 0 = none but that of the reference's numbers.
+    pub checkpoint_every: u64,
+    /// How the weights of a whole model are written; an adapter's are always f32.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
+    /// Where the model is computed.
+    #[serde(skip_serializing_if = "registry::is_default")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Value,
+    /// Seed of the order of pairs and of the held-out share.
+    pub seed: u64,
+}
+
+/// The loss where none is given.
+pub fn default_loss() -> Value {
+    json!({ "kind": "dpo" })
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            loss: default_loss(),
+            sft_weight: 0.0,
+            template: TemplateOptions::default(),
+            epochs: None,
+            steps: None,
+            batch_pairs: 32,
+            micro_batch_tokens: 8192,
+            max_tokens: 0,
+            optimizer: OptimizerOptions::default(),
+            adapter: None,
+            save: SaveOptions::default(),
+            validate_every: None,
+            validation_share: 0.05,
+            keep: Keep::Last,
+            checkpoint_every: 50,
+            backend: registry::default_options(),
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Steps between measurements; 0 = none in between.
+    pub fn validation_interval(&self) -> u64 {
+        self.validate_every.unwrap_or(25)
+    }
+}
+
+impl TrainOptions for Config {
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.optimizer.problems("/optimizer");
+        problems.extend(self.template.problems("/template"));
+        problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
+        problems.extend(self.save.problems("/save"));
+        problems.extend(OptionProblem::outside("/sft_weight", self.sft_weight, 0.0..));
+        problems.extend(OptionProblem::outside("/batch_pairs", self.batch_pairs, 1..));
+        problems.extend(OptionProblem::outside("/micro_batch_tokens", self.micro_batch_tokens, 1..));
+        problems.extend(OptionProblem::outside("/validation_share", self.validation_share, 0.0..=0.5));
+        let budgets = [("/epochs", self.epochs), ("/steps", self.steps)];
+        let empty = budgets.iter().filter(|(_, n)| *n == Some(0));
+        problems.extend(empty.map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")));
+        problems
+    }
+
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::trained(inputs, self.adapter.as_ref())
+    }
+
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let changed = self.adapter.as_ref().into();
+        self.optimizer.warning("/optimizer", Method::Preference, inputs, changed).into_iter().collect()
+    }
+
+    /// Options that measure on held-out pairs, where no pair is held out; a model that memory cannot hold.
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
+        let held_out = self.validation_share > 0.0 || wired("validation");
+        let measured = [
+            ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
+            ("/keep", self.keep == Keep::Best),
+        ];
+        let problem = |at: &str| {
+            let message = "there is nothing to validate on: no `validation` input, and `validation_share` is 0";
+            let help = "wire `validation`, set `validation_share` above 0, or leave this out";
+            OptionProblem::new(at, message).help(help)
+        };
+        let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
+        // A wired reference is in memory beside the policy, before moments and gradients are.
+        let second = self.adapter.is_some() && wired("reference");
+        let training = Training { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
+        let mut problems: Vec<OptionProblem> = unmeasured.collect();
+        problems.extend(shape::without_language_head(inputs, &["model", "reference"]));
+        problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
+        problems.extend(shape::too_large(inputs, &training));
+        problems.extend(shape::not_native(&self.template, inputs, &["model"]));
+        problems
+    }
+}

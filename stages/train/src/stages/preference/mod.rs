@@ -1,0 +1,215 @@
+//! `preference`: trains a model on pairs of a chosen and a rejected answer.
+//!
+//! A pair's two conversations are computed side by side, and a loss of the family `preference_losses` sees the sums of
+//! their log-probabilities. The reference is computed once, before the first step.
+
+pub mod config;
+mod objective;
+pub mod pairs;
+mod reference;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use config::Config;
+
+use crate::checkpoint;
+use crate::model::Policy;
+use crate::optimize::{Learned, Method, Trainer};
+use crate::parts::Parts;
+use crate::stages::sft::data::hold_out;
+use crate::with_backend::WithBackend;
+use config::default_loss;
+use objective::Objective;
+use pairs::{Pair, Pairs};
+use reference::Reference;
+use run::{Data, Run, State};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use trainyard_api::family::fill_schema;
+use trainyard_api::stage::refuse;
+use trainyard_api::{AnyFamily, Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, Chance, Declared, Error, Facts, OptionProblem, Producers, Result, Wired,
+};
+use trainyard_learn::PreferenceLoss;
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::Head;
+
+/// The stage kind `preference`, with the losses and backends that it may use.
+#[derive(Default)]
+pub struct Preference {
+    /// Families of parts that the options may name.
+    pub parts: Parts,
+}
+
+impl Stage for Preference {
+    type Prepared = PreparedPreference;
+    const NAME: &'static str = "preference";
+    const SUMMARY: &'static str = "preference learning from pairs of a chosen and a rejected answer (DPO and its kin)";
+    const DOC: &'static str = include_str!("preference.md");
+    const EXAMPLE: &'static str = r#"{"loss": {"kind": "dpo", "beta": 0.1}, "epochs": 1, "batch_pairs": 32}"#;
+    const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("accuracy");
+
+    const FAMILIES: &'static [&'static str] = &["backends", "preference_losses"];
+
+    fn metrics(&self) -> Declared {
+        report::metrics().into()
+    }
+    fn declared(&self, prepared: &PreparedPreference, producers: &Producers) -> Declared {
+        let config = prepared.config();
+        let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
+        report::declared(config, wired || config.validation_share > 0.0).into()
+    }
+    fn ports(&self) -> Ports {
+        use ArtifactKind::{Model, Report, Trajectories};
+        use Cardinality::{Many, One, Optional};
+        Ports {
+            inputs: vec![
+                port("model", Model, One, "The model to start from."),
+                port("preferences", Trajectories, Many, "Pairs, as `data/pairs` and `data/import` give them."),
+                port("validation", Trajectories, Optional, "Held-out pairs to measure on."),
+                port("reference", Model, Optional, "The reference, if it is not the model to start from."),
+            ],
+            outputs: vec![
+                port("model", Model, One, "The trained model."),
+                port("report", Report, One, "Learning curves and final metrics."),
+            ],
+        }
+    }
+    fn schema(&self) -> Value {
+        let mut schema = WithBackend::<Config>::schema(&self.parts);
+        let losses = &self.parts.learn.preference_losses;
+        fill_schema(&mut schema, losses.folder, &AnyFamily::schema(losses));
+        schema
+    }
+    fn prepare(&self, mut options: Value) -> Result<PreparedPreference> {
+        if let Some(map) = options.as_object_mut() {
+            map.entry("loss").or_insert_with(default_loss);
+        }
+        let loss = Slot::read_at(&self.parts.learn.preference_losses, "/loss", &mut options);
+        let options = WithBackend::read(&self.parts, options, |options| self.parse(options))?;
+        Ok(PreparedPreference { options, loss })
+    }
+
+    fn run(&self, prepared: PreparedPreference, context: &mut StageContext) -> Result<()> {
+        refuse(prepared.problems_with(&context.wired()))?;
+        let PreparedPreference { options: WithBackend { config, backend }, loss } = prepared;
+        let loss = loss.build(&())?;
+        let backend = backend.build()?;
+        let policy = Policy::load(context.input("model")?, "model", backend.clone())?;
+        let policy = policy.with_template(&config.template)?;
+        let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
+        let (learned, held) = split(&config, &policy.folder, context)?;
+        let sets = (learned.pairs.as_slice(), held.as_slice());
+        let plan = run::plan(&config, learned.pairs.len());
+        let resumed = checkpoint::latest::<State>(context)?;
+        let known = match (&resumed, loss.needs().reference) {
+            (_, false) => Some(Reference::unread(sets.0, sets.1)),
+            (Some((_, folder)), true) => Some(Reference::load(folder, sets.0, sets.1)?),
+            (None, true) => Reference::wired(&config, &policy, sets, &backend, context)?,
+        };
+        let fresh = resumed.is_none() && loss.needs().reference;
+        let optimizer = config.optimizer.settle(Method::Preference, &policy.folder, learns, context);
+        let learner = Learned { learns, seed: config.seed };
+        let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learner)?;
+        let reference = match known {
+            Some(known) => known,
+            None => Reference::of(&trainer, sets, config.micro_batch_tokens, context)?,
+        };
+        if fresh {
+            checkpoint::save(context, 1, &State::default(), |folder| reference.save(folder))?;
+        }
+        let objective = Objective { loss: &*loss, sft_weight: config.sft_weight };
+        let data = Data { train: sets.0, held: sets.1, reference };
+        let (weights, state) = train(&config, objective, data, trainer, &plan, resumed, context)?;
+        let model = policy.folder.with_parameters(&weights)?;
+        publish(&config, &model, context)?;
+        report::write(context, &config, &state, (&learned, held.len()))
+    }
+}
+
+/// Writes the model, whole if its adapter is to be merged.
+fn publish(config: &Config, model: &ModelFolder, context: &mut StageContext) -> Result<()> {
+    let merge = config.adapter.as_ref().is_some_and(|adapter| adapter.merge);
+    let merged = if merge { Some(model.merged()?) } else { None };
+    let model = merged.as_ref().unwrap_or(model);
+    model.save_as(context.output("model")?, &config.save)?;
+    for (key, value) in model.metadata() {
+        context.describe("model", &key, value);
+    }
+    Ok(())
+}
+
+fn train(
+    config: &Config,
+    objective: Objective<'_>,
+    data: Data<'_>,
+    trainer: Trainer,
+    plan: &[Vec<usize>],
+    resumed: Option<(State, PathBuf)>,
+    context: &StageContext,
+) -> Result<(trainyard_lm::backend::Parameters, State)> {
+    Run { config, objective, data, context }.train(trainer, plan, resumed)
+}
+
+/// The pairs to learn from, with what was left out of all, and those to measure on. Errors: data, if none is left to
+/// learn from.
+fn split(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Pairs, Vec<Pair>)> {
+    let positions = model.config.positions();
+    let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
+    let mut learned = pairs::read(context.many("preferences"), model, most, "`preferences`")?;
+    let held = match context.many("validation") {
+        [] => {
+            let chance = Chance::new(config.seed).child("preference", &[]);
+            let all = std::mem::take(&mut learned.pairs);
+            let (train, held) = hold_out(all, |pair| &pair.problem_id, config.validation_share, &chance);
+            learned.pairs = train;
+            held
+        }
+        wired => pairs::read(wired, model, most, "`validation`")?.pairs,
+    };
+    if learned.pairs.is_empty() {
+        let (long, empty, half) = (learned.too_long, learned.without_loss, learned.incomplete);
+        let message = format!(
+            "no pair is left to learn from: {long} are too long, {empty} have an answer without tokens to learn, \
+             {half} lack a row"
+        );
+        return Err(Error::data(message).help("check `max_tokens`, and what is wired to `preferences`"));
+    }
+    Ok((learned, held))
+}
+
+/// Options of `preference` with the parts that they name.
+pub struct PreparedPreference {
+    options: WithBackend<Config>,
+    loss: Slot<dyn PreferenceLoss>,
+}
+
+impl Prepared for PreparedPreference {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.options.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        self.options.problems().into_iter().chain(self.loss.problems()).collect()
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let wired = inputs.get("reference").is_some_and(|n| *n > 0);
+        let unread = (wired && self.loss.is_read() && !self.loss.needs().contains(&"reference")).then(|| {
+            let message = format!("the loss `{}` reads no reference, as it is set", self.loss.kind());
+            OptionProblem::new("/reference", message).help("leave `reference` out, or use a loss that needs one")
+        });
+        self.options.problems_with(inputs).into_iter().chain(unread).collect()
+    }
+    fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
+        self.options.problems_with_gpus(gpus)
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        self.options.facts(inputs)
+    }
+}

@@ -1,0 +1,203 @@
+//! Pairs of token sequences, from rows that say which of two was chosen.
+
+use std::collections::BTreeMap;
+use trainyard_api::InputArtifact;
+use trainyard_core::{Error, Result};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::examples::{Example, Tokenized, expect_same_text, tokenize};
+use trainyard_tables::{RowReader, Trajectory};
+
+/// The reward that tells the chosen row from the rejected one; rows without it are told apart by their reward.
+const REWARD: &str = "preference";
+
+/// Two answers to one prompt, as the model reads them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pair {
+    /// Id of their problem.
+    pub problem_id: String,
+    /// The contexts of the chosen answer and of the rejected one; usually one each.
+    pub sides: [Vec<Example>; 2],
+}
+
+impl Pair {
+    /// Tokens to read, prompts included.
+    pub fn tokens(&self) -> usize {
+        self.contexts().map(|context| context.tokens.len()).sum()
+    }
+    /// All contexts, those of the chosen answer first.
+    pub fn contexts(&self) -> impl Iterator<Item = &Example> {
+        self.sides.iter().flatten()
+    }
+    fn longest(&self) -> usize {
+        self.contexts().map(|context| context.tokens.len()).max().unwrap_or(0)
+    }
+}
+
+/// Tokens in the loss of one answer.
+pub fn loss_tokens(side: &[Example]) -> usize {
+    side.iter().map(Example::loss_tokens).sum()
+}
+
+/// Pairs that can be learned from, and what was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pairs {
+    /// In the order of the rows.
+    pub pairs: Vec<Pair>,
+    /// Groups with one row.
+    pub incomplete: usize,
+    /// Pairs with a conversation beyond the token limit.
+    pub too_long: usize,
+    /// Pairs with an answer that has no token in the loss.
+    pub without_loss: usize,
+    /// Turns that both answers of a pair share and that left the loss.
+    pub shared_turns: usize,
+}
+
+/// Reads the pairs of some artifacts. `most` = tokens that a conversation may have.
+///
+/// Errors: data, naming the group that is no pair, or the row that cannot be encoded.
+pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what: &str) -> Result<Pairs> {
+    let mut found = Pairs::default();
+    for artifact in artifacts {
+        let mut groups: BTreeMap<u32, Vec<(f64, Tokenized)>> = BTreeMap::new();
+        for rows in RowReader::<Trajectory>::open(&artifact.parquet())? {
+            let rows = rows?;
+            expect_same_text(model, &rows, what)?;
+            for (row, tokens) in rows.iter().zip(tokenize(model, &rows, false)) {
+                let preferred = row.rewards.get(REWARD).copied().unwrap_or(row.reward);
+                groups.entry(row.group).or_default().push((preferred, tokens?));
+            }
+        }
+        for (group, rows) in groups {
+            match pair(rows).map_err(|e| no_pair(&e, group, what))? {
+                Some(pair) => found.take(pair, most),
+                None => found.incomplete += 1,
+            }
+        }
+    }
+    Ok(found)
+}
+
+impl Pairs {
+    fn take(&mut self, mut pair: Pair, most: usize) {
+        let shared = take_out_shared(&mut pair);
+        if pair.longest() > most {
+            self.too_long += 1;
+        } else if pair.sides.iter().any(|side| loss_tokens(side) == 0) {
+            self.without_loss += 1;
+        } else {
+            self.shared_turns += shared;
+            self.pairs.push(pair);
+        }
+    }
+}
+
+/// The rows of a group as a pair; none if one of them is missing.
+fn pair(rows: Vec<(f64, Tokenized)>) -> Result<Option<Pair>, String> {
+    let count = rows.len();
+    let Ok([a, b]) = <[_; 2]>::try_from(rows) else {
+        return if count == 1 { Ok(None) } else { Err(format!("has {count} rows")) };
+    };
+    let (chosen, rejected) = match a.0.total_cmp(&b.0) {
+        std::cmp::Ordering::Greater => (a.1, b.1),
+        std::cmp::Ordering::Less => (b.1, a.1),
+        std::cmp::Ordering::Equal => return Err("has two rows of equal reward".to_string()),
+    };
+    if chosen.problem_id != rejected.problem_id {
+        return Err(format!("is about two problems, `{}` and `{}`", chosen.problem_id, rejected.problem_id));
+    }
+    Ok(Some(Pair { problem_id: chosen.problem_id, sides: [chosen.contexts, rejected.contexts] }))
+}
+
+fn no_pair(why: &str, group: u32, what: &str) -> Error {
+    Error::data(format!("group {group} of {what} {why}, but a pair has a chosen and a rejected one"))
+        .help("wire the output `preferences` of `data/pairs`, which makes pairs, or of `data/import`")
+}
+
+/// Takes the agent's turns with which both answers begin out of the loss: they are context, and both sides would move
+/// them against each other. Returns their number.
+///
+/// Contexts that are equal on both sides hold nothing else and are dropped.
+fn take_out_shared(pair: &mut Pair) -> usize {
+    let [chosen, rejected] = &mut pair.sides;
+    let equal = chosen.iter().zip(rejected.iter()).take_while(|(a, b)| a == b).count();
+    let mut shared: usize = chosen[..equal].iter().map(|context| turn_ends(context).len()).sum();
+    chosen.drain(..equal);
+    rejected.drain(..equal);
+    if let (Some(a), Some(b)) = (chosen.first_mut(), rejected.first_mut()) {
+        let common = a.tokens.iter().zip(&b.tokens).take_while(|(x, y)| x == y).count();
+        let (ends_a, ends_b) = (turn_ends(a), turn_ends(b));
+        let ends: Vec<usize> = ends_a.into_iter().filter(|end| *end <= common && ends_b.contains(end)).collect();
+        if let Some(last) = ends.last() {
+            for side in [a, b] {
+                side.mask[..*last].fill(false);
+            }
+            shared += ends.len();
+        }
+    }
+    shared
+}
+
+/// The exclusive ends of the runs of tokens in the loss.
+fn turn_ends(context: &Example) -> Vec<usize> {
+    let mask = &context.mask;
+    (0..mask.len()).filter(|&t| mask[t] && !mask.get(t + 1).copied().unwrap_or(false)).map(|t| t + 1).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Upper-case letters are the agent's.
+    fn context(text: &str) -> Example {
+        Example { tokens: text.bytes().map(u32::from).collect(), mask: text.bytes().map(|b| b < b'a').collect() }
+    }
+    fn row(reward: f64, problem: &str, text: &str) -> (f64, Tokenized) {
+        let contexts = text.split('|').map(context).collect();
+        (reward, Tokenized { problem_id: problem.into(), contexts, ..Tokenized::default() })
+    }
+    fn learned(side: &[Example]) -> String {
+        let text =
+            |c: &Example| c.tokens.iter().zip(&c.mask).filter(|(_, m)| **m).map(|(t, _)| *t as u8 as char).collect();
+        side.iter().map(text).collect::<Vec<String>>().join("|")
+    }
+
+    #[test]
+    fn the_better_row_is_chosen_and_what_is_no_pair_is_named() {
+        let made = pair(vec![row(0.0, "p", "qB"), row(1.0, "p", "qA")]).unwrap().unwrap();
+        assert_eq!(made.sides.map(|side| learned(&side)), ["A", "B"]);
+        assert_eq!(pair(vec![row(1.0, "p", "qA")]), Ok(None));
+        let wrong = |rows| pair(rows).unwrap_err();
+        assert_eq!(wrong(vec![row(1.0, "p", "qA"); 8]), "has 8 rows");
+        assert_eq!(wrong(vec![row(1.0, "p", "qA"), row(1.0, "p", "qB")]), "has two rows of equal reward");
+        assert!(wrong(vec![row(1.0, "p", "qA"), row(0.0, "r", "qB")]).contains("`p` and `r`"));
+        let error = no_pair("has 8 rows", 3, "`preferences`");
+        assert!(error.message.contains("group 3 of `preferences` has 8 rows") && error.help.is_some());
+    }
+
+    #[test]
+    fn turns_that_both_share_are_context() {
+        let take = |chosen: &str, rejected: &str| {
+            let mut pair = pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap();
+            let shared = take_out_shared(&mut pair);
+            (shared, pair.sides.map(|side| learned(&side)))
+        };
+        let expect = |shared: usize, chosen: &str, rejected: &str| (shared, [chosen.to_string(), rejected.to_string()]);
+        assert_eq!(take("qABoC", "qABoD"), expect(1, "C", "D"));
+        assert_eq!(take("qABoCE", "qABoCD"), expect(1, "CE", "CD"), "a turn that only begins alike stays whole");
+        assert_eq!(take("qABxC", "qAByC"), expect(1, "C", "C"), "another observation after the same turn");
+        assert_eq!(take("qAoBoC", "qAoBoD"), expect(2, "C", "D"));
+        assert_eq!(take("qAB", "qABC"), expect(0, "AB", "ABC"));
+        assert_eq!(take("qA|qaB", "qA|qaC"), expect(1, "B", "C"), "an equal context goes as a whole");
+    }
+
+    #[test]
+    fn what_cannot_be_learned_from_is_counted() {
+        let mut found = Pairs::default();
+        for (chosen, rejected) in [("qA", "qB"), ("qAAAA", "qB"), ("qA", "qb"), ("qAoA", "qAob")] {
+            found.take(pair(vec![row(1.0, "p", chosen), row(0.0, "p", rejected)]).unwrap().unwrap(), 4);
+        }
+        assert_eq!((found.pairs.len(), found.too_long, found.without_loss, found.shared_turns), (1, 1, 2, 0));
+        assert_eq!(found.pairs[0].tokens(), 4);
+    }
+}

@@ -1,0 +1,115 @@
+//! Log-probabilities of all answers under the reference: computed once, before the first step, and kept in resume
+//! points.
+//!
+//! The reference is the model that the stage starts from, computed by its own trainer before anything is learned, so no
+//! second copy of it is in memory. Another one is wired as the input `reference` and let go of when its numbers are
+//! there.
+
+use super::config::Config;
+use super::objective::{Logprobs, each_part, sums};
+use super::pairs::Pair;
+use crate::model::Policy;
+use crate::optimize::{Learned, OptimizerOptions, Trainer};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_api::StageContext;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_lm::backend::{Backend, Learns};
+
+const FILE: &str = "reference.json";
+
+/// Sums of log-probabilities by pair.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reference {
+    /// Of the pairs that are learned.
+    pub train: Vec<Logprobs>,
+    /// Of the held-out pairs.
+    pub held: Vec<Logprobs>,
+}
+
+impl Reference {
+    /// All zeros, for losses that read no reference.
+    pub fn unread(train: &[Pair], held: &[Pair]) -> Self {
+        Self { train: vec![[0.0; 2]; train.len()], held: vec![[0.0; 2]; held.len()] }
+    }
+    /// Of a trainer's present weights.
+    pub fn of(
+        trainer: &Trainer,
+        (train, held): (&[Pair], &[Pair]),
+        budget: usize,
+        context: &StageContext,
+    ) -> Result<Self> {
+        let total = (train.len() + held.len()) as u64;
+        let mut done = 0;
+        let mut numbers = |pairs: &[Pair]| -> Result<Vec<Logprobs>> {
+            let mut found = vec![[0.0; 2]; pairs.len()];
+            let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
+            each_part(pairs, budget, evaluate, |part, members, outputs| {
+                context.stop_if_cancelled()?;
+                for (place, logprobs) in part.iter().zip(sums(members, &outputs.logprobs)) {
+                    found[*place] = finite(logprobs)?;
+                }
+                done += part.len() as u64;
+                context.progress(done, total, "pairs under the reference", None);
+                Ok(())
+            })?;
+            Ok(found)
+        };
+        Ok(Self { train: numbers(train)?, held: numbers(held)? })
+    }
+    /// Of the model wired to `reference`; none if there is none.
+    ///
+    /// Errors: invalid, if its tokenizer is another than that of `policy`.
+    pub fn wired(
+        config: &Config,
+        policy: &Policy,
+        pairs: (&[Pair], &[Pair]),
+        backend: &Arc<dyn Backend>,
+        context: &StageContext,
+    ) -> Result<Option<Self>> {
+        let Some(artifact) = context.optional("reference") else { return Ok(None) };
+        let mut model = Policy::load(artifact, "reference", backend.clone())?;
+        if model.folder.tokenizer_digest() != policy.folder.tokenizer_digest() {
+            return Err(Error::invalid("the models of `model` and `reference` have different tokenizers")
+                .help("wire a reference that `model` was made from"));
+        }
+        let longest = pairs.0.iter().chain(pairs.1).flat_map(Pair::contexts).map(|c| c.tokens.len()).max();
+        let positions = model.folder.config.positions();
+        if let Some(tokens) = longest.filter(|tokens| *tokens > positions) {
+            let message = format!("a conversation has {tokens} tokens, but `reference` has {positions} positions");
+            return Err(Error::invalid(message).help("set `max_tokens`"));
+        }
+        let fixed = Learned { learns: Learns::Nothing, seed: 0 };
+        let options = OptimizerOptions { learning_rate: Some(1.0), ..OptimizerOptions::default() };
+        let trainer = model.trainer(&options, 1, trainyard_lm::backend::Head::Own, fixed)?;
+        Self::of(&trainer, pairs, config.micro_batch_tokens, context).map(Some)
+    }
+
+    /// Writes the numbers into a resume point.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE);
+        let text = serde_json::to_vec(self).map_err(Error::bug)?;
+        std::fs::write(&path, text).map_err(|e| io_error(&path, &e))
+    }
+    /// Reads back what [`Reference::save`] wrote. Errors: data, if it is not of as many pairs.
+    pub fn load(folder: &Path, train: &[Pair], held: &[Pair]) -> Result<Self> {
+        let path = folder.join(FILE);
+        let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
+        let read: Self = serde_json::from_slice(&text)
+            .map_err(|e| Error::data(format!("the reference's numbers in a resume point cannot be read: {e}")))?;
+        if (read.train.len(), read.held.len()) != (train.len(), held.len()) {
+            return Err(Error::data("a resume point holds the reference's numbers of other pairs")
+                .help("begin the stage anew after `trainyard runs afresh RUN STAGE`"));
+        }
+        Ok(read)
+    }
+}
+
+fn finite(logprobs: Logprobs) -> Result<Logprobs> {
+    if logprobs.iter().all(|sum| sum.is_finite()) {
+        return Ok(logprobs);
+    }
+    Err(Error::data("a log-probability under the reference is not finite").help("look at the weights of the model"))
+}

@@ -1,0 +1,124 @@
+//! What `preference` reports: declared metrics, their values, and the report.
+
+use super::config::{Config, Keep};
+use super::pairs::Pairs;
+use super::run::State;
+use trainyard_api::StageContext;
+use trainyard_api::report::Report;
+use trainyard_core::{Metric, Reduce, Result};
+
+/// Series of the training steps that become metrics.
+const SERIES: [&str; 9] = [
+    "loss",
+    "accuracy",
+    "margin",
+    "chosen_reward",
+    "rejected_reward",
+    "chosen_logprob",
+    "rejected_logprob",
+    "sft_loss",
+    "grad_norm",
+];
+/// Series of the held-out pairs.
+const HELD_OUT: [&str; 3] = ["validation_loss", "validation_accuracy", "validation_margin"];
+
+/// With every optional metric.
+pub fn metrics() -> Vec<Metric> {
+    let step = |name: &'static str, unit: &'static str, doc: &'static str| {
+        Metric::new(name, unit, doc).over(Reduce::LastTenth)
+    };
+    let mut list = vec![
+        step("loss", "per pair", "Loss on the pairs that are learned, the term of fine-tuning included.").lower(),
+        step("accuracy", "share", "Share of pairs whose chosen answer has the higher implicit reward.").higher(),
+        step("margin", "reward", "Implicit reward of the chosen answer minus that of the rejected one.").higher(),
+        step("chosen_reward", "reward", "Implicit reward of the chosen answer."),
+        step("rejected_reward", "reward", "Implicit reward of the rejected answer."),
+        step("chosen_logprob", "nats", "Log-probability of the chosen answer: the sum over its tokens in the loss."),
+        step("rejected_logprob", "nats", "Log-probability of the rejected answer."),
+        step("sft_loss", "nats per token", "Negative log-probability per token of the chosen answer (`sft_weight`).")
+            .lower()
+            .optional(),
+        step("grad_norm", "norm", "Norm of the gradient before it is clipped."),
+        Metric::new("steps", "steps", "Optimizer steps."),
+        Metric::new("tokens", "tokens", "Tokens that were read, prompts included, those of the reference not."),
+        Metric::new("pairs", "pairs", "Pairs that were learned from."),
+        Metric::new("pairs_held_out", "pairs", "Pairs that were measured on."),
+        Metric::new("pairs_too_long", "pairs", "Pairs left out because a conversation does not fit the context.")
+            .lower(),
+        Metric::new("pairs_without_loss", "pairs", "Pairs left out because an answer has no token to learn.").lower(),
+        Metric::new("pairs_incomplete", "pairs", "Pairs left out because one of their rows is missing.").lower(),
+        Metric::new("shared_turns", "turns", "Turns that both answers of a pair begin with: context, not learned."),
+    ];
+    let kept = "of held-out pairs, of the weights that are kept.";
+    let held_out = [
+        Metric::new(HELD_OUT[0], "per pair", format!("Loss {kept}")).lower(),
+        Metric::new(HELD_OUT[1], "share", format!("Share with the chosen answer ahead {kept}")).higher(),
+        Metric::new(HELD_OUT[2], "reward", format!("Margin between the implicit rewards {kept}")).higher(),
+        Metric::new("validation_loss_initial", "per pair", "Loss of held-out pairs before the first step.").lower(),
+        Metric::new("best_step", "steps", "Step with the lowest validation loss; 0 is the input model."),
+    ];
+    list.extend(held_out.map(Metric::optional));
+    list
+}
+
+/// The metrics under these options; `held_out`: whether there are pairs to measure on.
+pub fn declared(config: &Config, held_out: bool) -> Vec<Metric> {
+    let mut list = metrics();
+    list.retain(|m| match m.name.as_str() {
+        "sft_loss" => config.sft_weight > 0.0,
+        "best_step" => held_out,
+        name => held_out || !name.starts_with("validation"),
+    });
+    list.iter_mut().filter(|m| m.name == "sft_loss").for_each(|m| m.optional = false);
+    list
+}
+
+/// Sets all metrics and writes the report.
+pub fn write(
+    context: &mut StageContext,
+    config: &Config,
+    state: &State,
+    (learned, held): (&Pairs, usize),
+) -> Result<()> {
+    let mut report = Report::new("Preference training");
+    let pairs = learned.pairs.len();
+    report.summary = format!("{pairs} pairs, {} optimizer steps, {} tokens read.", state.step, state.tokens);
+    let tail = (state.step as usize).div_ceil(10).max(1);
+    let mut found = vec![
+        ("steps", state.step as f64),
+        ("tokens", state.tokens as f64),
+        ("pairs", pairs as f64),
+        ("pairs_held_out", held as f64),
+        ("pairs_too_long", learned.too_long as f64),
+        ("pairs_without_loss", learned.without_loss as f64),
+        ("pairs_incomplete", learned.incomplete as f64),
+        ("shared_turns", learned.shared_turns as f64),
+    ];
+    found.extend(SERIES.iter().filter_map(|name| Some((*name, state.curves.recent(name, tail)?))));
+    found.extend(HELD_OUT.iter().filter_map(|name| Some((*name, kept(config, state, name)?))));
+    found.extend(state.curves.series(HELD_OUT[0]).first().map(|point| ("validation_loss_initial", point.1)));
+    found.extend(state.best.map(|(step, _)| ("best_step", step as f64)));
+    for (name, value) in found {
+        context.metric(name, value);
+        report.metric(name, value);
+    }
+    let draw = |report: &mut Report, title: &str, y: &str, series: &[(&str, &str)]| {
+        state.curves.draw(report, title, y, series);
+    };
+    draw(&mut report, "Loss", "per pair", &[("training", "loss"), ("validation", "validation_loss")]);
+    draw(&mut report, "Pairs in order", "share", &[("training", "accuracy"), ("validation", "validation_accuracy")]);
+    draw(&mut report, "Implicit rewards", "", &[("chosen", "chosen_reward"), ("rejected", "rejected_reward")]);
+    draw(&mut report, "Log-probabilities", "nats", &[("chosen", "chosen_logprob"), ("rejected", "rejected_logprob")]);
+    draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
+    draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
+    report.note("If the log-probability of chosen answers falls with that of rejected ones, `sft_weight` holds it up.");
+    context.write_report("report", report, &metrics().into())
+}
+
+/// The value of a series of measurements at the weights that are kept.
+fn kept(config: &Config, state: &State, name: &str) -> Option<f64> {
+    let series = state.curves.series(name);
+    let best = state.best.filter(|_| config.keep == Keep::Best).map(|(step, _)| step);
+    let point = best.map_or_else(|| series.last(), |step| series.iter().rfind(|point| point.0 == step))?;
+    Some(point.1)
+}

@@ -1,0 +1,195 @@
+//! The loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
+//!
+//! The batches of all steps are planned before the first one, from the number of pairs and the seed, and the
+//! reference's numbers are in every resume point, so a killed stage ends in the same bytes.
+
+use super::config::{Config, Keep};
+use super::objective::{Logprobs, Measured, Objective, each_part, inputs};
+use super::pairs::Pair;
+use super::reference::Reference;
+use crate::checkpoint;
+use crate::curves::{Curves, finite};
+use crate::optimize::{Trainer, micro_batches};
+use crate::spans::step_span;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use trainyard_api::StageContext;
+use trainyard_core::{Chance, Result};
+use trainyard_lm::backend::{Parameters, Slopes};
+
+const BEST: &str = "best.safetensors";
+
+/// What a resume point holds besides weights, moments and the reference's numbers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Optimizer steps done.
+    pub step: u64,
+    /// Tokens read, those of the reference not counted.
+    pub tokens: u64,
+    /// Learning curves so far.
+    pub curves: Curves,
+    /// Step and loss of the best validation; step 0 is the input model.
+    pub best: Option<(u64, f64)>,
+}
+
+/// The pairs of a run, with the reference's numbers.
+pub struct Data<'a> {
+    /// Learned from.
+    pub train: &'a [Pair],
+    /// Measured on.
+    pub held: &'a [Pair],
+    /// Of both.
+    pub reference: Reference,
+}
+
+/// The members of every optimizer step, for the whole budget.
+pub fn plan(config: &Config, pairs: usize) -> Vec<Vec<usize>> {
+    let chance = Chance::new(config.seed).child("preference", &[]);
+    let epochs = config.epochs.unwrap_or(if config.steps.is_none() { 1 } else { u64::MAX });
+    let steps = config.steps.unwrap_or(u64::MAX);
+    let mut plan = Vec::new();
+    for epoch in 0..epochs {
+        let mut order: Vec<usize> = (0..pairs).collect();
+        chance.at("epoch", &[epoch]).shuffle(&mut order);
+        for batch in order.chunks(config.batch_pairs) {
+            if plan.len() as u64 >= steps {
+                return plan;
+            }
+            plan.push(batch.to_vec());
+        }
+    }
+    plan
+}
+
+/// A training in progress.
+pub struct Run<'a> {
+    /// The stage's options.
+    pub config: &'a Config,
+    /// What is minimized.
+    pub objective: Objective<'a>,
+    /// What it is minimized on.
+    pub data: Data<'a>,
+    /// The stage's context.
+    pub context: &'a StageContext,
+}
+
+impl Run<'_> {
+    /// Trains as planned. Returns the weights to publish and the state after the last step.
+    pub fn train(
+        &self,
+        mut trainer: Trainer,
+        plan: &[Vec<usize>],
+        resumed: Option<(State, PathBuf)>,
+    ) -> Result<(Parameters, State)> {
+        let (config, total) = (self.config, plan.len() as u64);
+        let every = config.validation_interval();
+        let (mut state, mut best) = (State::default(), None);
+        if let Some((saved, folder)) = resumed.filter(|(state, _)| state.step > 0) {
+            trainer.load(&folder, "")?;
+            if config.keep == Keep::Best && saved.best.is_some() {
+                best = Some(Parameters::load(&folder.join(BEST))?);
+            }
+            state = saved;
+        }
+        let measures = !self.data.held.is_empty();
+        if state.step == 0 && measures {
+            self.validate(&trainer, &mut state, &mut best)?;
+        }
+        while state.step < total {
+            let _span = step_span(state.step);
+            self.context.stop_if_cancelled()?;
+            self.step(&mut trainer, &plan[state.step as usize], &mut state)?;
+            let last = state.step == total;
+            if measures && (last || (every > 0 && state.step % every == 0)) {
+                self.validate(&trainer, &mut state, &mut best)?;
+            }
+            let shown = state.curves.last("loss").map(|loss| ("loss", loss));
+            self.context.progress(state.step, total, "steps", shown);
+            if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
+                // The first resume point, of the reference's numbers alone, has number 1.
+                checkpoint::save(self.context, 1 + state.step, &state, |folder| {
+                    trainer.save(folder, "")?;
+                    self.data.reference.save(folder)?;
+                    best.as_ref().map_or(Ok(()), |best: &Parameters| best.save(&folder.join(BEST)))
+                })?;
+            }
+        }
+        let weights = best.map_or_else(|| trainer.weights(), Ok)?;
+        Ok((weights, state))
+    }
+
+    /// One optimizer step on the mean loss over the batch's pairs.
+    fn step(&self, trainer: &mut Trainer, batch: &[usize], state: &mut State) -> Result<()> {
+        let (pairs, now, rate) = (self.data.train, state.step, trainer.rate());
+        let lengths: Vec<usize> = batch.iter().map(|&i| pairs[i].tokens()).collect();
+        let share = 1.0 / batch.len() as f64;
+        let mut measured = Measured::default();
+        for part in micro_batches(&lengths, self.config.micro_batch_tokens) {
+            let members: Vec<&Pair> = part.iter().map(|&k| &pairs[batch[k]]).collect();
+            let references: Vec<Logprobs> = part.iter().map(|&k| self.data.reference.train[batch[k]]).collect();
+            let (sequences, places) = inputs(&members);
+            let outputs = trainer.forward(&sequences, &places, 1.0)?;
+            let (found, slopes) = self.objective.judge(&members, &outputs, &references, share);
+            finite(found.loss, "the loss", now)?;
+            measured.join(&found);
+            trainer.backward(&Slopes { logprobs: &slopes, ..Slopes::default() })?;
+        }
+        let report = trainer.step()?;
+        for (name, value) in measured.means().into_iter().filter(|(name, _)| self.reports(name)) {
+            state.curves.point(self.context, name, now, value)?;
+        }
+        state.curves.point(self.context, "learning_rate", now, rate)?;
+        if let Some(report) = report {
+            state.curves.point(self.context, "grad_norm", now, report.gradient_norm)?;
+        }
+        state.tokens += lengths.iter().sum::<usize>() as u64;
+        state.step += 1;
+        Ok(())
+    }
+
+    fn reports(&self, series: &str) -> bool {
+        series != "sft_loss" || self.objective.sft_weight > 0.0
+    }
+
+    /// Measures the held-out pairs; keeps a copy of the weights if they are the best and wanted.
+    fn validate(&self, trainer: &Trainer, state: &mut State, best: &mut Option<Parameters>) -> Result<()> {
+        let mut measured = Measured::default();
+        let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);
+        each_part(self.data.held, self.config.micro_batch_tokens, evaluate, |part, members, outputs| {
+            let references: Vec<Logprobs> = part.iter().map(|&i| self.data.reference.held[i]).collect();
+            measured.join(&self.objective.judge(members, outputs, &references, 1.0).0);
+            Ok(())
+        })?;
+        for (name, value) in measured.means().into_iter().take(3) {
+            state.curves.point(self.context, &format!("validation_{name}"), state.step, value)?;
+        }
+        if state.best.is_none_or(|(_, lowest)| measured.loss() < lowest) {
+            state.best = Some((state.step, measured.loss()));
+            if self.config.keep == Keep::Best {
+                *best = Some(trainer.weights()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_epoch_has_each_pair_once_in_another_order() {
+        let config = Config { batch_pairs: 4, epochs: Some(2), ..Config::default() };
+        let made = plan(&config, 10);
+        assert_eq!(made.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 2, 4, 4, 2]);
+        let epoch = |n: usize| made[3 * n..3 * n + 3].concat();
+        let sorted = |mut all: Vec<usize>| {
+            all.sort_unstable();
+            all
+        };
+        assert!(sorted(epoch(0)) == (0..10).collect::<Vec<_>>() && sorted(epoch(0)) == sorted(epoch(1)));
+        assert_ne!(epoch(0), epoch(1));
+        assert_eq!(plan(&Config { steps: Some(4), epochs: None, ..config.clone() }, 10), made[..4]);
+        assert_eq!(plan(&Config { epochs: None, ..config }, 10), made[..3], "one epoch if nothing is said");
+    }
+}
