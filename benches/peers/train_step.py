@@ -1,7 +1,7 @@
-"""Training steps of small decoders in PyTorch eager, on the shapes of src/bin/train_step.rs.
+"""Training steps in PyTorch, eager and compiled, on the shapes of src/bin/train_step.rs.
 
-Needs torch; takes the Llama of transformers where it is installed, else the plain one below.
-Usage: python train_step.py [seconds per shape] [threads]
+Needs torch; takes the Llama of transformers where it is installed, besides the plain one below, and peft for LoRA.
+Usage: python train_step.py [seconds per shape] [threads] [shape] [eager,compiled]
 """
 
 import statistics
@@ -12,10 +12,13 @@ import torch
 import torch.nn.functional as F
 
 SHAPES = [
-    # name, vocabulary, hidden, intermediate, layers, heads, sequences, length
-    ("quickstart (96 wide, 3 layers, 32 x 64)", 493, 96, 256, 3, 4, 32, 64),
-    ("small (128 wide, 4 layers, 64 x 96)", 256, 128, 344, 4, 4, 64, 96),
+    # name, vocabulary, hidden, intermediate, layers, heads, key-value heads, rank of LoRA, sequences, length
+    ("quickstart (96 wide, 3 layers, 32 x 64)", 493, 96, 256, 3, 4, 4, 0, 32, 64),
+    ("small (128 wide, 4 layers, 64 x 96)", 256, 128, 344, 4, 4, 4, 0, 64, 96),
+    ("135m (SmolLM2-135M, 4 x 512)", 49152, 576, 1536, 30, 9, 3, 0, 4, 512),
+    ("lora-135m (SmolLM2-135M, LoRA of rank 16, 4 x 512)", 49152, 576, 1536, 30, 9, 3, 16, 4, 512),
 ]
+LINEAR = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
 
 class RMSNorm(torch.nn.Module):
@@ -70,17 +73,26 @@ class Plain(torch.nn.Module):
         return F.linear(self.norm(x), self.embed.weight)
 
 
-def models(vocabulary, hidden, inner, layers, heads):
-    yield "plain torch", Plain(vocabulary, hidden, inner, layers, heads), lambda m, t: m(t)
+def models(vocabulary, hidden, inner, layers, heads, keys, rank):
+    if heads == keys and rank == 0:
+        yield "plain torch", Plain(vocabulary, hidden, inner, layers, heads), lambda m, t: m(t)
     try:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError:
         return
     config = LlamaConfig(
         vocab_size=vocabulary, hidden_size=hidden, intermediate_size=inner, num_hidden_layers=layers,
-        num_attention_heads=heads, num_key_value_heads=heads, tie_word_embeddings=True, use_cache=False,
+        num_attention_heads=heads, num_key_value_heads=keys, tie_word_embeddings=True, use_cache=False,
+        max_position_embeddings=8192,
     )
-    yield "transformers", LlamaForCausalLM(config), lambda m, t: m(t).logits
+    model = LlamaForCausalLM(config)
+    if rank == 0:
+        yield "transformers", model, lambda m, t: m(t).logits
+        return
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=32, target_modules=LINEAR))
+    yield "peft", model, lambda m, t: m(t).logits
 
 
 def step(model, forward, optimizer, tokens):
@@ -92,23 +104,36 @@ def step(model, forward, optimizer, tokens):
     optimizer.step()
 
 
+def measure(model, forward, tokens, seconds):
+    """The median time of a step, and the number of steps."""
+    learned = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(learned, lr=1e-3)
+    for _ in range(2):
+        step(model, forward, optimizer, tokens)
+    times, start = [], time.perf_counter()
+    while time.perf_counter() - start < seconds or len(times) < 3:
+        begin = time.perf_counter()
+        step(model, forward, optimizer, tokens)
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times), len(times)
+
+
 def main():
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
-    torch.set_num_threads(int(sys.argv[2]) if len(sys.argv) > 2 else 2)
+    argument = lambda i, default: sys.argv[i] if len(sys.argv) > i else default
+    seconds, wanted, modes = float(argument(1, 5.0)), argument(3, ""), argument(4, "eager,compiled").split(",")
+    torch.set_num_threads(int(argument(2, 2)))
     torch.manual_seed(1)
-    for name, vocabulary, hidden, inner, layers, heads, sequences, length in SHAPES:
+    for name, vocabulary, hidden, inner, layers, heads, keys, rank, sequences, length in SHAPES:
+        if not name.startswith(wanted):
+            continue
         tokens = torch.randint(vocabulary, (sequences, length))
-        for kind, model, forward in models(vocabulary, hidden, inner, layers, heads):
-            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-            for _ in range(2):
-                step(model, forward, optimizer, tokens)
-            times, start = [], time.perf_counter()
-            while time.perf_counter() - start < seconds or len(times) < 3:
-                begin = time.perf_counter()
-                step(model, forward, optimizer, tokens)
-                times.append(time.perf_counter() - begin)
-            median = statistics.median(times)
-            print(f"{name}, {kind}: {sequences * length / median:.0f} tokens/s, {median * 1e3:.1f} ms a step (median of {len(times)})")
+        for mode in modes:
+            for kind, model, forward in models(vocabulary, hidden, inner, layers, heads, keys, rank):
+                if mode == "compiled":
+                    model.compile()
+                median, steps = measure(model, forward, tokens, seconds)
+                rate = sequences * length / median
+                print(f"{name}, {kind}, {mode}: {rate:.0f} tokens/s, {median * 1e3:.1f} ms a step (median of {steps})")
 
 
 if __name__ == "__main__":

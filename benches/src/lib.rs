@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 use trainyard_core::{Chance, Clock, Result};
+use trainyard_lm::families::Rope;
 use trainyard_lm::ops::{Matrix, product};
 use trainyard_lm::template::{Builtin, Chat};
 use trainyard_lm::tokenizer::character_tokenizer;
@@ -21,18 +22,49 @@ pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder>
     Ok(model)
 }
 
-/// Largest rate of float32 products over all threads of the current pool, in operations per second.
+/// The shape of SmolLM2-135M.
+pub fn smollm2_135m() -> ModelConfig {
+    let mut config = ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3);
+    (config.architecture.ropes, config.max_position_embeddings) = (vec![Rope::plain(1e5)], 8_192);
+    config
+}
+
+/// Largest rate of float32 products over all threads of the current pool, in operations per second: of narrow factors,
+/// which stay in the cache, and of wide ones.
 pub fn peak(clock: &dyn Clock) -> f64 {
-    let (m, n, k) = (6_144, 344, 128);
+    product_rate(clock, (6_144, 344, 128), 60).max(product_rate(clock, (2_048, 1_024, 1_024), 20))
+}
+
+fn product_rate(clock: &dyn Clock, (m, n, k): (usize, usize, usize), rounds: usize) -> f64 {
     let (a, b) = (vec![0.5f32; m * k], vec![0.25f32; k * n]);
     let mut out = vec![0.0f32; m * n];
     let mut best = 0.0f64;
-    for _ in 0..60 {
+    for _ in 0..rounds {
         let start = clock.monotonic();
         out.par_chunks_mut(512 * n).zip(a.par_chunks(512 * k)).for_each(|(out, a)| {
             product((out.len() / n, n, k), Matrix::rows(a, k), Matrix::rows(&b, n), out, n, false);
         });
         best = best.max(2.0 * (m * n * k) as f64 / (clock.monotonic() - start).as_secs_f64());
+    }
+    best
+}
+
+/// Bytes per second that all threads of the current pool read from memory together, at best.
+pub fn read_rate(clock: &dyn Clock) -> f64 {
+    let numbers = vec![1u64; 1 << 26];
+    let piece = numbers.len() / rayon::current_num_threads();
+    let mut best = 0.0f64;
+    for _ in 0..8 {
+        let start = clock.monotonic();
+        let sums = numbers.par_chunks(piece).map(|piece| {
+            let lanes = piece.as_chunks::<16>().0.iter().fold([0u64; 16], |mut lanes, line| {
+                lanes.iter_mut().zip(line).for_each(|(lane, number)| *lane ^= number);
+                lanes
+            });
+            lanes.iter().fold(0, |all, lane| all ^ lane)
+        });
+        std::hint::black_box(sums.sum::<u64>());
+        best = best.max(size_of_val(&numbers[..]) as f64 / (clock.monotonic() - start).as_secs_f64());
     }
     best
 }

@@ -1,9 +1,11 @@
-//! Batched decoding with a KV cache: tokens per second, and the share of this machine's measured matrix-product peak.
+//! Batched decoding with a KV cache: tokens per second, and the shares of this machine's measured matrix-product peak
+//! and memory rate.
 //!
 //! Every sequence has its own prompt of 24 tokens, whose prefill counts, and samples 48 tokens at temperature 1, as a
 //! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads]
 //! [shape]`; `peers/decode.py` runs Hugging Face `generate` on the same shapes.
 
+use trainyard_benches::{read_rate, smollm2_135m};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
 use trainyard_lm::generate::kernels::{Isa, Packed, matmul};
 use trainyard_lm::generate::{DrawKey, Request};
@@ -21,9 +23,10 @@ struct Shape {
     new: usize,
 }
 
-fn shapes() -> [Shape; 3] {
+fn shapes() -> [Shape; 6] {
     let mut middle = ModelConfig::llama(1_024, 512, 1_376, 8, 8, 8);
     middle.max_position_embeddings = 1_024;
+    let real = |name, batch| Shape { name, config: smollm2_135m(), batch, prompt: 24, new: 48 };
     [
         Shape {
             name: "quickstart (96 wide, 3 layers)",
@@ -40,6 +43,9 @@ fn shapes() -> [Shape; 3] {
             new: 48,
         },
         Shape { name: "middle (512 wide, 8 layers)", config: middle, batch: 16, prompt: 256, new: 48 },
+        real("135m-1 (SmolLM2-135M)", 1),
+        real("135m-8 (SmolLM2-135M)", 8),
+        real("135m-32 (SmolLM2-135M)", 32),
     ]
 }
 
@@ -54,6 +60,11 @@ impl Shape {
         let attention = 2 * c.num_hidden_layers * c.query_width() * length * length;
         (self.batch * (2 * body * length + 2 * head * self.new + attention)) as f64
     }
+    /// Bytes of weights that one run reads if every step reads each matrix once.
+    fn weight_bytes(&self) -> f64 {
+        let numbers: usize = self.config.parameters().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
+        (self.new * numbers * size_of::<f32>()) as f64
+    }
 }
 
 /// The largest rate of the engine's own products on all threads, in operations per second.
@@ -64,7 +75,7 @@ fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     let run = || {
         let (x, mut out) = (vec![0.5f32; rows * k], vec![0.0f32; rows * packed.columns()]);
         for _ in 0..rounds {
-            matmul(Isa::detect(), &packed, &x, k, rows, false, &mut out);
+            matmul((Isa::detect(), 1), &packed, (&x, k), rows, false, &mut out);
         }
         out[0]
     };
@@ -97,7 +108,7 @@ fn requests(shape: &Shape) -> Vec<Request> {
     (0..shape.batch).map(request).collect()
 }
 
-fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, peak: f64) -> Result<()> {
+fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, (peak, read): (f64, f64)) -> Result<()> {
     let weights = Decoder::initialize(&shape.config, &Chance::new(1))?.weights()?;
     let mut generator = Generator::new(&shape.config, &weights, threads)?;
     generator.generate(requests(shape))?;
@@ -124,7 +135,14 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, peak:
         times.len()
     );
     let rate = shape.operations() / median;
-    println!("  {:.1} GFLOP/s, {:.0}% of the peak", rate / 1e9, 100.0 * rate / peak);
+    let bytes = shape.weight_bytes() / median;
+    println!(
+        "  {:.1} GFLOP/s, {:.0}% of the peak; weights at {:.1} GB/s, {:.0}% of the memory rate",
+        rate / 1e9,
+        100.0 * rate / peak,
+        bytes / 1e9,
+        100.0 * bytes / read
+    );
     Ok(())
 }
 
@@ -134,11 +152,16 @@ fn main() -> Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = argument(2).and_then(|s| s.parse().ok()).unwrap_or(cores);
     let clock = SystemClock::new();
-    let peak = peak(&clock, threads);
-    println!("{threads} threads, {}, products {:.1} GFLOP/s", Isa::detect().name(), peak / 1e9);
+    let (peak, read) = (peak(&clock, threads), read_rate(&clock));
+    println!(
+        "{threads} threads, {}, products {:.1} GFLOP/s, reading {:.1} GB/s",
+        Isa::detect().name(),
+        peak / 1e9,
+        read / 1e9
+    );
     let wanted = argument(3).unwrap_or_default();
     shapes()
         .iter()
         .filter(|s| s.name.starts_with(&wanted))
-        .try_for_each(|shape| measure(&clock, shape, seconds, threads, peak))
+        .try_for_each(|shape| measure(&clock, shape, seconds, threads, (peak, read)))
 }

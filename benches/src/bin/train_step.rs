@@ -1,14 +1,16 @@
-//! Training steps of small decoders: tokens per second, and the share of this machine's measured matrix-product peak.
+//! Training steps: tokens per second, and the share of this machine's measured matrix-product peak.
 //!
 //! One step = forward, log-probabilities of all next tokens, backward, clipping, AdamW, as a stage does it. Run with
-//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape]`; `peers/train_step.py` runs PyTorch
-//! on the same shapes. Threads: RAYON_NUM_THREADS.
+//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape] [shape]`; `peers/train_step.py` runs
+//! PyTorch on the same shapes. Threads: RAYON_NUM_THREADS. A stage's process runs under the environment that
+//! `trainyard_lm::threads` lists; give it to this program, too.
 
-use trainyard_benches::{peak, random_model};
+use trainyard_benches::{peak, random_model, smollm2_135m};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
 use trainyard_lm::ModelConfig;
+use trainyard_lm::adapter::{Adapter, AdapterOptions};
 use trainyard_lm::backend::cpu::Cpu;
-use trainyard_lm::backend::{Backend, Learner, LearnerOptions, Place, Slopes};
+use trainyard_lm::backend::{Backend, Learner, LearnerOptions, Learns, Place, Slopes};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -17,23 +19,41 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Shape {
     name: &'static str,
     config: ModelConfig,
+    /// Whether a LoRA adapter of rank 16 on all linear layers learns instead of the model.
+    adapter: bool,
     sequences: usize,
     length: usize,
 }
 
-fn shapes() -> [Shape; 2] {
+fn shapes() -> [Shape; 4] {
     [
         Shape {
             name: "quickstart (96 wide, 3 layers, 32 x 64)",
             config: ModelConfig::llama(493, 96, 256, 3, 4, 4),
+            adapter: false,
             sequences: 32,
             length: 64,
         },
         Shape {
             name: "small (128 wide, 4 layers, 64 x 96)",
             config: ModelConfig::llama(256, 128, 344, 4, 4, 4),
+            adapter: false,
             sequences: 64,
             length: 96,
+        },
+        Shape {
+            name: "135m (SmolLM2-135M, 4 x 512)",
+            config: smollm2_135m(),
+            adapter: false,
+            sequences: 4,
+            length: 512,
+        },
+        Shape {
+            name: "lora-135m (SmolLM2-135M, LoRA of rank 16, 4 x 512)",
+            config: smollm2_135m(),
+            adapter: true,
+            sequences: 4,
+            length: 512,
         },
     ]
 }
@@ -42,14 +62,15 @@ impl Shape {
     fn tokens(&self) -> usize {
         self.sequences * self.length
     }
-    /// Floating-point operations of one step: 6 per weight of a matrix and token, and the causal half of the attention
-    /// products.
+    /// Floating-point operations of one step: 6 per weight of a matrix and token, or 4 if it does not learn, and the
+    /// causal half of the attention products. Those of an adapter are left out.
     fn operations(&self) -> f64 {
         let c = &self.config;
         let weights =
             c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() as f64;
         let attention = (self.length * c.query_width() * c.num_hidden_layers) as f64 * 6.0;
-        (6.0 * weights + attention) * self.tokens() as f64
+        let each = if self.adapter { 4.0 } else { 6.0 };
+        (each * weights + attention) * self.tokens() as f64
     }
 }
 
@@ -68,8 +89,14 @@ fn step(clock: &dyn Clock, learner: &mut dyn Learner, sequences: &[&[u32]]) -> R
 
 fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<()> {
     let chance = Chance::new(1);
-    let model = random_model(shape.config.clone(), &chance)?;
-    let mut learner = Cpu.learner(&model, &LearnerOptions::default())?;
+    let mut model = random_model(shape.config.clone(), &chance)?;
+    let mut options = LearnerOptions::default();
+    if shape.adapter {
+        let adapter = Adapter::new(&model.config, &AdapterOptions::default(), &chance)?;
+        (model, options.learns) = (model.adapted(adapter)?, Learns::Adapter);
+    }
+    let mut learner = Cpu.learner(&model, &options)?;
+    drop(model);
     let sequence = |i: usize| -> Vec<u32> {
         let mut draws = chance.at("tokens", &[i as u64]);
         (0..shape.length).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect()
@@ -102,8 +129,11 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, peak: f64) -> Result<
 
 fn main() -> Result<()> {
     let seconds = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(5.0);
+    let wanted = std::env::args().nth(2).unwrap_or_default();
     let clock = SystemClock::new();
     let peak = peak(&clock);
     println!("{} threads, matrix products {:.1} GFLOP/s", rayon::current_num_threads(), peak / 1e9);
-    shapes().iter().try_for_each(|shape| measure(&clock, shape, seconds, peak))
+    let shapes = shapes();
+    let mut chosen = shapes.iter().filter(|shape| shape.name.starts_with(&wanted));
+    chosen.try_for_each(|shape| measure(&clock, shape, seconds, peak))
 }

@@ -20,6 +20,7 @@ pub mod folder;
 pub mod generate;
 pub mod gguf;
 pub mod memory;
+#[macro_use]
 pub mod ops;
 pub mod optimizer;
 pub mod registry;

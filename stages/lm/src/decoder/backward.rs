@@ -6,6 +6,7 @@
 
 use super::branch::{Joint, OutNorm, back_to_residual, zeroed};
 use super::forward::{Pass, scaled};
+use super::gradients::{LayerGradients, embeddings, sum};
 use super::linear::{Dropout, Place};
 use super::matrices;
 use super::part::Part;
@@ -16,7 +17,7 @@ use crate::config::ModelConfig;
 use crate::families::{Architecture, LayerKind};
 use crate::ops::attention::{self, Heads};
 use crate::ops::rotary::Angles;
-use crate::ops::vector::{add_columns, add_into, multiply};
+use crate::ops::vector::{add_columns, multiply};
 use crate::ops::{Matrix, Scalar, gated, norm};
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,15 +52,18 @@ pub(super) fn run<T: Scalar>(
 
     for i in (0..sizes.layers).rev() {
         let view = &view.layers[i];
-        let pass = LayerPass { i, sizes, joint, architecture, view, angles, learned, dropout, keep };
+        let pass = LayerPass { i, sizes, joint, architecture, view, angles, dropout, keep };
         chunks.par_iter_mut().for_each(|chunk| {
             if keep == Keep::Inputs {
                 again.activations(i, chunk);
             }
             pass.chunk(chunk);
         });
-        pass.vectors(chunks, &mut gradients);
-        matrices::gradients(&pass.matrices(), chunks, &mut gradients);
+        let norms = &architecture.norms;
+        let (dropout, kept) = (dropout.is_some(), pass.kept());
+        let of_layer = LayerGradients { layer: i, sizes, norms, view, learned, dropout, kept };
+        of_layer.vectors(chunks, &mut gradients);
+        matrices::gradients(&of_layer, chunks, &mut gradients);
         for chunk in chunks.iter_mut() {
             std::mem::swap(&mut chunk.temporary.d_output, &mut chunk.temporary.d_input);
         }
@@ -82,27 +86,6 @@ fn last_norm<T: Scalar>(sizes: Sizes, view: &View<'_, T>, chunk: &mut Chunk<T>, 
     norm::backward(x, &view.norm, &chunk.last_scale[..chunk.rows], &d_out[..n], d_output, dw);
 }
 
-/// Sum of one vector's shares over the chunks, in order.
-fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Partial<T>) -> &[T]) -> Vec<T> {
-    let mut total = vec![T::ZERO; n];
-    for chunk in chunks {
-        add_into(&mut total, &part(&chunk.temporary.partial)[..n]);
-    }
-    total
-}
-
-fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, chunks: &[Chunk<T>]) -> Vec<T> {
-    let mut total = vec![T::ZERO; n];
-    for chunk in chunks {
-        let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
-        for (row, token) in chunk.temporary.d_output.chunks_exact(sizes.hidden).zip(tokens) {
-            let start = *token as usize * sizes.hidden;
-            add_into(&mut total[start..start + sizes.hidden], row);
-        }
-    }
-    total
-}
-
 struct LayerPass<'a, T: Scalar> {
     i: usize,
     sizes: Sizes,
@@ -110,7 +93,6 @@ struct LayerPass<'a, T: Scalar> {
     architecture: &'a Architecture,
     view: &'a LayerView<'a, T>,
     angles: &'a [Angles<T>],
-    learned: &'a BTreeSet<String>,
     dropout: Option<&'a Dropout>,
     keep: Keep,
 }
@@ -118,17 +100,6 @@ struct LayerPass<'a, T: Scalar> {
 impl<T: Scalar> LayerPass<'_, T> {
     fn place<'c>(&'c self, rows: usize, sequence: usize, ranges: &'c [Range<usize>]) -> Place<'c> {
         Place { layer: self.i, rows, sequence, ranges, dropout: self.dropout }
-    }
-    /// What the gradients of the layer's matrices depend on, beside the chunks.
-    fn matrices(&self) -> matrices::Pass<'_, T> {
-        matrices::Pass {
-            layer: self.i,
-            sizes: self.sizes,
-            view: self.view,
-            learned: self.learned,
-            dropped: self.dropout.is_some(),
-            kept: self.kept(),
-        }
     }
     /// Where the layer's activations lie.
     fn kept(&self) -> usize {
@@ -274,47 +245,6 @@ impl<T: Scalar> LayerPass<'_, T> {
             let (d_query, d_key) = row[..both].split_at_mut(query);
             norm::backward(&raw[..query], query_norm, &scales[..query_groups], &upstream[..query], d_query, dq);
             norm::backward(&raw[query..], key_norm, &scales[query_groups..], &upstream[query..], d_key, dk);
-        }
-    }
-
-    fn name(&self, part: &str) -> String {
-        format!("model.layers.{}.{part}", self.i)
-    }
-
-    /// Gradients of norms and biases: shares of the chunks, summed.
-    fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
-        let Sizes { hidden, query, key, .. } = self.sizes;
-        let names = &self.architecture.norms;
-        let mut put = |part: &str, values: &dyn Fn() -> Vec<T>| {
-            let name = self.name(part);
-            if self.learned.contains(&name) {
-                gradients.insert(name, values());
-            }
-        };
-        type Share<T> = fn(&Partial<T>) -> &[T];
-        let shares: [(Option<&str>, Share<T>); 4] = [
-            (names.attention_in, |p| &p.attention_in),
-            (names.attention_out, |p| &p.attention_out),
-            (names.mlp_in, |p| &p.mlp_in),
-            (names.mlp_out, |p| &p.mlp_out),
-        ];
-        for (name, share) in shares {
-            if let Some(name) = name {
-                put(&format!("{name}.weight"), &|| sum(chunks, hidden, share));
-            }
-        }
-        if let (Some(q), Some(k)) = (&self.view.query_norm, &self.view.key_norm) {
-            put("self_attn.q_norm.weight", &|| sum(chunks, q.len(), |p| &p.query_norm));
-            put("self_attn.k_norm.weight", &|| sum(chunks, k.len(), |p| &p.key_norm));
-        }
-        if self.view.biases.is_some() {
-            let all = sum(chunks, self.sizes.qkv(), |p| &p.bias);
-            put("self_attn.q_proj.bias", &|| all[..query].to_vec());
-            put("self_attn.k_proj.bias", &|| all[query..query + key].to_vec());
-            put("self_attn.v_proj.bias", &|| all[query + key..].to_vec());
-        }
-        if self.view.output_bias.is_some() {
-            put("self_attn.o_proj.bias", &|| sum(chunks, hidden, |p| &p.output_bias));
         }
     }
 }

@@ -1,40 +1,31 @@
 //! Gradients of a layer's matrices: d_outᵀ · input, tile by tile, each tile summing over the chunks in order. No two
 //! threads add to one number, and every sum has the order of the batch.
 
+use super::gradients::LayerGradients;
 use super::part::Part;
 use super::state::{Chunk, Sizes, Temporary};
-use super::view::LayerView;
 use crate::adapter::{DOWN, UP};
 use crate::ops::{Matrix, Scalar, product};
 use rayon::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// Rows of a weight matrix whose gradient is one task.
-const TILE: usize = 64;
-
-/// A layer, in a backward pass that has gone through it.
-pub(super) struct Pass<'a, T: Scalar> {
-    pub layer: usize,
-    pub sizes: Sizes,
-    pub view: &'a LayerView<'a, T>,
-    /// Names of what learns.
-    pub learned: &'a BTreeSet<String>,
-    /// Whether the adapter's inputs went through dropout.
-    pub dropped: bool,
-    /// Where the layer's activations lie.
-    pub kept: usize,
-}
+/// Rows of a weight matrix whose gradient is one task: enough that packing the inputs, which each task does anew, costs
+/// little beside the products.
+const TILE: usize = 256;
+/// The same for a matrix with at most so many columns.
+const NARROW_TILE: usize = 64;
 
 /// Adds the gradients of the layer's matrices that learn, by name.
-pub(super) fn gradients<T: Scalar>(pass: &Pass<'_, T>, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
+pub(super) fn gradients<T: Scalar>(pass: &LayerGradients<'_, T>, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
     let mut matrices = learned(pass);
     let mut tiles = Vec::new();
     for matrix in &mut matrices {
         let mut rest = matrix.values.as_mut_slice();
         for block in &matrix.blocks {
             let (own, after) = rest.split_at_mut(block[0].rows * block[0].columns);
-            let tile = TILE * block[0].columns;
-            tiles.extend(own.chunks_mut(tile).enumerate().map(|(tile, out)| (block, tile * TILE, out)));
+            let rows = if block[0].columns > NARROW_TILE { TILE } else { NARROW_TILE };
+            let tile = rows * block[0].columns;
+            tiles.extend(own.chunks_mut(tile).enumerate().map(|(tile, out)| (block, tile * rows, out)));
             rest = after;
         }
     }
@@ -60,7 +51,7 @@ struct Gradient<T> {
     values: Vec<T>,
 }
 
-fn learned<T: Scalar>(pass: &Pass<'_, T>) -> Vec<Gradient<T>> {
+fn learned<T: Scalar>(pass: &LayerGradients<'_, T>) -> Vec<Gradient<T>> {
     let mut gradients: Vec<Gradient<T>> = Vec::new();
     for (name, factors) in Part::ALL.into_iter().flat_map(|part| Factors::of_part(pass, part)) {
         let name = format!("model.layers.{}.{name}", pass.layer);
@@ -92,7 +83,7 @@ struct Factors {
 
 impl Factors {
     /// The matrices of a part with their names below the decoder layer.
-    fn of_part<T: Scalar>(pass: &Pass<'_, T>, part: Part) -> impl Iterator<Item = (String, Self)> {
+    fn of_part<T: Scalar>(pass: &LayerGradients<'_, T>, part: Part) -> impl Iterator<Item = (String, Self)> {
         let (outputs, inputs) = pass.sizes.of_part(part);
         let of =
             move |name: &str, suffix, rows, columns| (format!("{name}{suffix}"), Self { part, suffix, rows, columns });
@@ -104,12 +95,12 @@ impl Factors {
         std::iter::once(of(part.name(), ".weight", outputs, inputs)).chain(low.into_iter().flatten())
     }
     /// Gradient of the matrix's output, and its input, over the chunk's rows.
-    fn of<'c, T: Scalar>(self, pass: &Pass<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
+    fn of<'c, T: Scalar>(self, pass: &LayerGradients<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
         let t = &chunk.temporary;
         let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.kept].attended);
         let low = &t.low[self.part as usize];
         match self.suffix {
-            DOWN if pass.dropped => (Matrix::rows(&low.d_inner, self.rows), Matrix::rows(&low.dropped, self.columns)),
+            DOWN if pass.dropout => (Matrix::rows(&low.d_inner, self.rows), Matrix::rows(&low.dropped, self.columns)),
             DOWN => (Matrix::rows(&low.d_inner, self.rows), x),
             UP => (d, Matrix::rows(&low.inner, self.columns)),
             _ => (d, x),

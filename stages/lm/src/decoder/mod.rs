@@ -10,6 +10,7 @@ mod adapter_tests;
 mod backward;
 mod branch;
 mod forward;
+mod gradients;
 mod graph;
 mod linear;
 mod matrices;

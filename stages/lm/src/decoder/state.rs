@@ -28,7 +28,7 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { activations: 1 << 30, turned: 1 << 24 }
+        Self { activations: 3 << 29, turned: 1 << 24 }
     }
 }
 

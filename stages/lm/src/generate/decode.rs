@@ -1,6 +1,8 @@
-//! One decoding step: sequences are grouped by equal tokens, dealt to threads, computed, and each draws one token.
+//! One decoding step: sequences are grouped by equal tokens, computed, and each draws one token.
 //!
-//! Threads share nothing within a step, and a row's numbers do not depend on the rows beside it.
+//! The sequences of a small model are dealt to threads, which share nothing within a step. A large model's weights do
+//! not stay in a core's cache, so its threads compute all sequences together, each with a part of every matrix: then a
+//! step reads the weights once. A row's numbers depend neither on this nor on the rows beside it.
 
 use super::cache::Blocks;
 use super::forward::{Scratch, Work, forward};
@@ -9,6 +11,7 @@ use super::pack::Model;
 use super::roster;
 use super::sampling::{self, Distribution};
 use super::sequence::Finish;
+use rayon::prelude::*;
 
 /// Rows whose logits are in memory at once.
 pub(super) const LOGIT_ROWS: usize = 64;
@@ -29,8 +32,17 @@ pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec
     shares
 }
 
-/// One step of one thread's sequences.
-pub(super) fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&mut Entry>>, scratch: &mut Scratch) {
+/// One step of sequences that one thread computes, or that several compute together: one for each scratch, in rayon's
+/// current pool.
+pub(super) fn decode(
+    model: &Model,
+    isa: Isa,
+    version: u32,
+    mut share: Vec<Vec<&mut Entry>>,
+    scratches: &mut [Scratch],
+) {
+    let threads = scratches.len();
+    let Some((scratch, others)) = scratches.split_first_mut() else { return };
     for entry in share.iter_mut().flatten() {
         entry.state.computed_by(version, entry.cached);
     }
@@ -44,25 +56,49 @@ pub(super) fn decode(model: &Model, isa: Isa, version: u32, mut share: Vec<Vec<&
         })
         .collect();
     scratch.hidden.clear();
-    forward(model, isa, &mut works, scratch);
+    forward(model, (isa, threads), &mut works, scratch);
     drop(works);
     let Some(head) = &model.head else { return };
     let columns = head.columns();
+    let Scratch { hidden, logits, probabilities, .. } = scratch;
+    let mut buffers: Vec<_> =
+        std::iter::once(probabilities).chain(others.iter_mut().map(|s| &mut s.probabilities)).collect();
     for (chunk, groups) in share.chunks_mut(LOGIT_ROWS).enumerate() {
-        scratch.logits.resize(groups.len() * columns, 0.0);
-        let hidden = &scratch.hidden[chunk * LOGIT_ROWS * model.hidden..];
-        matmul(isa, head, hidden, model.hidden, groups.len(), false, &mut scratch.logits);
-        for (group, logits) in groups.iter_mut().zip(scratch.logits.chunks_exact(columns)) {
-            let cached = group[0].state.token_ids.len();
-            let blocks = group[0].cache.clone();
-            for entry in group.iter_mut() {
-                if entry.cached < cached {
-                    entry.cache = blocks.clone();
-                }
-                entry.cached = cached;
-                draw(model, isa, version, entry, &logits[..model.vocabulary], &mut scratch.probabilities);
-            }
+        let rows = groups.len();
+        logits.resize(rows * columns, 0.0);
+        let hidden = &hidden[chunk * LOGIT_ROWS * model.hidden..];
+        matmul((isa, threads), head, (hidden, model.hidden), rows, false, logits);
+        let draw = |(groups, logits, buffer): (&mut [Vec<&mut Entry>], &[f32], &mut sampling::Buffer)| {
+            let rows = groups.iter_mut().zip(logits.chunks_exact(columns));
+            rows.for_each(|(group, logits)| draw_group(model, isa, version, group, logits, buffer));
+        };
+        if threads == 1 {
+            draw((groups, logits, &mut *buffers[0]));
+        } else {
+            let part = rows.div_ceil(threads);
+            let parts = groups.par_chunks_mut(part).zip(logits.par_chunks(part * columns)).zip(&mut buffers);
+            parts.for_each(|((groups, logits), buffer)| draw((groups, logits, &mut **buffer)));
         }
+    }
+}
+
+/// Draws the next token of sequences that were equal so far.
+fn draw_group(
+    model: &Model,
+    isa: Isa,
+    version: u32,
+    group: &mut [&mut Entry],
+    logits: &[f32],
+    buffer: &mut sampling::Buffer,
+) {
+    let cached = group[0].state.token_ids.len();
+    let blocks = group[0].cache.clone();
+    for entry in group {
+        if entry.cached < cached {
+            entry.cache = blocks.clone();
+        }
+        entry.cached = cached;
+        draw(model, isa, version, entry, &logits[..model.vocabulary], buffer);
     }
 }
 

@@ -3,7 +3,7 @@
 //! A sequence is a function of its tokens, its [`DrawKey`] and the weights, so callers may batch as they like. A step
 //! computes the tokens without cached keys and values (a new prompt, an observation, the token drawn before), then
 //! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
-//! blocks. Rows are spread over threads by sequence. Stop tokens, limits and forks are handled here; text and tools
+//! blocks. Stop tokens, limits and forks are handled here; text and tools
 //! are the callers' business.
 
 use super::cache::Blocks;
@@ -184,16 +184,15 @@ impl Generator {
         let version = self.roster.version;
         let (ids, running): (Vec<SequenceId>, Vec<_>) = self.roster.running().unzip();
         let groups = groups(running.into_iter());
-        let shares = share(groups, self.scratches.len());
-        let (model, isa) = (&self.model, self.isa);
-        let tasks = shares.into_iter().zip(&mut self.scratches);
+        let (model, isa, scratches) = (&self.model, self.isa, &mut self.scratches[..]);
         match &self.pool {
-            None => tasks.for_each(|(share, scratch)| decode(model, isa, version, share, scratch)),
+            None => decode(model, isa, version, groups, scratches),
+            Some(pool) if model.exceeds_cache() => pool.install(|| decode(model, isa, version, groups, scratches)),
             Some(pool) => {
-                let tasks: Vec<_> = tasks.collect();
-                pool.install(|| {
-                    tasks.into_par_iter().for_each(|(share, scratch)| decode(model, isa, version, share, scratch))
-                });
+                let shares = share(groups, scratches.len());
+                let tasks: Vec<_> = shares.into_iter().zip(scratches.chunks_mut(1)).collect();
+                let run = |(share, scratch): (_, &mut [Scratch])| decode(model, isa, version, share, scratch);
+                pool.install(|| tasks.into_par_iter().for_each(run));
             }
         }
         Ok(self.roster.finished(ids))

@@ -7,6 +7,7 @@ use super::cache::Blocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
 use super::pack::{Layer, Linear, Model};
 use crate::families::Activation;
+use rayon::prelude::*;
 
 /// Limit of rows computed together; limits memory, never changes results.
 const CHUNK: usize = 96;
@@ -48,15 +49,15 @@ struct Row {
 }
 
 /// Computes keys and values of all tokens that are not cached; appends the wanted hidden states (after the last norm)
-/// to `scratch.hidden`, by work and position.
-pub fn forward(model: &Model, isa: Isa, works: &mut [Work<'_>], scratch: &mut Scratch) {
+/// to `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
+pub fn forward(model: &Model, (isa, threads): (Isa, usize), works: &mut [Work<'_>], scratch: &mut Scratch) {
     let mut rows = Vec::new();
     for (work, w) in works.iter_mut().enumerate() {
         w.blocks.reserve(w.tokens.len(), model.layers.len(), model.shape);
         rows.extend((w.cached..w.tokens.len()).map(|position| Row { work, position }));
     }
     for rows in rows.chunks(CHUNK) {
-        Pass { model, isa, rows, works, scratch }.run();
+        Pass { model, isa, threads, rows, works, scratch }.run();
     }
 }
 
@@ -64,6 +65,7 @@ pub fn forward(model: &Model, isa: Isa, works: &mut [Work<'_>], scratch: &mut Sc
 struct Pass<'p, 'w> {
     model: &'p Model,
     isa: Isa,
+    threads: usize,
     rows: &'p [Row],
     works: &'p mut [Work<'w>],
     scratch: &'p mut Scratch,
@@ -126,7 +128,8 @@ impl Pass<'_, '_> {
         let values_at = keys_at + keys.next_multiple_of(super::kernels::PANEL);
         let s = &mut *self.scratch;
         s.qkv.resize(n * columns, 0.0);
-        linear(self.isa, &layer.qkv, (&s.normed, model.hidden), n, false, (&mut s.low, &mut s.qkv));
+        let kernel = (self.isa, self.threads);
+        linear(kernel, &layer.qkv, (&s.normed, model.hidden), n, false, (&mut s.low, &mut s.qkv));
         for (row, qkv) in self.rows.iter().zip(s.qkv.chunks_exact_mut(columns)) {
             head_norms(self.isa, layer.query_norm.as_deref(), model.eps, &mut qkv[..queries]);
             head_norms(self.isa, layer.key_norm.as_deref(), model.eps, &mut qkv[keys_at..keys_at + keys]);
@@ -137,18 +140,27 @@ impl Pass<'_, '_> {
             blocks.write(row.position, shape, &qkv[keys_at..keys_at + keys], &qkv[values_at..values_at + keys]);
         }
         s.attended.resize(n * queries, 0.0);
-        for ((row, qkv), out) in
-            self.rows.iter().zip(s.qkv.chunks_exact(columns)).zip(s.attended.chunks_exact_mut(queries))
-        {
-            let blocks = self.works[row.work].blocks.as_slice();
+        // One task is the heads of a row that read the same keys.
+        let group = shape.heads / shape.kv_heads * shape.head_dim;
+        let (rows, works, qkv) = (self.rows, &*self.works, &s.qkv);
+        let task = |scratch: &mut AttentionScratch, (i, out): (usize, &mut [f32])| {
+            let (row, kv) = (rows[i / shape.kv_heads], i % shape.kv_heads);
+            let query = &qkv[i / shape.kv_heads * columns + kv * group..][..group];
             let first = layer.window.map_or(0, |w| (row.position + 1).saturating_sub(w));
-            attention(self.isa, shape, &qkv[..queries], blocks, first..row.position + 1, &mut s.attention, out);
+            let blocks = works[row.work].blocks.as_slice();
+            attention(self.isa, (shape, kv), query, blocks, first..row.position + 1, scratch, out);
+        };
+        if self.threads == 1 {
+            s.attended.chunks_exact_mut(group).enumerate().for_each(|item| task(&mut s.attention, item));
+        } else {
+            let tasks = s.attended.par_chunks_exact_mut(group).enumerate().with_min_len(n.div_ceil(4 * self.threads));
+            tasks.for_each_init(AttentionScratch::default, task);
         }
         match &layer.attention_out {
-            None => linear(self.isa, &layer.output, (&s.attended, queries), n, true, (&mut s.low, &mut s.residual)),
+            None => linear(kernel, &layer.output, (&s.attended, queries), n, true, (&mut s.low, &mut s.residual)),
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
-                linear(self.isa, &layer.output, (&s.attended, queries), n, false, (&mut s.low, &mut s.branch));
+                linear(kernel, &layer.output, (&s.attended, queries), n, false, (&mut s.low, &mut s.branch));
                 self.leave(weight);
             }
         }
@@ -159,20 +171,27 @@ impl Pass<'_, '_> {
         let (inner, columns) = (self.model.intermediate, layer.gate_up.columns());
         let s = &mut *self.scratch;
         s.gate_up.resize(n * columns, 0.0);
-        linear(self.isa, &layer.gate_up, (&s.normed, self.model.hidden), n, false, (&mut s.low, &mut s.gate_up));
+        let kernel = (self.isa, self.threads);
+        linear(kernel, &layer.gate_up, (&s.normed, self.model.hidden), n, false, (&mut s.low, &mut s.gate_up));
         s.inner.resize(n * inner, 0.0);
-        for (row, out) in s.gate_up.chunks_exact(columns).zip(s.inner.chunks_exact_mut(inner)) {
+        let unit = |(row, out): (&[f32], &mut [f32])| {
             let (gate, up) = (&row[..inner], &row[columns / 2..columns / 2 + inner]);
             match self.model.activation {
                 Activation::Silu => silu_times(self.isa, gate, up, out),
                 Activation::GeluTanh => gelu_times(self.isa, gate, up, out),
             }
+        };
+        if self.threads == 1 {
+            s.gate_up.chunks_exact(columns).zip(s.inner.chunks_exact_mut(inner)).for_each(unit);
+        } else {
+            let rows = s.gate_up.par_chunks_exact(columns).zip(s.inner.par_chunks_exact_mut(inner));
+            rows.with_min_len(n.div_ceil(self.threads)).for_each(unit);
         }
         match &layer.mlp_out {
-            None => linear(self.isa, &layer.down, (&s.inner, inner), n, true, (&mut s.low, &mut s.residual)),
+            None => linear(kernel, &layer.down, (&s.inner, inner), n, true, (&mut s.low, &mut s.residual)),
             Some(weight) => {
                 s.branch.resize(s.residual.len(), 0.0);
-                linear(self.isa, &layer.down, (&s.inner, inner), n, false, (&mut s.low, &mut s.branch));
+                linear(kernel, &layer.down, (&s.inner, inner), n, false, (&mut s.low, &mut s.branch));
                 self.leave(weight);
             }
         }
@@ -191,19 +210,19 @@ impl Pass<'_, '_> {
 
 /// `out = W x`, or `out += W x` with `accumulate`, and what an adapter adds to it; `x` comes with its width.
 fn linear(
-    isa: Isa,
+    kernel: (Isa, usize),
     weights: &Linear,
-    (x, width): (&[f32], usize),
+    x: (&[f32], usize),
     rows: usize,
     accumulate: bool,
     (inner, out): (&mut Vec<f32>, &mut [f32]),
 ) {
-    matmul(isa, &weights.base, x, width, rows, accumulate, out);
+    matmul(kernel, &weights.base, x, rows, accumulate, out);
     let Some((down, up)) = &weights.low else { return };
     let ranks = down.columns();
     inner.resize(rows * ranks, 0.0);
-    matmul(isa, down, x, width, rows, false, inner);
-    matmul(isa, up, inner, ranks, rows, true, out);
+    matmul(kernel, down, x, rows, false, inner);
+    matmul(kernel, up, (inner, ranks), rows, true, out);
 }
 
 fn head_norms(isa: Isa, weight: Option<&[f32]>, eps: f32, row: &mut [f32]) {

@@ -69,6 +69,9 @@ pub struct Layer {
     pub down: Linear,
 }
 
+/// Numbers in the matrices of a layer that a core's cache may hold.
+const CACHED: usize = 1 << 20;
+
 /// An adapter's tensors and the numbers that go with them.
 pub struct LowRank<'a> {
     pub tensors: &'a dyn WeightSource,
@@ -180,6 +183,13 @@ impl Model {
             self.score = Some(score);
         }
         Ok(())
+    }
+    /// Whether a layer's matrices are too large to stay in a core's cache.
+    pub fn exceeds_cache(&self) -> bool {
+        let numbers = |layer: &Layer| {
+            self.hidden * (layer.qkv.columns() + layer.output.columns() + layer.gate_up.columns() / 2 * 3)
+        };
+        self.layers.first().is_some_and(|layer| numbers(layer) >= CACHED)
     }
     /// Computes the rotations of all positions below `length`, if they are not there yet.
     pub fn reserve(&mut self, length: usize) {

@@ -5,7 +5,7 @@
 //! entropy, at temperature 1 and without truncation, because those of a certain choice would say nothing. Top-k keeps
 //! exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by id.
 
-use super::kernels::{Isa, exp_shifted};
+use super::kernels::{Isa, all_finite, divide_and_shift, dot_wide, exp_shifted, first_highest, sum_wide};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
@@ -20,6 +20,7 @@ pub struct Buffer {
 
 /// A distribution over the vocabulary.
 pub struct Distribution<'a> {
+    isa: Isa,
     /// Logits over temperature, less the highest.
     scaled: &'a [f32],
     /// `exp(scaled)`, 0 where truncated.
@@ -53,7 +54,7 @@ impl<'a> Distribution<'a> {
         sampling: &Sampling,
         buffer: &'a mut Buffer,
     ) -> Option<Self> {
-        if !logits.iter().all(|z| z.is_finite()) {
+        if !all_finite(isa, logits) {
             return None;
         }
         buffer.scaled.clear();
@@ -62,21 +63,21 @@ impl<'a> Distribution<'a> {
             buffer.scaled[range.start as usize..range.end as usize].fill(f32::NEG_INFINITY);
         }
         let logits = &mut buffer.scaled;
-        let best = logits.iter().enumerate().fold(0, |best, (i, &z)| if z > logits[best] { i } else { best });
+        let best = first_highest(isa, logits);
         let greedy = sampling.temperature == 0.0;
         let temperature = if greedy { 1.0 } else { sampling.temperature as f32 };
         let highest = logits[best] / temperature;
-        logits.iter_mut().for_each(|z| *z = *z / temperature - highest);
+        divide_and_shift(isa, logits, temperature, highest);
         buffer.masses.clear();
         buffer.masses.extend_from_slice(&buffer.scaled);
         exp_shifted(isa, &mut buffer.masses, 0.0);
         if !greedy {
-            truncate(sampling, buffer);
+            truncate(isa, sampling, buffer);
         }
         let all = sampling.top_p >= 1.0 && (sampling.top_k == 0 || sampling.top_k as usize >= buffer.scaled.len());
         let whole = greedy || all;
         let Buffer { scaled, masses, .. } = buffer;
-        Some(Self { scaled, masses, total: sum(masses), only: greedy.then_some(best as u32), whole })
+        Some(Self { isa, scaled, masses, total: sum_wide(isa, masses), only: greedy.then_some(best as u32), whole })
     }
     /// The token at `uniform` in [0, 1) of the cumulative distribution in id order.
     pub fn draw(&self, uniform: f64) -> u32 {
@@ -104,29 +105,13 @@ impl<'a> Distribution<'a> {
     }
     /// In nats. Of greedy choices: at temperature 1.
     pub fn entropy(&self) -> f32 {
-        let mut lanes = [0.0f64; 8];
-        let terms =
-            self.masses.iter().zip(self.scaled).map(|(&m, &z)| if m > 0.0 { f64::from(m) * f64::from(z) } else { 0.0 });
-        for (i, term) in terms.enumerate() {
-            lanes[i % 8] += term;
-        }
-        ((self.total.ln() - lanes.iter().sum::<f64>() / self.total).max(0.0)) as f32
+        let spread = dot_wide(self.isa, self.masses, self.scaled);
+        ((self.total.ln() - spread / self.total).max(0.0)) as f32
     }
-}
-
-/// Eight lanes by index, then in order.
-fn sum(masses: &[f32]) -> f64 {
-    let mut lanes = [0.0f64; 8];
-    for chunk in masses.chunks(8) {
-        for (lane, &m) in lanes.iter_mut().zip(chunk) {
-            *lane += f64::from(m);
-        }
-    }
-    lanes.iter().sum()
 }
 
 /// Sets the masses outside top-k and top-p to 0.
-fn truncate(sampling: &Sampling, buffer: &mut Buffer) {
+fn truncate(isa: Isa, sampling: &Sampling, buffer: &mut Buffer) {
     let Buffer { scaled, masses, order } = buffer;
     let by_mass = |a: &u32, b: &u32| scaled[*b as usize].total_cmp(&scaled[*a as usize]).then(a.cmp(b));
     let k = sampling.top_k as usize;
@@ -140,7 +125,7 @@ fn truncate(sampling: &Sampling, buffer: &mut Buffer) {
         order.truncate(k);
     }
     if sampling.top_p < 1.0 {
-        let total = sum(masses);
+        let total = sum_wide(isa, masses);
         // The kept list reaches p without tokens that together hold less than 1 - p: no need to sort those.
         let floor = total * (1.0 - sampling.top_p) / masses.len() as f64;
         let (mut kept, small): (Vec<u32>, Vec<u32>) =

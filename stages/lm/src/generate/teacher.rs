@@ -35,7 +35,7 @@ impl Generator {
             for (chunk, hidden) in hidden.chunks(LOGIT_ROWS * model.hidden).enumerate() {
                 let rows = hidden.len() / model.hidden;
                 scratch.logits.resize(rows * columns, 0.0);
-                matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
+                matmul((isa, 1), head, (hidden, model.hidden), rows, false, &mut scratch.logits);
                 for (row, logits) in scratch.logits.chunks_exact(columns).take(rows).enumerate() {
                     let next = chunk * LOGIT_ROWS + row + 1;
                     let (logits, buffer) = (&logits[..model.vocabulary], &mut scratch.probabilities);
@@ -66,7 +66,7 @@ impl Generator {
             let Some((head, labels)) = &model.score else { return Vec::new() };
             let rows = hidden.len() / model.hidden;
             scratch.logits.resize(rows * head.columns(), 0.0);
-            matmul(isa, head, hidden, model.hidden, rows, false, &mut scratch.logits);
+            matmul((isa, 1), head, (hidden, model.hidden), rows, false, &mut scratch.logits);
             scratch.logits.chunks_exact(head.columns()).take(rows).flat_map(|r| &r[..*labels]).copied().collect()
         })
     }
@@ -89,7 +89,7 @@ impl Generator {
                 let used = wanted.last().map_or(0, |&p| p as usize + 1);
                 forward(
                     model,
-                    isa,
+                    (isa, 1),
                     &mut [Work { tokens: &tokens[..used], cached: 0, blocks: &mut blocks, wanted }],
                     scratch,
                 );

@@ -1,25 +1,26 @@
 //! The language head: log-probability and entropy of chosen tokens straight from hidden rows, as one node of candle's
 //! graph.
 //!
-//! The logits of all rows are never held; both directions compute them again for a few rows at a time. Gradients flow
-//! from both results to the hidden states and to the head's matrix. With p = softmax(z), z = logits / temperature: ∂
-//! log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
+//! The forward keeps the logits for the backward if they are not too many; else both directions compute them for a few
+//! rows at a time. Gradients flow from both results to the hidden states and to the head's matrix. With p = softmax(z),
+//! z = logits / temperature: ∂ log p_t / ∂ z_j = [j = t] - p_j and ∂ H / ∂ z_j = -p_j (log p_j + H).
 
 use super::vector::{exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
 use crate::tensor::candle;
 use candle_core::{CpuStorage, CustomOp2, DType, Layout, Shape, Storage, Tensor};
 use rayon::prelude::*;
-use std::marker::PhantomData;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 use trainyard_core::{Error, Result};
 
-/// Rows of one task.
+/// Rows whose shares of the matrix's gradient are summed before they are added to it.
 const ROWS: usize = 128;
-/// Largest number of logits held at once in the backward.
+/// Numbers of a matrix up to which it is turned once for a pass, and largest number of logits held at once where they
+/// are not kept.
 const LOGITS: usize = 1 << 24;
-/// Rows of the head's matrix whose gradient is one task.
-const TILE: usize = 32;
+/// Largest number of logits that a forward keeps.
+const KEPT: usize = 1 << 27;
 
 /// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`:
 /// `([n], [n])`. Rows of the head that are `unused` have probability 0 and no gradient.
@@ -58,26 +59,46 @@ pub fn logprobs(
     let unused: Vec<Range<usize>> = unused.iter().map(|r| r.start as usize..r.end as usize).collect();
     let (hidden, weight) = (hidden.contiguous().map_err(candle)?, weight.contiguous().map_err(candle)?);
     let learned = weight.track_op();
+    let keep = hidden.track_op() && rows.len() * vocabulary <= KEPT;
     let both = match hidden.dtype() {
-        DType::F64 => {
-            hidden.apply_op2(&weight, Head::<f64> { places, unused, temperature, learned, number: PhantomData })
-        }
-        _ => hidden.apply_op2(&weight, Head::<f32> { places, unused, temperature, learned, number: PhantomData }),
+        DType::F64 => hidden
+            .apply_op2(&weight, Head::<f64> { places, unused, temperature, learned, keep, kept: Mutex::default() }),
+        _ => hidden
+            .apply_op2(&weight, Head::<f32> { places, unused, temperature, learned, keep, kept: Mutex::default() }),
     };
     let both = both.map_err(candle)?;
     Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
 }
 
-/// Rows of one task: a large vocabulary leaves fewer, so that two tasks hold no more than [`LOGITS`].
-fn task_rows(vocabulary: usize) -> usize {
-    let most = LOGITS / vocabulary;
-    if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) }
+/// How the rows of a pass are divided. All but `chain` changes no bit.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Rows of one share of the matrix's gradient.
+    chain: usize,
+    /// Rows of one task.
+    task: usize,
+    /// Rows whose logits are held at once where they are not kept.
+    block: usize,
+    /// Rows of the matrix whose gradient is one task.
+    tile: usize,
+}
+
+impl Division {
+    fn of(vocabulary: usize, keep: bool) -> Self {
+        let most = LOGITS / vocabulary;
+        let chain = if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) };
+        // A large matrix is packed anew by each task, so tasks must be large, too.
+        let task = if keep && vocabulary >= 1 << 13 { chain * (4 * ROWS).div_ceil(chain) } else { chain };
+        Self { chain, task, block: chain * (most / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
+    }
 }
 
 /// Bytes of the float32 numbers that are held at once for so many rows: logits, and the matrix if it is turned.
 pub fn block_bytes(vocabulary: usize, width: usize, rows: usize) -> u64 {
     let turned = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
-    ((rows * vocabulary).min(LOGITS) + turned) as u64 * size_of::<f32>() as u64
+    let all = rows * vocabulary;
+    let logits = if all <= KEPT { all } else { LOGITS };
+    (logits + turned) as u64 * size_of::<f32>() as u64
 }
 
 struct Head<T> {
@@ -87,7 +108,10 @@ struct Head<T> {
     temperature: f64,
     /// Whether the matrix has a gradient.
     learned: bool,
-    number: PhantomData<T>,
+    /// Whether the forward keeps the logits.
+    keep: bool,
+    /// The logits of all places, from the forward to the backward.
+    kept: Mutex<Option<Vec<T>>>,
 }
 
 /// The matrix with depth as rows where it is small enough to be turned once.
@@ -145,69 +169,72 @@ impl<T: Scalar> Head<T> {
         self.unused.iter().for_each(|range| row[range.clone()].fill(T::ZERO));
     }
 
+    /// Logits of gathered rows, without those that are unused.
+    fn logits(&self, turned: &Turned<'_, T>, gathered: &[T], logits: &mut [T]) {
+        let Turned { vocabulary, width, .. } = *turned;
+        let size = (gathered.len() / width, vocabulary, width);
+        product(size, Matrix::rows(gathered, width), turned.view(), logits, vocabulary, false);
+        logits.chunks_exact_mut(vocabulary).for_each(|row| self.mask(row));
+    }
+
     /// Gradients of hidden states and weight (empty if it does not learn) from those of both results (`[2, n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
         let turned = Turned::new(weight, width);
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
         let learned = if self.learned { weight.len() } else { 0 };
         let (mut d_hidden, mut d_weight) = (vec![T::ZERO; hidden.len()], vec![T::ZERO; learned]);
-        let inverse = T::of(1.0 / self.temperature);
-        let rows = task_rows(vocabulary);
-        let block = rows * (LOGITS / vocabulary / rows).max(1);
+        let division = Division::of(vocabulary, kept.is_some());
+        let block = if kept.is_some() { n } else { division.block };
         for first in (0..n).step_by(block) {
             let places = &self.places[first..(first + block).min(n)];
-            let pieces: Vec<(Vec<T>, Vec<T>, Vec<T>)> = places
-                .par_chunks(rows)
-                .enumerate()
-                .map(|(i, places)| {
-                    let (start, m) = (first + i * rows, places.len());
-                    let gathered = self.gather(places, hidden, width);
-                    let mut logits = vec![T::ZERO; m * vocabulary];
-                    product(
-                        (m, vocabulary, width),
-                        Matrix::rows(&gathered, width),
-                        turned.view(),
-                        &mut logits,
-                        vocabulary,
-                        false,
-                    );
-                    for (j, ((_, target), row)) in places.iter().zip(logits.chunks_exact_mut(vocabulary)).enumerate() {
-                        self.mask(row);
-                        row_gradient(row, *target, inverse, upstream[start + j], upstream[n + start + j]);
-                        self.clear(row);
-                    }
-                    let mut d_gathered = vec![T::ZERO; m * width];
-                    product(
-                        (m, width, vocabulary),
-                        Matrix::rows(&logits, vocabulary),
-                        Matrix::rows(weight, width),
-                        &mut d_gathered,
-                        width,
-                        false,
-                    );
-                    (gathered, logits, d_gathered)
-                })
-                .collect();
-            d_weight.par_chunks_mut(TILE * width).enumerate().for_each(|(tile, out)| {
-                for (gathered, d_logits, _) in &pieces {
-                    let columns = Matrix { data: &d_logits[tile * TILE..], row: 1, column: vocabulary };
-                    product(
-                        (out.len() / width, width, gathered.len() / width),
-                        columns,
-                        Matrix::rows(gathered, width),
-                        out,
-                        width,
-                        true,
-                    );
+            let slopes = (&upstream[first..n], &upstream[n + first..]);
+            let gathered = self.gather(places, hidden, width);
+            let (mut logits, known) = match kept.take() {
+                Some(logits) => (logits, true),
+                None => (vec![T::ZERO; places.len() * vocabulary], false),
+            };
+            let mut d_gathered = vec![T::ZERO; places.len() * width];
+            let task = division.task;
+            let rows = gathered.par_chunks(task * width).zip(d_gathered.par_chunks_mut(task * width));
+            let tasks = places.par_chunks(task).zip(logits.par_chunks_mut(task * vocabulary)).zip(rows).enumerate();
+            tasks.for_each(|(i, ((places, logits), (gathered, d_gathered)))| {
+                if !known {
+                    self.logits(&turned, gathered, logits);
+                }
+                let slopes = (&slopes.0[i * task..], &slopes.1[i * task..]);
+                self.logit_gradients(places, slopes, logits, vocabulary);
+                let size = (places.len(), width, vocabulary);
+                let d_logits = Matrix::rows(logits, vocabulary);
+                product(size, d_logits, Matrix::rows(weight, width), d_gathered, width, false);
+            });
+            let pieces =
+                |rows: usize| (0..rows).step_by(division.chain).map(move |at| (at, division.chain.min(rows - at)));
+            d_weight.par_chunks_mut(division.tile * width).enumerate().for_each(|(tile, out)| {
+                for (at, depth) in pieces(places.len()) {
+                    let d_logits = &logits[at * vocabulary + tile * division.tile..];
+                    let columns = Matrix { data: d_logits, row: 1, column: vocabulary };
+                    let rows = Matrix::rows(&gathered[at * width..], width);
+                    product((out.len() / width, width, depth), columns, rows, out, width, true);
                 }
             });
-            for (places, (_, _, d_gathered)) in places.chunks(rows).zip(&pieces) {
-                for ((row, _), d) in places.iter().zip(d_gathered.chunks_exact(width)) {
-                    super::vector::add_into(&mut d_hidden[row * width..(row + 1) * width], d);
-                }
+            for ((row, _), d) in places.iter().zip(d_gathered.chunks_exact(width)) {
+                super::vector::add_into(&mut d_hidden[row * width..(row + 1) * width], d);
             }
         }
         (d_hidden, d_weight)
+    }
+
+    /// The logits of some places become the gradients of them, from those of the places' results.
+    fn logit_gradients(&self, places: &[(usize, usize)], slopes: (&[T], &[T]), logits: &mut [T], vocabulary: usize) {
+        let inverse = T::of(1.0 / self.temperature);
+        let slopes = slopes.0.iter().zip(slopes.1);
+        for (((_, target), row), (logprob, entropy)) in
+            places.iter().zip(logits.chunks_exact_mut(vocabulary)).zip(slopes)
+        {
+            row_gradient(row, *target, inverse, *logprob, *entropy);
+            self.clear(row);
+        }
     }
 }
 
@@ -229,27 +256,27 @@ impl<T: Scalar> CustomOp2 for Head<T> {
         let (vocabulary, n) = (turned.vocabulary, self.places.len());
         let inverse = T::of(1.0 / self.temperature);
         let mut out = vec![T::ZERO; 2 * n];
+        let mut kept = self.keep.then(|| vec![T::ZERO; n * vocabulary]);
+        let rows = Division::of(vocabulary, self.keep).task;
         let (logprobs, entropies) = out.split_at_mut(n);
-        let rows = task_rows(vocabulary);
-        let tasks = self.places.par_chunks(rows).zip(logprobs.par_chunks_mut(rows)).zip(entropies.par_chunks_mut(rows));
-        tasks.for_each(|((places, logprobs), entropies)| {
-            let m = places.len();
-            let gathered = self.gather(places, hidden, width);
-            let mut logits = vec![T::ZERO; m * vocabulary];
-            product(
-                (m, vocabulary, width),
-                Matrix::rows(&gathered, width),
-                turned.view(),
-                &mut logits,
-                vocabulary,
-                false,
-            );
-            let results = places.iter().zip(logits.chunks_exact_mut(vocabulary)).zip(logprobs).zip(entropies);
+        let read = |places: &[(usize, usize)], logits: &mut [T], (logprobs, entropies): (&mut [T], &mut [T])| {
+            self.logits(&turned, &self.gather(places, hidden, width), logits);
+            let results = places.iter().zip(logits.chunks_exact(vocabulary)).zip(logprobs).zip(entropies);
             for ((((_, target), row), logprob), entropy) in results {
-                self.mask(row);
                 (*logprob, *entropy) = row_values(row, *target, inverse);
             }
-        });
+        };
+        let results = logprobs.par_chunks_mut(rows).zip(entropies.par_chunks_mut(rows));
+        let tasks = self.places.par_chunks(rows).zip(results);
+        match &mut kept {
+            Some(kept) => tasks.zip(kept.par_chunks_mut(rows * vocabulary)).for_each(|((places, results), logits)| {
+                read(places, logits, results);
+            }),
+            None => tasks.for_each(|(places, results)| {
+                read(places, &mut vec![T::ZERO; places.len() * vocabulary], results);
+            }),
+        }
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
         Ok((T::to_cpu_storage_owned(out), Shape::from((2, n))))
     }
 

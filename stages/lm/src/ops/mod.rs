@@ -6,7 +6,7 @@
 //! lane pattern. The code is generic over f32 and f64, so finite differences test the very code that trains.
 
 #[macro_use]
-mod simd;
+pub(crate) mod simd;
 
 pub mod attention;
 pub mod gated;

@@ -196,11 +196,24 @@ impl InplaceOp1 for Update<'_> {
 
 impl Update<'_> {
     fn apply(&self, w: &mut [f32], g: &[f32], m: &mut [f32], v: &mut [f32]) {
+        let Self { clip, beta1, beta2, keep, size, root, epsilon, .. } = *self;
+        update((w, g, m, v), [clip, keep, size, root, epsilon], beta1, beta2);
+    }
+}
+
+vectorized! {
+    fn update(
+        all: (&mut [T], &[T], &mut [T], &mut [T]),
+        numbers: [T; 5],
+        beta1: (T, T),
+        beta2: (T, T),
+    ) {
+        let ((w, g, m, v), [clip, keep, size, root, epsilon]) = (all, numbers);
         for (((w, g), m), v) in w.iter_mut().zip(g).zip(m).zip(v) {
-            let g = g * self.clip;
-            *m = self.beta1.0 * *m + self.beta1.1 * g;
-            *v = self.beta2.0 * *v + self.beta2.1 * g * g;
-            *w = *w * self.keep - self.size * *m / (v.sqrt() * self.root + self.epsilon);
+            let g = *g * clip;
+            *m = beta1.0 * *m + beta1.1 * g;
+            *v = beta2.0 * *v + beta2.1 * g * g;
+            *w = *w * keep - size * *m / (v.sqrt() * root + epsilon);
         }
     }
 }

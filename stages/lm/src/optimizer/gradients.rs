@@ -6,6 +6,7 @@
 use crate::ops::vector::{add_into, sum_of_squares};
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Var};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 
@@ -49,6 +50,7 @@ impl Gradients {
     }
     /// Euclidean norm over all parameters, summed in name order in double precision.
     pub fn global_norm(&self) -> f64 {
-        self.values.values().map(|g| sum_of_squares(g)).sum::<f64>().sqrt()
+        let squares: Vec<f64> = self.values.par_iter().map(|(_, g)| sum_of_squares(g)).collect();
+        squares.into_iter().sum::<f64>().sqrt()
     }
 }

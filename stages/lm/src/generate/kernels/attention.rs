@@ -15,12 +15,13 @@ pub struct AttentionScratch {
 }
 
 kernel! {
-    /// `out[h] = softmax(query[h] · keys) values` over the positions of `seen`, for every head `h`.
+    /// `out[h] = softmax(query[h] · keys) values` over the positions of `seen`, for every head `h` that reads one
+    /// key-value head, whose number comes with the shape.
     ///
-    /// `query` (`heads * head_dim`, already scaled) and `out` (the same) are one row. Scores are one chain over the
-    /// head's dimensions; values are four chains by position modulo 4, added in pairs.
+    /// `query` (already scaled) and `out` are these heads of one row. Scores are one chain over the head's dimensions;
+    /// values are four chains by position modulo 4, added in pairs.
     attention = attention_body(
-        shape: AttentionShape,
+        place: (AttentionShape, usize),
         query: &[f32],
         blocks: &[Arc<Block>],
         seen: Range<usize>,
@@ -31,7 +32,7 @@ kernel! {
 
 #[inline(always)]
 fn attention_body<L: Lanes>(
-    shape: AttentionShape,
+    (shape, kv): (AttentionShape, usize),
     query: &[f32],
     blocks: &[Arc<Block>],
     seen: Range<usize>,
@@ -46,20 +47,13 @@ fn attention_body<L: Lanes>(
     scratch.scores.resize(blocks.len() * BLOCK, 0.0);
     scratch.padded.resize(shape.padded(), 0.0);
     let (scores, padded) = (&mut scratch.scores[..], &mut scratch.padded[..]);
-    let group = shape.heads / shape.kv_heads;
-    for head in 0..shape.heads {
-        let kv = head / group;
-        let query = &query[head * d..][..d];
-        for (block, scores) in blocks.iter().zip(scores.chunks_exact_mut(BLOCK)) {
-            let keys = &block.keys[shape.keys_at(kv)..][..d * BLOCK];
-            // SAFETY: `keys` holds d rows of 16 values, `scores` 16.
-            unsafe {
-                let mut sum = L::splat(0.0);
-                for (i, &q) in query.iter().enumerate() {
-                    sum = L::fma(L::splat(q), L::load(keys.as_ptr().add(i * BLOCK)), sum);
-                }
-                L::store(scores.as_mut_ptr(), sum);
-            }
+    for (query, out) in query.chunks_exact(d).zip(out.chunks_exact_mut(d)) {
+        for (blocks, scores) in blocks.chunks_exact(4).zip(scores.chunks_exact_mut(4 * BLOCK)) {
+            score::<L, 4>(shape, kv, query, blocks, scores);
+        }
+        let whole = blocks.len() / 4 * 4;
+        for (block, scores) in blocks[whole..].chunks(1).zip(scores[whole * BLOCK..].chunks_exact_mut(BLOCK)) {
+            score::<L, 1>(shape, kv, query, block, scores);
         }
         let mut highest = f32::NEG_INFINITY;
         for &s in &scores[start..length] {
@@ -69,7 +63,33 @@ fn attention_body<L: Lanes>(
         scores[length..].fill(f32::NEG_INFINITY);
         let total = exp_shifted_body::<L>(scores, highest);
         weigh::<L>(shape, kv, blocks, &scores[..length], 1.0 / total, padded);
-        out[head * d..][..d].copy_from_slice(&padded[..d]);
+        out.copy_from_slice(&padded[..d]);
+    }
+}
+
+/// The products of a query with the keys of `N` blocks. They are chains that do not wait for each other.
+#[inline(always)]
+fn score<L: Lanes, const N: usize>(
+    shape: AttentionShape,
+    kv: usize,
+    query: &[f32],
+    blocks: &[Arc<Block>],
+    scores: &mut [f32],
+) {
+    assert!(blocks.len() == N && scores.len() == N * BLOCK);
+    let keys: [&[f32]; N] = std::array::from_fn(|b| &blocks[b].keys[shape.keys_at(kv)..][..query.len() * BLOCK]);
+    // SAFETY: each of `keys` holds 16 values for every number of the query, `scores` 16 for every block.
+    unsafe {
+        let mut sums = [L::splat(0.0); N];
+        for (i, &q) in query.iter().enumerate() {
+            let q = L::splat(q);
+            for (sum, keys) in sums.iter_mut().zip(keys) {
+                *sum = L::fma(q, L::load(keys.as_ptr().add(i * BLOCK)), *sum);
+            }
+        }
+        for (b, sum) in sums.into_iter().enumerate() {
+            L::store(scores.as_mut_ptr().add(b * BLOCK), sum);
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! `out = x · Wᵀ` with weights packed once into panels of 32 outputs.
 #![expect(unsafe_code, reason = "the inner tile reads through pointers; the bounds are asserted before")]
 
-use super::lanes::{Lanes, kernel};
+use super::lanes::{Isa, Lanes, kernel};
+use rayon::prelude::*;
+use std::ops::Range;
 
 /// Output columns of a panel; rows of every output buffer are padded to a multiple of it.
 pub const PANEL: usize = 32;
@@ -24,15 +26,10 @@ impl Packed {
         for (weights, bias) in parts {
             assert!(k > 0 && weights.len() % k == 0, "a part must have whole rows");
             let n = weights.len() / k;
-            for first in (0..n).step_by(PANEL) {
-                let start = packed.panels.len();
-                packed.panels.resize(start + k * PANEL, 0.0);
-                for (column, row) in (first..n.min(first + PANEL)).enumerate() {
-                    for (i, &w) in weights[row * k..(row + 1) * k].iter().enumerate() {
-                        packed.panels[start + i * PANEL + column] = w;
-                    }
-                }
-            }
+            let start = packed.panels.len();
+            packed.panels.resize(start + n.div_ceil(PANEL) * k * PANEL, 0.0);
+            let panels = packed.panels[start..].par_chunks_exact_mut(k * PANEL);
+            panels.zip(weights.par_chunks(k * PANEL)).for_each(|(panel, rows)| fill(panel, rows, k));
             if biased {
                 packed.bias.extend_from_slice(bias.unwrap_or(&vec![0.0; n]));
                 packed.bias.resize(packed.bias.len().next_multiple_of(PANEL), 0.0);
@@ -44,33 +41,98 @@ impl Packed {
     pub fn columns(&self) -> usize {
         self.panels.len() / self.k.max(1)
     }
+    /// The panels in about equal parts for so many threads; several for each where there is enough to do, because one
+    /// of them may be late.
+    fn parts(&self, threads: usize) -> Vec<Range<usize>> {
+        let panels = self.columns() / PANEL;
+        let parts = threads * (panels / (16 * threads)).clamp(1, 4);
+        (0..parts).map(|i| panels * i / parts..panels * (i + 1) / parts).collect()
+    }
 }
 
-kernel! {
-    /// `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
-    ///
-    /// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`. Each element starts from the bias and
-    /// the old value and adds its products in ascending `k`.
-    matmul = matmul_body(weights: &Packed, x: &[f32], x_stride: usize, rows: usize, accumulate: bool, out: &mut [f32])
+/// Puts rows of `k` weights side by side. Only a few lines of the panel are written at a time.
+fn fill(panel: &mut [f32], rows: &[f32], k: usize) {
+    for (i, panel) in panel.chunks_mut(16 * PANEL).enumerate() {
+        for (column, row) in rows.chunks_exact(k).enumerate() {
+            for (w, line) in row[16 * i..].iter().zip(panel.chunks_exact_mut(PANEL)) {
+                line[column] = *w;
+            }
+        }
+    }
 }
 
-#[inline(always)]
-fn matmul_body<L: Lanes>(weights: &Packed, x: &[f32], x_stride: usize, rows: usize, accumulate: bool, out: &mut [f32]) {
-    let (k, columns) = (weights.k, weights.columns());
+/// The results of a product, which threads share: each writes the columns of its own panels.
+#[derive(Clone, Copy)]
+pub struct Output(*mut f32);
+
+// SAFETY: threads write to panels that do not overlap, and the borrow of the results outlives them.
+unsafe impl Send for Output {}
+// SAFETY: as above.
+unsafe impl Sync for Output {}
+
+/// `out[r] = bias + W x[r]`, or with `accumulate` `out[r] += bias + W x[r]`, for `rows` rows.
+///
+/// `x` has rows of `x_stride >= k` values, `out` rows of exactly `columns()`. Each element starts from the bias and the
+/// old value and adds its products in ascending `k`. More than one thread divides the panels over rayon's current pool.
+pub fn matmul(
+    (isa, threads): (Isa, usize),
+    weights: &Packed,
+    (x, x_stride): (&[f32], usize),
+    rows: usize,
+    accumulate: bool,
+    out: &mut [f32],
+) {
     if rows == 0 {
         return;
     }
+    let (k, columns) = (weights.k, weights.columns());
     assert!(x_stride >= k && x.len() >= (rows - 1) * x_stride + k && out.len() >= rows * columns);
-    for row in out[..rows * columns].chunks_exact_mut(columns) {
-        match (accumulate, weights.bias.is_empty()) {
-            (false, true) => row.fill(0.0),
-            (false, false) => row.copy_from_slice(&weights.bias),
-            (true, true) => {}
-            (true, false) => row.iter_mut().zip(&weights.bias).for_each(|(o, b)| *o += b),
-        }
+    let out = Output(out.as_mut_ptr());
+    let x = (x, x_stride);
+    if threads == 1 {
+        panels(isa, weights, 0..columns / PANEL, x, rows, accumulate, out);
+    } else {
+        weights.parts(threads).into_par_iter().for_each(|part| {
+            panels(isa, weights, part, x, rows, accumulate, out);
+        });
     }
+}
+
+kernel! {
+    /// The columns of some panels; [`matmul`] has checked the sizes.
+    panels = panels_body(
+        weights: &Packed,
+        part: Range<usize>,
+        x: (&[f32], usize),
+        rows: usize,
+        accumulate: bool,
+        out: Output,
+    )
+}
+
+#[inline(always)]
+fn panels_body<L: Lanes>(
+    weights: &Packed,
+    part: Range<usize>,
+    (x, x_stride): (&[f32], usize),
+    rows: usize,
+    accumulate: bool,
+    out: Output,
+) {
+    let (k, columns) = (weights.k, weights.columns());
     let step = 16 * L::VECTORS;
-    for (p, panel) in weights.panels.chunks_exact(k * PANEL).enumerate() {
+    for p in part {
+        let panel = &weights.panels[p * k * PANEL..(p + 1) * k * PANEL];
+        for row in 0..rows {
+            // SAFETY: `out` holds `rows` rows of `columns` values, and nothing else reads or writes this panel's.
+            let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(row * columns + p * PANEL), PANEL) };
+            match (accumulate, weights.bias.get(p * PANEL..(p + 1) * PANEL)) {
+                (false, None) => out.fill(0.0),
+                (false, Some(bias)) => out.copy_from_slice(bias),
+                (true, None) => {}
+                (true, Some(bias)) => out.iter_mut().zip(bias).for_each(|(o, b)| *o += b),
+            }
+        }
         for column in (0..PANEL).step_by(step) {
             let mut row = 0;
             while row < rows {
@@ -81,7 +143,7 @@ fn matmul_body<L: Lanes>(weights: &Packed, x: &[f32], x_stride: usize, rows: usi
                 unsafe {
                     let x = x.as_ptr().add(row * x_stride);
                     let w = panel.as_ptr().add(column);
-                    let o = out.as_mut_ptr().add(row * columns + p * PANEL + column);
+                    let o = out.0.add(row * columns + p * PANEL + column);
                     row += match left {
                         12.. if L::ROWS >= 12 => tiles::<L, 12>(x, x_stride, k, w, o, columns),
                         8.. if L::ROWS >= 8 => tiles::<L, 8>(x, x_stride, k, w, o, columns),

@@ -6,6 +6,7 @@
 //! bits are the same with AVX-512, AVX2 and portable code.
 
 mod attention;
+mod distribution;
 mod elementwise;
 mod lanes;
 mod matmul;
@@ -14,6 +15,7 @@ mod tests;
 
 pub use super::cache::AttentionShape;
 pub use attention::{AttentionScratch, attention};
+pub use distribution::{all_finite, divide_and_shift, dot_wide, first_highest, sum_wide};
 pub use elementwise::{exp_shifted, gelu_times, rms_norm, silu_times};
 pub use lanes::Isa;
 pub use matmul::{PANEL, Packed, matmul};

@@ -27,7 +27,7 @@ proptest! {
         prop_assert_eq!(packed.columns(), a.next_multiple_of(PANEL) + b.next_multiple_of(PANEL));
         let run = |isa, first: usize, count: usize, accumulate| {
             let mut out = vec![0.5; count * packed.columns()];
-            matmul(isa, &packed, &x[first * (k + 3)..], k + 3, count, accumulate, &mut out);
+            matmul((isa, 1), &packed, (&x[first * (k + 3)..], k + 3), count, accumulate, &mut out);
             out
         };
         let whole = run(Isa::detect(), 0, rows, false);
@@ -49,11 +49,16 @@ proptest! {
             prop_assert!(added.iter().zip(&whole).all(|(a, w)| (a - w - 0.5).abs() < 1e-4));
             prop_assert_eq!(bits(&added), bits(&run(Isa::detect(), 0, rows, true)));
         }
+        for threads in 2..5 {
+            let mut out = vec![0.5; rows * packed.columns()];
+            matmul((Isa::detect(), threads), &packed, (&x, k + 3), rows, false, &mut out);
+            prop_assert_eq!(bits(&out), bits(&whole));
+        }
     }
 
     #[test]
     fn attention_is_softmax_of_products(
-        length in 1usize..70, window in 1usize..90, kv_heads in 1usize..3, group in 1usize..3, half in 1usize..13
+        length in 1usize..150, window in 1usize..90, kv_heads in 1usize..3, group in 1usize..3, half in 1usize..13
     ) {
         let first = length.saturating_sub(window);
         let shape = AttentionShape { layer: 1, heads: kv_heads * group, kv_heads, head_dim: 2 * half };
@@ -67,7 +72,10 @@ proptest! {
         }
         let run = |isa| {
             let mut out = vec![0.0; q.len()];
-            attention(isa, shape, &q, blocks.as_slice(), first..length, &mut AttentionScratch::default(), &mut out);
+            for (kv, (q, out)) in q.chunks_exact(group * d).zip(out.chunks_exact_mut(group * d)).enumerate() {
+                let scratch = &mut AttentionScratch::default();
+                attention(isa, (shape, kv), q, blocks.as_slice(), first..length, scratch, out);
+            }
             out
         };
         let out = run(Isa::detect());

@@ -1,0 +1,88 @@
+//! The second phase of a layer's backward: the gradients of its vectors, from what the first phase left in the chunks.
+//! Those of its matrices are in [`super::matrices`].
+
+use super::state::{Chunk, Partial, Sizes};
+use super::view::LayerView;
+use crate::batch::TokenBatch;
+use crate::families::LayerNorms;
+use crate::ops::vector::add_into;
+use crate::ops::Scalar;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Sum of one vector's shares over the chunks, in order.
+pub(super) fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Partial<T>) -> &[T]) -> Vec<T> {
+    let mut total = vec![T::ZERO; n];
+    for chunk in chunks {
+        add_into(&mut total, &part(&chunk.temporary.partial)[..n]);
+    }
+    total
+}
+
+/// Gradient of the embeddings: each row of tokens added to that of its token, in the order of the batch.
+pub(super) fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, chunks: &[Chunk<T>]) -> Vec<T> {
+    let mut total = vec![T::ZERO; n];
+    for chunk in chunks {
+        let tokens = batch.sequences()[chunk.sequences.clone()].iter().flatten();
+        for (row, token) in chunk.temporary.d_output.chunks_exact(sizes.hidden).zip(tokens) {
+            let start = *token as usize * sizes.hidden;
+            add_into(&mut total[start..start + sizes.hidden], row);
+        }
+    }
+    total
+}
+
+/// What the gradients of a layer's parameters are made of, besides the chunks.
+pub(super) struct LayerGradients<'a, T: Scalar> {
+    pub layer: usize,
+    pub sizes: Sizes,
+    pub norms: &'a LayerNorms,
+    pub view: &'a LayerView<'a, T>,
+    pub learned: &'a BTreeSet<String>,
+    /// Whether an adapter's inputs had dropout.
+    pub dropout: bool,
+    /// Where the layer's activations lie in a chunk.
+    pub kept: usize,
+}
+
+impl<T: Scalar> LayerGradients<'_, T> {
+    fn name(&self, part: &str) -> String {
+        format!("model.layers.{}.{part}", self.layer)
+    }
+
+    /// Gradients of norms and biases: shares of the chunks, summed.
+    pub fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
+        let Sizes { hidden, query, key, .. } = self.sizes;
+        let names = self.norms;
+        let mut put = |part: &str, values: &dyn Fn() -> Vec<T>| {
+            let name = self.name(part);
+            if self.learned.contains(&name) {
+                gradients.insert(name, values());
+            }
+        };
+        type Share<T> = fn(&Partial<T>) -> &[T];
+        let shares: [(Option<&str>, Share<T>); 4] = [
+            (names.attention_in, |p| &p.attention_in),
+            (names.attention_out, |p| &p.attention_out),
+            (names.mlp_in, |p| &p.mlp_in),
+            (names.mlp_out, |p| &p.mlp_out),
+        ];
+        for (name, share) in shares {
+            if let Some(name) = name {
+                put(&format!("{name}.weight"), &|| sum(chunks, hidden, share));
+            }
+        }
+        if let (Some(q), Some(k)) = (&self.view.query_norm, &self.view.key_norm) {
+            put("self_attn.q_norm.weight", &|| sum(chunks, q.len(), |p| &p.query_norm));
+            put("self_attn.k_norm.weight", &|| sum(chunks, k.len(), |p| &p.key_norm));
+        }
+        if self.view.biases.is_some() {
+            let all = sum(chunks, self.sizes.qkv(), |p| &p.bias);
+            put("self_attn.q_proj.bias", &|| all[..query].to_vec());
+            put("self_attn.k_proj.bias", &|| all[query..query + key].to_vec());
+            put("self_attn.v_proj.bias", &|| all[query + key..].to_vec());
+        }
+        if self.view.output_bias.is_some() {
+            put("self_attn.o_proj.bias", &|| sum(chunks, hidden, |p| &p.output_bias));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by [`avx512`].
+//!
+//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that split itself
+//! over threads would compete with that. Views that reach beyond their slice panic.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use super::Scalar;
+use gemm::Parallelism;
+#[cfg(target_arch = "x86_64")]
+use std::any::TypeId;
+
+/// A matrix inside a slice: element (i, j) is `data[i · row + j · column]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a, T> {
+    /// The numbers; views may overlap and leave gaps.
+    pub data: &'a [T],
+    /// Distance in `data` from one row to the next.
+    pub row: usize,
+    /// Distance in `data` from one column to the next.
+    pub column: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// Rows one after another, `stride` apart.
+    pub fn rows(data: &'a [T], stride: usize) -> Self {
+        Self { data, row: stride, column: 1 }
+    }
+    /// The same numbers with rows and columns exchanged; nothing is copied.
+    pub fn transposed(self) -> Self {
+        Self { data: self.data, row: self.column, column: self.row }
+    }
+    fn holds(&self, rows: usize, columns: usize) -> bool {
+        (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a, T: Scalar> Matrix<'a, T> {
+    /// The same matrix, if its numbers are float32.
+    fn single(self) -> Option<Matrix<'a, f32>> {
+        let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
+        #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
+        // SAFETY: the type is f32.
+        let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
+        Some(Matrix { data, row: self.row, column: self.column })
+    }
+}
+
+/// The same numbers, if they are float32.
+#[cfg(target_arch = "x86_64")]
+fn single<T: Scalar>(data: &mut [T]) -> Option<&mut [f32]> {
+    let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(data)?;
+    #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
+    // SAFETY: the type is f32.
+    Some(unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<f32>(), data.len()) })
+}
+
+/// `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
+/// `out_row` apart. Fastest where `b` has adjacent columns.
+pub fn product<T: Scalar>(
+    size: (usize, usize, usize),
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    out_row: usize,
+    add: bool,
+) {
+    let (m, n, k) = size;
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!(k > 0 && a.holds(m, k) && b.holds(k, n), "a factor of the product is too small for {size:?}");
+    assert!(n <= out_row && (m - 1) * out_row + n <= out.len(), "the result of the product is too small for {size:?}");
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(a), Some(b)) = (a.single(), b.single())
+        && avx512::applies(size, a, b)
+        && let Some(out) = single(out)
+    {
+        #[expect(unsafe_code, reason = "calls code for the detected processor")]
+        // SAFETY: `applies` has found the instructions; the assertions above keep every element inside its slice.
+        unsafe {
+            avx512::product(size, a, b, out, out_row, add);
+        }
+        return;
+    }
+    by_gemm(size, a, b, out, out_row, add);
+}
+
+/// [`product`] after its checks.
+fn by_gemm<T: Scalar>(
+    (m, n, k): (usize, usize, usize),
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T],
+    out_row: usize,
+    add: bool,
+) {
+    #[expect(unsafe_code, reason = "the gemm crate takes raw pointers")]
+    // SAFETY: the assertions of `product` keep every element that (m, n, k) and the strides reach inside its slice;
+    // `out` is borrowed mutably, so it overlaps neither factor, and with n ≤ out_row its rows do not overlap each other.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.as_mut_ptr(),
+            1,
+            out_row as isize,
+            add,
+            a.data.as_ptr(),
+            a.column as isize,
+            a.row as isize,
+            b.data.as_ptr(),
+            b.column as isize,
+            b.row as isize,
+            T::ONE,
+            T::ONE,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strided_products_agree_with_the_definition() {
+        let at = |i: usize| ((i * 37 % 101) as f64 - 50.0) / 50.0;
+        for (m, n, k) in [(1, 1, 1), (3, 5, 7), (64, 24, 33), (17, 96, 24)] {
+            let (a_row, b_row, out_row) = (k + 3, n + 1, n + 2);
+            let a: Vec<f64> = (0..m * a_row).map(at).collect();
+            let b: Vec<f64> = (0..k * b_row).map(|i| at(i + 11)).collect();
+            let mut out = vec![1.0; m * out_row];
+            product((m, n, k), Matrix::rows(&a, a_row), Matrix::rows(&b, b_row), &mut out, out_row, true);
+            for i in 0..m {
+                for j in 0..n {
+                    let exact: f64 = (0..k).map(|d| a[i * a_row + d] * b[d * b_row + j]).sum();
+                    assert!((out[i * out_row + j] - 1.0 - exact).abs() < 1e-12);
+                }
+                assert_eq!(&out[i * out_row + n..(i + 1) * out_row], [1.0, 1.0]);
+            }
+        }
+    }
+
+    /// Sizes around the limits of tiles, panels, chains and blocks, and both orders of both factors.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn products_have_the_bits_of_the_gemm_crate() {
+        let at = |i: usize| ((i * 7_919 % 1_009) as f32 - 504.0) / 300.0;
+        let numbers = |n: usize, shift: usize| (0..n).map(|i| at(i + shift)).collect::<Vec<f32>>();
+        let sizes = [
+            (2, 2, 3),
+            (5, 70, 17),
+            (6, 64, 16),
+            (7, 65, 33),
+            (64, 64, 600),
+            (65, 64, 600),
+            (97, 257, 513),
+            (12, 15, 40),
+            (16, 16, 1_100),
+            (17, 300, 1_025),
+            (130, 33, 512),
+            (3, 48, 100),
+            (512, 16, 96),
+        ];
+        let mut taken = 0;
+        for (m, n, k) in sizes {
+            for turned in 0..4 {
+                let (a_size, a_row) = if turned % 2 == 0 { (m * (k + 1), k + 1) } else { (k * (m + 1), m + 1) };
+                let (b_size, b_row) = if turned < 2 { (k * (n + 3), n + 3) } else { (n * (k + 3), k + 3) };
+                let (a, b) = (numbers(a_size, 0), numbers(b_size, 5));
+                let (mut a, mut b) = (Matrix::rows(&a, a_row), Matrix::rows(&b, b_row));
+                if turned % 2 == 1 {
+                    a = a.transposed();
+                }
+                if turned >= 2 {
+                    b = b.transposed();
+                }
+                taken += usize::from(avx512::applies((m, n, k), a, b));
+                for add in [false, true] {
+                    let (mut one, mut other) = (numbers(m * (n + 2), 9), numbers(m * (n + 2), 9));
+                    product((m, n, k), a, b, &mut one, n + 2, add);
+                    by_gemm((m, n, k), a, b, &mut other, n + 2, add);
+                    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert!(bits(&one) == bits(&other), "{m} x {n} x {k}, {turned}, {add}");
+                }
+            }
+        }
+        assert!(taken > 40 || crate::ops::simd::level() != crate::ops::simd::Level::V4);
+    }
+
+    #[test]
+    #[should_panic(expected = "too small")]
+    fn a_view_beyond_its_slice_is_refused() {
+        product((2, 2, 2), Matrix::rows(&[1.0f32; 3], 2), Matrix::rows(&[1.0; 4], 2), &mut [0.0; 4], 2, false);
+    }
+}
