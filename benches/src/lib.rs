@@ -61,7 +61,7 @@ pub fn read_rate(clock: &dyn Clock) -> f64 {
                 lanes.iter_mut().zip(line).for_each(|(lane, number)| *lane ^= number);
                 lanes
             });
-            lanes.iter().fold(0, |all, lane| all ^ lane)
+            lanes.into_iter().fold(0u64, |all, lane| all ^ lane)
         });
         std::hint::black_box(sums.sum::<u64>());
         best = best.max(size_of_val(&numbers[..]) as f64 / (clock.monotonic() - start).as_secs_f64());

@@ -15,6 +15,7 @@ fn every_shipped_workflow_passes_check() {
     let s = Sandbox::new();
     let folder = repository().join("workflows");
     let data = s.path("data");
+    let model = repository().join("stages/lm/src/gguf/fixtures/llama.gguf");
     for name in ["train.jsonl", "test.jsonl", "example_model_solutions.jsonl"] {
         s.write(&format!("data/{name}"), "");
     }
@@ -22,10 +23,13 @@ fn every_shipped_workflow_passes_check() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "yaml") {
             let path = path.to_str().unwrap();
-            let data = format!("data={}", data.display());
-            let args: &[&str] =
-                if path.ends_with("gsm8k.yaml") { &["check", path, "-p", &data] } else { &["check", path] };
-            s.run(args).code(0);
+            let (data, model) = (format!("data={}", data.display()), format!("model={}", model.display()));
+            let params: &[&str] = match path {
+                path if path.ends_with("gsm8k.yaml") => &["-p", &data],
+                path if path.ends_with("smollm2.yaml") => &["-p", &data, "-p", &model],
+                _ => &[],
+            };
+            s.run(&[&["check", path], params].concat()).code(0);
         }
     }
 }

@@ -16,6 +16,7 @@ mod clouds;
 mod detached;
 mod diagnostics;
 mod docs;
+mod endpoint;
 mod executors;
 mod faults;
 mod first_hour;

@@ -2,6 +2,9 @@
 
 use crate::kit::{Ran, Sandbox};
 use std::path::Path;
+use trainyard_lm::backend::conformance;
+use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::backend::endpoint::served::{Served, Started};
 
 /// Found nowhere by chance, with characters that JSON escapes.
 const PLANTED: &str = "pl4nted\"s3cret\\wa1rus";
@@ -26,6 +29,24 @@ stages:
       exit ${{ params.ending }}
     secrets: [TOKEN, KEY]
     outputs: {length: files}
+"#;
+
+/// A stage that calls a server with a key; `URL` is the server's.
+const CALLS: &str = r#"
+version: 1
+name: secrets
+stages:
+  data:
+    uses: data/synthesize
+    with: {method: procedural, splits: {demonstrations: {levels: {1: 4}}}}
+  base: {uses: model/init, with: {hidden_size: 32, layers: 2, heads: 2, intermediate_size: 48}}
+  talks:
+    uses: evaluate
+    with:
+      models: ["${{ stages.base.model }}"]
+      problems: ${{ stages.data.problems }}
+      samples: 0
+      backend: {kind: endpoint, server: vllm, url: "URL", api_key: {secret: TOKEN}}
 "#;
 
 /// A sandbox whose runs have both secrets.
@@ -104,6 +125,22 @@ fn a_command_that_fails_with_a_secret_in_its_last_line_leaves_none_behind() {
     let ran = ran.says("ended with exit code 7: cannot log in with [secret TOKEN]");
     nothing_holds_them(&s, &ran);
     s.run(&["explain", "latest", "talks"]).code(0).prints("cannot log in with [secret TOKEN]");
+}
+
+#[test]
+fn a_key_that_a_server_repeats_in_its_answer_is_left_nowhere() {
+    let s = planted();
+    let started = Started { key: Some("another".into()), ..Started::default() };
+    let server = Served::start(Server::Vllm, &conformance::model(), started).unwrap();
+    s.write("calls.yaml", CALLS.replace("URL", &server.url()));
+    for level in ["info", "trace"] {
+        let ran = run(&s, &["run", "calls.yaml", "--log", level]).code(1);
+        let ran = ran.says("the key `[secret TOKEN]` is wrong").says("api_key: {secret: NAME}");
+        nothing_holds_them(&s, &ran);
+    }
+    assert!(!server.seen().is_empty(), "the server was asked");
+    s.write("trainyard.yaml", "version: 1\nsecrets: {TOKN: env:PLANTED_TOKEN}\n");
+    run(&s, &["check", "calls.yaml"]).code(2).says("the site file provides no secret `TOKEN`").says("TOKN");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn main() -> Result<()> {
     for shape in shapes().iter().filter(|shape| shape.name.starts_with(wanted)) {
         let model = random_model(shape.config.clone(), &Chance::new(1))?;
         for options in &chosen {
-            let backend = family.build(options, &())?;
+            let backend = family.build(options, &trainyard_core::Secrets::default())?;
             let training = training(&clock, &*backend, &model, shape, seconds)?;
             let decoding = decoding(&clock, &*backend, &model, shape, seconds)?;
             println!("{} {options}: training {training:.0}, decoding {decoding:.0} tokens/s", shape.name);

@@ -94,6 +94,7 @@ impl Loop {
         let (batch, advantages) = self.score(number, groups);
         let scored = clock.monotonic();
         let update = Update {
+            recompute: false,
             terms: &self.terms,
             prefixes: &["clip".to_string()],
             correction: &*self.correction,

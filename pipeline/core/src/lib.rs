@@ -18,6 +18,7 @@ pub mod kinds;
 pub mod metric;
 pub mod peers;
 pub mod resources;
+pub mod secret;
 pub mod source;
 pub mod units;
 
@@ -29,3 +30,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
 pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, Settled, StageKinds, Wired, above};
 pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};
+pub use secret::{Secret, SecretName, Secrets};

@@ -48,8 +48,8 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let dispatch = Dispatch::new(context.clone(), engine, view, writer, &options);
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
-    // As a task, it is woken on the thread that woke it. A future that the runtime only blocks on has a thread of its own, and
-    // going there and back takes longer than most of what happens.
+    // As a task, it is woken on the thread that woke it. A future that the runtime only blocks on has a thread of its
+    // own, and going there and back takes longer than most of what happens.
     let mut carried = JoinSet::new();
     carried.spawn(dispatch.run(first).instrument(span));
     let ended = carried.join_next().await;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
-use trainyard_core::{ArtifactKind, Comparison, Declared, Digest, Error, Producer, Producers, Result, Wired};
+use trainyard_core::{ArtifactKind, Comparison, Declared, Digest, Error, Producer, Producers, Result, Secrets, Wired};
 
 /// Set from outside when the attempt must stop; checked by the stage at least once a second.
 #[derive(Debug, Clone, Default)]
@@ -88,6 +88,8 @@ pub struct StageContext {
     pub metadata: BTreeMap<String, BTreeMap<String, Value>>,
     /// Environment of `run:` stages.
     pub env: BTreeMap<String, String>,
+    /// The secrets that the options name.
+    pub secrets: Secrets,
 }
 
 impl StageContext {

@@ -55,6 +55,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
+        secrets: trainyard_core::Secrets::default(),
     };
     std::fs::create_dir_all(&context.scratch).unwrap();
     for output in &stage.info().outputs {

@@ -81,10 +81,10 @@ impl Rollout {
         rollout.widen();
         rollout
     }
-    /// Replaces the log-probabilities and entropies that the row records.
-    pub fn set_scores(&mut self, logprobs: Vec<f32>, entropies: Vec<f32>) {
+    /// Replaces the log-probabilities and entropies that the row records; none = not known.
+    pub fn set_scores(&mut self, logprobs: Vec<f32>, entropies: Option<Vec<f32>>) {
         self.trajectory.logprobs = Some(logprobs);
-        self.trajectory.entropies = Some(entropies);
+        self.trajectory.entropies = entropies;
         self.widen();
     }
     /// Copies the row's scores as f64, in which all formulas compute.

@@ -5,6 +5,10 @@
 //! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
 //! part's state through [`Part::save`]. Rewards read chat text and are therefore defined with the environments.
 
+mod replay;
+
+pub use replay::{Replay, Replayed};
+
 use crate::batch::{Batch, Grid, Group, Rollout, TokenBatch};
 use crate::pass_rates::PassRates;
 use serde_json::Value;
@@ -17,6 +21,8 @@ use trainyard_core::{Chance, Error, Result};
 pub struct Needs {
     /// Entropies of the current policy per token.
     pub entropies: bool,
+    /// Entropies of the distributions that rollouts were sampled from, per token.
+    pub rollout_entropies: bool,
     /// Logprobs under the reference (initial) policy.
     pub reference: bool,
     /// A value head.
@@ -44,6 +50,7 @@ impl Needs {
     /// Nothing beyond rollouts and their rewards.
     pub const NONE: Self = Self {
         entropies: false,
+        rollout_entropies: false,
         reference: false,
         values: false,
         forced_scores: false,
@@ -56,9 +63,10 @@ impl Needs {
         step_scores: false,
     };
     /// Each need by name, in a fixed order.
-    pub fn named(self) -> [(&'static str, bool); 11] {
+    pub fn named(self) -> [(&'static str, bool); 12] {
         [
             ("entropies", self.entropies),
+            ("rollout_entropies", self.rollout_entropies),
             ("reference", self.reference),
             ("values", self.values),
             ("forced_scores", self.forced_scores),
@@ -80,6 +88,7 @@ impl Needs {
     pub fn union(self, o: Self) -> Self {
         Self {
             entropies: self.entropies | o.entropies,
+            rollout_entropies: self.rollout_entropies | o.rollout_entropies,
             reference: self.reference | o.reference,
             values: self.values | o.values,
             forced_scores: self.forced_scores | o.forced_scores,
@@ -373,28 +382,5 @@ pub trait LossTerm: Part {
     /// How far the tokens of this term depend on each other.
     fn scope(&self) -> Scope {
         Scope::Sequence
-    }
-}
-
-/// An old rollout that enters the update again.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Replayed {
-    /// The rollout as it was offered.
-    pub rollout: Rollout,
-    /// One per token; 0 where the mask is false.
-    pub advantages: Vec<f64>,
-    /// Multiplies the rollout's aggregation weights.
-    pub weight: f64,
-}
-
-/// Keeps rollouts of earlier steps and returns them to later updates.
-pub trait Replay: Part {
-    /// Shows the rollouts of a step, before its updates, with the advantages that they will have.
-    fn offer(&mut self, batch: &Batch, advantages: &Grid);
-    /// Rollouts that join the update of this step; called once per step, after `offer`.
-    fn draw(&mut self, step: u64, chance: &Chance) -> Vec<Replayed>;
-    /// Metrics of the last step: (name, value).
-    fn metrics(&self) -> Vec<(&'static str, f64)> {
-        Vec::new()
     }
 }

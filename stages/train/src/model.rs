@@ -21,13 +21,19 @@ pub struct Policy {
     pub digest: String,
     /// Backend that computes the model.
     pub backend: Arc<dyn Backend>,
+    /// Backend that samples with it, if that is another one.
+    pub elsewhere: Option<Arc<dyn Backend>>,
 }
 
 impl Policy {
     /// Loads the model wired to `port`. Errors: data, naming the port, if the folder is incomplete or damaged.
     pub fn load(artifact: &InputArtifact, port: &str, backend: Arc<dyn Backend>) -> Result<Self> {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
-        Ok(Self { folder, digest: artifact.digest.to_string(), backend })
+        Ok(Self { folder, digest: artifact.digest.to_string(), backend, elsewhere: None })
+    }
+    /// Samples on another backend, if one is given.
+    pub fn sampled_on(self, elsewhere: Option<Arc<dyn Backend>>) -> Self {
+        Self { elsewhere, ..self }
     }
     /// Renders by these options from now on. Errors (kind invalid): `tools: native` with a template that cannot.
     pub fn with_template(mut self, options: &TemplateOptions) -> Result<Self> {
@@ -69,7 +75,7 @@ impl Policy {
     }
     /// Decodes with the model's weights.
     pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {
-        self.backend.sampler(&self.folder, &SamplerOptions { threads })
+        self.elsewhere.as_ref().unwrap_or(&self.backend).sampler(&self.folder, &SamplerOptions { threads })
     }
 }
 

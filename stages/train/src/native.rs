@@ -104,7 +104,8 @@ mod tests {
         let mut row = demonstrations(1, 3, 2).remove(0);
         row.environment_tools = Some(described(&played.tools()));
         let shown = |folder: &ModelFolder, tools: ToolDescriptions| {
-            let policy = Policy { folder: folder.clone(), digest: String::new(), backend: Arc::new(Cpu) };
+            let policy =
+                Policy { folder: folder.clone(), digest: String::new(), backend: Arc::new(Cpu), elsewhere: None };
             let template = complete(tools);
             let mut policy = policy.with_template(&template).unwrap();
             let tuned = tokenize(&policy.folder, std::slice::from_ref(&row), true).remove(0).unwrap();

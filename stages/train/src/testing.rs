@@ -82,6 +82,7 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
+        secrets: trainyard_core::Secrets::default(),
     }
 }
 

@@ -54,7 +54,8 @@ impl<C: TrainOptions> Prepared for WithBackend<C> {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        self.config.problems().into_iter().chain(self.backend.problems()).collect()
+        let training = self.backend.problem_with_training();
+        self.config.problems().into_iter().chain(self.backend.problems()).chain(training).collect()
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         self.config.problems_with(inputs)

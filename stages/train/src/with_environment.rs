@@ -15,6 +15,7 @@ use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_lm::backend::registry::BackendSlot;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
+use trainyard_tables::Sampling;
 
 /// Options with the keys `environment` and `backend`, of a stage whose input `problems` is made for it.
 pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
@@ -22,6 +23,14 @@ pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
     fn environment(&self) -> &Value;
     /// Ranges and contradictions of the options, without the environment's and the backend's own.
     fn problems(&self) -> Vec<OptionProblem>;
+    /// Whether the stage trains a model by its backend.
+    fn trains(&self) -> bool {
+        false
+    }
+    /// How it samples with its backend, and where the options say so.
+    fn sampling(&self) -> Option<(&'static str, Sampling)> {
+        None
+    }
     /// What the options and the artifacts at the ports contradict in.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
@@ -71,13 +80,21 @@ impl<C: PlayOptions> Prepared for WithEnvironment<C> {
     fn problems(&self) -> Vec<OptionProblem> {
         let parts = self.environment.problems().into_iter().chain(self.backend.problems());
         let native = native::problems(self.config.environment(), self.config.template());
-        self.config.problems().into_iter().chain(native).chain(parts).collect()
+        let training = if self.config.trains() { self.backend.problem_with_training() } else { None };
+        let sampling = self.config.sampling();
+        let sampling = sampling.and_then(|(place, sampling)| self.backend.problem_with_sampling(place, &sampling));
+        self.config.problems().into_iter().chain(native).chain(parts).chain(training).chain(sampling).collect()
     }
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let mut problems = self.config.problems_with(inputs);
         problems.extend(problems::misfits(self.config.environment(), inputs, &["problems"]));
         problems.extend(problems::lost_results(self.config.environment(), inputs, &["model", "models"]));
         problems.extend(shape::not_native(self.config.template(), inputs, &["model", "models"]));
+        let models = inputs.get("models").copied().unwrap_or(0);
+        if models > 1 && !self.backend.offers().weights {
+            let problem = OptionProblem::new(PLACE, format!("the backend has one model, but the stage gets {models}"));
+            problems.push(problem.help("give it a way to take weights, or evaluate each model in a stage of its own"));
+        }
         problems
     }
     fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {

@@ -5,7 +5,6 @@
 use super::leftovers::Family;
 use super::{child, redaction};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +14,6 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, visible};
-use trainyard_runtime::slots::host;
 use trainyard_store::credentials;
 
 /// Help for a malformed line of metrics.
@@ -68,7 +66,7 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, context.cpus.to_string());
     }
-    command.envs(&context.env).envs(secrets(spec)?);
+    command.envs(&context.env).envs(context.secrets.iter().map(|(name, value)| (name, value.reveal())));
     for (name, value) in config.get("env").and_then(Value::as_object).into_iter().flatten() {
         command.env(name, word(value, context)?);
     }
@@ -106,22 +104,6 @@ fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<
         (None, [first, ..]) => Ok(first.folder.parent().unwrap_or(&first.folder).to_path_buf()),
         (None, []) => Err(Error::invalid(format!("input `{port}` is missing"))),
     }
-}
-
-/// Values of the declared secrets, from the providers of the site file.
-fn secrets(spec: &AttemptSpec) -> Result<BTreeMap<String, String>> {
-    let one = |(name, provider): (&String, &String)| {
-        let variable = provider.strip_prefix("env:").ok_or_else(|| {
-            Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
-        })?;
-        let value = std::env::var(variable).map_err(|_| {
-            Error::invalid(format!("secret `{name}`: the variable {variable} is not set on {}", host()))
-                .help("secrets are read where the attempt runs: set it there")
-        })?;
-        redaction::keep(name, &value);
-        Ok((name.clone(), value))
-    };
-    spec.secrets.iter().map(one).collect()
 }
 
 fn link_files(config: &Value, folder: &Path) -> Result<()> {

@@ -28,6 +28,7 @@ mod peers;
 mod pipes;
 mod redaction;
 mod reporter;
+mod secrets;
 mod sources;
 mod stop;
 mod supervision;

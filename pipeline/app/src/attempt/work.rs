@@ -5,6 +5,7 @@ use super::inputs::materialize;
 use super::leftovers::Family;
 use super::nodes::{self, Others};
 use super::peers::{self, Meeting};
+use super::secrets;
 use super::sources::guard_sources;
 use super::stop::stale;
 use super::uploads::Places;
@@ -185,6 +186,7 @@ pub fn context(
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: spec.env.clone(),
+        secrets: secrets::read(spec)?,
     })
 }
 

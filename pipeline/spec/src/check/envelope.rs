@@ -3,7 +3,7 @@
 //! Values may be expressions but must be known before the run; only `env` may read metrics.
 
 use super::checker::Checker;
-use crate::diagnostic::{Diagnostic, suggest};
+use crate::diagnostic::{Diagnostic, Span, suggest};
 use crate::expand::View;
 use crate::plan::{Cache, Check, Request, Retry};
 use crate::read::{Binder, Bound, BoundContent, Fields, Reader};
@@ -107,24 +107,39 @@ impl Checker<'_> {
         let node = self.expanded.raw(draft).get("secrets");
         let mut good = true;
         for (i, name) in names.iter().enumerate() {
-            if !self.site.secrets.contains_key(name) {
-                good = false;
-                let span = node
-                    .and_then(|n| n.list())
-                    .and_then(|l| l.get(i))
-                    .or(node)
-                    .map_or(self.expanded.raw(draft).id_span, |n| n.span);
-                let help = suggest(name, self.site.secrets.keys().map(String::as_str)).filter(|h| h.starts_with("did"));
-                let help = help.unwrap_or_else(|| format!("add `secrets: {{{name}: env:{name}}}` to trainyard.yaml"));
-                self.report(
-                    Diagnostic::error("unknown-secret", span, format!("the site file provides no secret `{name}`"))
-                        .help(help),
-                );
-            }
+            let span = node
+                .and_then(|n| n.list())
+                .and_then(|l| l.get(i))
+                .or(node)
+                .map_or(self.expanded.raw(draft).id_span, |n| n.span);
+            good &= self.is_provided(name, span);
         }
         names.sort();
         names.dedup();
         good.then_some(names)
+    }
+
+    /// Whether the site file provides a secret; reported if it does not.
+    fn is_provided(&mut self, name: &str, span: Span) -> bool {
+        if self.site.secrets.contains_key(name) {
+            return true;
+        }
+        let help = suggest(name, self.site.secrets.keys().map(String::as_str)).filter(|h| h.starts_with("did"));
+        let help = help.unwrap_or_else(|| format!("add `secrets: {{{name}: env:{name}}}` to trainyard.yaml"));
+        let message = format!("the site file provides no secret `{name}`");
+        self.report(Diagnostic::error("unknown-secret", span, message).help(help));
+        false
+    }
+
+    /// The secrets that options name: every `{secret: NAME}` in them.
+    pub(super) fn secrets_of_options(&mut self, with: &Bound) -> Option<Vec<String>> {
+        let mut named = Vec::new();
+        named_secrets(with, &mut named);
+        let mut good = true;
+        for (name, span) in &named {
+            good &= self.is_provided(name, *span);
+        }
+        good.then(|| named.into_iter().map(|(name, _)| name).collect())
     }
 
     fn bound_env(&mut self, draft: usize, view: &View<'_>) -> Option<Vec<(String, Template)>> {
@@ -171,6 +186,34 @@ impl Checker<'_> {
     pub(super) fn env_of_paths(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
         let words = self.bound_env(draft, view)?;
         Some(words.into_iter().filter(|(_, w)| names_paths(w)).collect())
+    }
+}
+
+/// Every `{secret: NAME}` in some options, with its place.
+fn named_secrets(bound: &Bound, named: &mut Vec<(String, Span)>) {
+    match &bound.content {
+        BoundContent::Map(entries) => match entries.as_slice() {
+            [only] if only.key == "secret" => {
+                if let Some(Value::String(name)) = only.value.value() {
+                    named.push((name, only.value.span));
+                }
+            }
+            entries => entries.iter().for_each(|entry| named_secrets(&entry.value, named)),
+        },
+        BoundContent::List(items) => items.iter().for_each(|item| named_secrets(item, named)),
+        BoundContent::Value(value) => in_value(value, bound.span, named),
+        BoundContent::Scalar(_) | BoundContent::Expression(_) | BoundContent::Text(_) => {}
+    }
+}
+
+fn in_value(value: &Value, span: Span, named: &mut Vec<(String, Span)>) {
+    match value {
+        Value::Object(map) => match map.get("secret") {
+            Some(Value::String(name)) if map.len() == 1 => named.push((name.clone(), span)),
+            _ => map.values().for_each(|value| in_value(value, span, named)),
+        },
+        Value::Array(items) => items.iter().for_each(|item| in_value(item, span, named)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

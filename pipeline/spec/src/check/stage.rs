@@ -11,7 +11,7 @@ use crate::template::Template;
 use crate::tree;
 use crate::vocabulary;
 use crate::workflow::Body;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement, StageKey};
@@ -57,6 +57,8 @@ struct Work {
     nature: Nature,
     inputs: Vec<InputBinding>,
     config: Config,
+    /// Secrets that the options name.
+    secrets: Vec<String>,
 }
 
 /// When and how often it is done, and under what terms.
@@ -104,6 +106,7 @@ impl<'e> Checker<'e> {
         let expanded = self.expanded;
         let with = self.with(draft);
         let view = View::of(expanded, &expanded.drafts[draft], kind.ports());
+        let secrets = with.as_ref().and_then(|with| self.secrets_of_options(with));
         let (inputs, config, nature) = match kind {
             Kind::Known(info) => {
                 let inputs = with.as_ref().and_then(|w| self.kind_inputs(draft, &view, info, w));
@@ -119,7 +122,7 @@ impl<'e> Checker<'e> {
                 (inputs, self.run_config(draft, &view), Nature::run(ports))
             }
         };
-        Some(Work { nature, inputs: inputs?, config: config? })
+        Some(Work { nature, inputs: inputs?, config: config?, secrets: secrets? })
     }
 
     fn terms(&mut self, draft: usize, kind: &Kind<'e>) -> Option<Terms> {
@@ -139,8 +142,9 @@ impl<'e> Checker<'e> {
     }
 
     fn assemble(&self, draft: usize, work: Work, terms: Terms) -> Node {
-        let Work { nature, inputs, config: (config, sources) } = work;
+        let Work { nature, inputs, config: (config, sources), secrets } = work;
         let Terms { fan_out, when, beside, envelope } = terms;
+        let secrets: BTreeSet<String> = envelope.secrets.into_iter().chain(secrets).collect();
         Node {
             key: self.expanded.key(draft).clone(),
             kind: nature.kind,
@@ -163,7 +167,7 @@ impl<'e> Checker<'e> {
             beside,
             cache: envelope.cache,
             env: envelope.env,
-            secrets: envelope.secrets,
+            secrets: secrets.into_iter().collect(),
             description: envelope.description,
             place: self.expanded.sources.place(self.expanded.raw(draft).id_span),
         }

@@ -41,7 +41,7 @@ impl PartOptions for PrefixEntropy {
 
 impl Part for PrefixEntropy {
     fn needs(&self) -> Needs {
-        Needs { entropies: true, ..Needs::NONE }
+        Needs { rollout_entropies: true, ..Needs::NONE }
     }
 }
 

@@ -117,7 +117,7 @@ impl PartOptions for EntropySmoothing {
 
 impl Part for EntropySmoothing {
     fn needs(&self) -> Needs {
-        Needs { entropies: true, ..Needs::NONE }
+        Needs { entropies: true, rollout_entropies: true, ..Needs::NONE }
     }
     fn save(&self) -> Value {
         json!(self.state)

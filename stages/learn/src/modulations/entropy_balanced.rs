@@ -63,7 +63,7 @@ impl PartOptions for EntropyBalanced {
 
 impl Part for EntropyBalanced {
     fn needs(&self) -> Needs {
-        Needs { entropies: true, groups: self.over == Over::Group, ..Needs::NONE }
+        Needs { rollout_entropies: true, groups: self.over == Over::Group, ..Needs::NONE }
     }
 }
 

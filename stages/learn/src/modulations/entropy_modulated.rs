@@ -69,7 +69,7 @@ impl PartOptions for EntropyModulated {
 
 impl Part for EntropyModulated {
     fn needs(&self) -> Needs {
-        Needs { entropies: true, ..Needs::NONE }
+        Needs { rollout_entropies: true, ..Needs::NONE }
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
 
 /// What these strategies cannot do without.
-pub const NEEDS: Needs = Needs { fork: true, entropies: true, multi_turn: true, groups: true, ..Needs::NONE };
+pub const NEEDS: Needs = Needs { fork: true, rollout_entropies: true, multi_turn: true, groups: true, ..Needs::NONE };
 
 /// The metric `forks`.
 pub fn metric() -> Metric {
@@ -17,7 +17,7 @@ pub fn metric() -> Metric {
         .formerly("forks")
 }
 
-/// Copies that a fork at this turn makes: `beam` − 1, or what is left of the group's budget. A copy's first turn is the
+/// Copies that a fork at this turn makes: `beam` - 1, or what is left of the group's budget. A copy's first turn is the
 /// node it was forked at, which was judged then, so none are made there.
 pub fn copies(beam: u32, live: &Live, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);

@@ -5,7 +5,7 @@
 //! the layer. It is stored in PEFT's files beside its base model ([`peft`]).
 //!
 //! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
-//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B ([`share`]).
+//! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`share`).
 
 mod layers;
 mod merge;

@@ -6,7 +6,9 @@
 pub mod candle;
 pub mod conformance;
 pub mod cpu;
+pub mod endpoint;
 mod learner;
+mod offers;
 mod parameters;
 pub mod registry;
 mod rostered;
@@ -14,12 +16,14 @@ mod sampler;
 
 pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
 use learner::{learned_files, of_adapter};
+pub use offers::{Forced, Offers};
 pub use parameters::{Parameter, Parameters};
 use rostered::{Decode, Rostered};
 pub use sampler::{Sampler, SamplerOptions};
 
 use crate::folder::ModelFolder;
 use trainyard_core::Result;
+use trainyard_tables::Sampling;
 
 /// What a backend does with the GPUs that a stage asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +42,14 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> &'static str;
     /// Which GPUs of its stage it computes on.
     fn gpus(&self) -> Gpus;
+    /// What it can do; everything, unless it says otherwise.
+    fn offers(&self) -> Offers {
+        Offers::ALL
+    }
+    /// Why it cannot sample by these options and say the probabilities of what it drew: what, and what to do instead.
+    fn refuses(&self, _sampling: &Sampling) -> Option<(String, String)> {
+        None
+    }
     /// Whether a number has the same bits whatever shares its batch. If not, it is the same up to the rounding of
     /// float32 sums, and a token differs only where its draw falls between the two roundings.
     fn is_batch_invariant(&self) -> bool;

@@ -2,28 +2,31 @@
 
 use super::candle::Candle;
 use super::cpu::{self, Cpu};
-use super::{Backend, Gpus};
+use super::endpoint::{Endpoint, EndpointBackend};
+use super::{Backend, Gpus, Offers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::family::{PartKind, PartOptions};
 use trainyard_api::{Family, Slot};
-use trainyard_core::{OptionProblem, Result};
+use trainyard_core::{OptionProblem, Result, Secrets};
+use trainyard_tables::Sampling;
 
-/// The backends that a stage may name in `backend`.
-pub type Backends = Family<dyn Backend>;
+/// The backends that a stage may name in `backend`; they are built with the secrets that the stage was given.
+pub type Backends = Family<dyn Backend, Secrets>;
 
 /// All backends of this build.
 pub fn family() -> Backends {
     let members = vec![
         backend::<Candle>(),
-        PartKind::plain(cpu::KIND, cpu::SUMMARY, cpu::DOC, |()| Ok(Box::new(Cpu) as Box<dyn Backend>)),
+        PartKind::plain(cpu::KIND, cpu::SUMMARY, cpu::DOC, |_| Ok(Box::new(Cpu) as Box<dyn Backend>)),
+        PartKind::new(|options: Endpoint, secrets| Ok(Box::new(EndpointBackend::new(options, secrets)))),
     ];
     Family::new("backends", "backend", members)
 }
 
 /// The line of a backend whose options are the backend itself.
-pub fn backend<P: PartOptions + Backend>() -> PartKind<dyn Backend> {
-    PartKind::new(|options: P, ()| Ok(Box::new(options)))
+pub fn backend<P: PartOptions + Backend>() -> PartKind<dyn Backend, Secrets> {
+    PartKind::new(|options: P, _| Ok(Box::new(options)))
 }
 
 /// The backend that stages use unless they are told otherwise.
@@ -40,7 +43,7 @@ pub fn is_default(options: &Value) -> bool {
 /// The backend that the options of a stage name.
 pub struct BackendSlot {
     place: &'static str,
-    slot: Slot<dyn Backend>,
+    slot: Slot<dyn Backend, Secrets>,
 }
 
 impl BackendSlot {
@@ -51,13 +54,18 @@ impl BackendSlot {
         }
         Self { place, slot: Slot::read_at(family, place, options) }
     }
+    /// Reads the key at `place` (`/rollout/backend`), if it is there.
+    pub fn read_optional(family: &Backends, place: &'static str, options: &mut Value) -> Option<Self> {
+        options.pointer(place).filter(|value| !value.is_null())?;
+        Some(Self { place, slot: Slot::read_at(family, place, options) })
+    }
     /// Everything wrong with the backend's own options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         self.slot.problems()
     }
     /// What it and the number of GPUs that its stage asks for contradict in.
     pub fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
-        let Ok(backend) = self.build() else { return Vec::new() };
+        let Ok(backend) = self.unarmed() else { return Vec::new() };
         let (message, help) = match (backend.gpus(), gpus) {
             (Gpus::Unused, 1..) => (
                 format!("the stage asks for a GPU, but its backend `{}` does not compute on one", backend.kind()),
@@ -75,22 +83,55 @@ impl BackendSlot {
         };
         vec![OptionProblem::new(self.place, message).help(help)]
     }
+    /// What it can do; everything, while its options are wrong.
+    pub fn offers(&self) -> Offers {
+        self.unarmed().map_or(Offers::ALL, |backend| backend.offers())
+    }
+    /// That it must take new weights, if it cannot.
+    pub fn problem_with_weights(&self) -> Option<OptionProblem> {
+        let message = "the policy changes with every step, but this backend has no way to take new weights";
+        let help = "name a folder that the stage and the server see: `weights: {folder: /shared/weights}` \
+                    (`server: vllm` or `server: sglang`)";
+        (!self.offers().weights).then(|| OptionProblem::new(self.place, message).help(help))
+    }
+    /// That the stage trains by it, if it cannot.
+    pub fn problem_with_training(&self) -> Option<OptionProblem> {
+        let kind = self.slot.kind();
+        let message = format!("the backend `{kind}` samples and does not train");
+        let help = "leave `backend` out, or use one that trains; `rl` takes another one for its rollouts alone: \
+                    `rollout: {backend: …}`";
+        (!self.offers().trains).then(|| OptionProblem::new(self.place, message).help(help))
+    }
+    /// Why it cannot sample by the options at `place`.
+    pub fn problem_with_sampling(&self, place: &str, sampling: &Sampling) -> Option<OptionProblem> {
+        let (message, help) = self.unarmed().ok()?.refuses(sampling)?;
+        Some(OptionProblem::new(place, message).help(help))
+    }
     /// The backend. Errors: invalid, with the place and what is wrong.
-    pub fn build(&self) -> Result<Arc<dyn Backend>> {
-        Ok(Arc::from(self.slot.build(&())?))
+    pub fn build(&self, secrets: &Secrets) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::from(self.slot.build(secrets)?))
+    }
+    /// The backend as far as its options tell.
+    fn unarmed(&self) -> Result<Arc<dyn Backend>> {
+        self.build(&Secrets::default())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::conformance;
+    use crate::backend::{conformance, endpoint};
 
+    /// Those that compute here, and `endpoint` in front of a server that computes with the reference.
     #[test]
     fn every_backend_conforms() {
         let family = family();
         for kind in family.names() {
-            conformance::suite(&*family.build(&json!({ "kind": kind }), &()).unwrap());
+            if kind == Endpoint::KIND {
+                endpoint::conforms();
+            } else {
+                conformance::suite(&*family.build(&json!({ "kind": kind }), &Secrets::default()).unwrap());
+            }
         }
     }
 

@@ -17,7 +17,7 @@ pub trait Decode: Send {
     /// Errors: invalid, if the model has no language head.
     fn expect_language_head(&self) -> Result<()>;
     /// As [`Sampler::set_weights`].
-    fn set_weights(&mut self, weights: &Parameters) -> Result<()>;
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
     /// As [`Sampler::logprobs_of`], of tokens that the vocabulary has.
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>>;
     /// As [`Sampler::score_labels`].
@@ -36,6 +36,10 @@ impl<D: Decode> Rostered<D> {
     /// `config` is the model's.
     pub fn new(decode: D, config: &ModelConfig) -> Self {
         Self { decode, roster: Roster::new(config) }
+    }
+    /// The same for a [`Decode`] that gives no entropies.
+    pub fn without_entropies(decode: D, config: &ModelConfig) -> Self {
+        Self { decode, roster: Roster::new(config).without_entropies() }
     }
     fn expect_tokens(&self, sequences: &[&[u32]]) -> Result<()> {
         sequences.iter().try_for_each(|sequence| self.roster.check_tokens(sequence))
@@ -80,7 +84,7 @@ impl<D: Decode> Sampler for Rostered<D> {
         self.decode.cache_bytes(tokens)
     }
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
-        self.decode.set_weights(weights)?;
+        self.decode.set_weights(weights, version)?;
         self.roster.version = version;
         Ok(())
     }

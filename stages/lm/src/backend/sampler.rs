@@ -35,11 +35,12 @@ pub trait Sampler: Send {
     ///
     /// Errors: invalid, if the turn still samples or ended with a stop token.
     fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()>;
-    /// Samples one token for every running sequence. Returns the sequences whose turn ended, in id order.
+    /// Goes on with every running sequence by a token, or by what has come of it elsewhere within a moment. Returns the
+    /// sequences whose turn ended, in id order.
     fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>>;
     /// Number of sequences that sample.
     fn running(&self) -> usize;
-    /// The tokens of a sequence with their log-probabilities, entropies and weights versions.
+    /// The tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers them.
     fn sequence(&self, id: SequenceId) -> &SequenceState;
     /// Takes a sequence out; its forks live on.
     fn remove(&mut self, id: SequenceId) -> SequenceState;

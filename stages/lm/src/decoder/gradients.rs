@@ -5,8 +5,8 @@ use super::state::{Chunk, Partial, Sizes};
 use super::view::LayerView;
 use crate::batch::TokenBatch;
 use crate::families::LayerNorms;
-use crate::ops::vector::add_into;
 use crate::ops::Scalar;
+use crate::ops::vector::add_into;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Sum of one vector's shares over the chunks, in order.

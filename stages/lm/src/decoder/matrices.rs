@@ -16,7 +16,11 @@ const TILE: usize = 256;
 const NARROW_TILE: usize = 64;
 
 /// Adds the gradients of the layer's matrices that learn, by name.
-pub(super) fn gradients<T: Scalar>(pass: &LayerGradients<'_, T>, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
+pub(super) fn gradients<T: Scalar>(
+    pass: &LayerGradients<'_, T>,
+    chunks: &[Chunk<T>],
+    gradients: &mut BTreeMap<String, Vec<T>>,
+) {
     let mut matrices = learned(pass);
     let mut tiles = Vec::new();
     for matrix in &mut matrices {

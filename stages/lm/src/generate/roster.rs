@@ -5,6 +5,7 @@ use super::sampling;
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 use crate::config::ModelConfig;
 use std::collections::BTreeMap;
+use trainyard_core::chance::Draws;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
@@ -37,9 +38,16 @@ impl<C> Entry<C> {
     }
     /// The uniform number in [0, 1) that the next token is drawn with.
     pub fn uniform(&self) -> f64 {
+        self.draws().uniform()
+    }
+    /// A seed for whoever draws the next tokens by its own means.
+    pub fn seed(&self) -> u64 {
+        self.draws().next_u64()
+    }
+    fn draws(&self) -> Draws {
         let DrawKey { chance, problem, sample } = self.draw;
         let place = [problem, sample, u64::from(self.state.current_turn()), self.state.token_ids.len() as u64];
-        chance.at("sample", &place).uniform()
+        chance.at("sample", &place)
     }
     /// Takes the next token and decides whether the sequence goes on, which it cannot beyond `positions` tokens.
     pub fn take(&mut self, token: u32, logprob: f32, entropy: f32, version: u32, positions: usize) {
@@ -61,11 +69,17 @@ pub struct Roster<C> {
     config: ModelConfig,
     /// Version of the weights that sample now; 0 for the first.
     pub version: u32,
+    /// Whether sequences have entropies.
+    entropies: bool,
 }
 
 impl<C: Cache> Roster<C> {
     pub fn new(config: &ModelConfig) -> Self {
-        Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0 }
+        Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0, entropies: true }
+    }
+    /// The same for sequences of which no entropies are known.
+    pub fn without_entropies(self) -> Self {
+        Self { entropies: false, ..self }
     }
     pub fn positions(&self) -> usize {
         self.config.positions()
@@ -78,8 +92,12 @@ impl<C: Cache> Roster<C> {
         self.check_tokens(&request.tokens)?;
         self.check_length(request.tokens.len())?;
         sampling::check(&request.sampling)?;
+        let mut state = SequenceState::given(&request.tokens, self.version);
+        if !self.entropies {
+            state.entropies.clear();
+        }
         Ok(self.insert(Entry {
-            state: SequenceState::given(&request.tokens, self.version),
+            state,
             draw: request.draw,
             sampling: request.sampling,
             stop_tokens: request.stop_tokens,
@@ -180,6 +198,10 @@ impl<C: Cache> Roster<C> {
     /// Errors: data, naming a token that the model or its tokenizer lacks.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
         self.config.expect_tokens(tokens)
+    }
+    /// A sequence, if it was not taken out.
+    pub fn find(&mut self, id: SequenceId) -> Option<&mut Entry<C>> {
+        self.entries.get_mut(&id)
     }
     pub fn entry_mut(&mut self, id: SequenceId) -> &mut Entry<C> {
         self.entries.get_mut(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0))

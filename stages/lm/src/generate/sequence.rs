@@ -56,9 +56,10 @@ pub struct SequenceState {
     /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
     /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation; of
-    /// greedy tokens under the model's own distribution (temperature 1, no truncation). 0 where the mask is false.
+    /// greedy tokens under the model's own distribution (temperature 1, no truncation). 0 where the mask is false; NaN
+    /// where the sampler cannot tell.
     pub logprobs: Vec<f32>,
-    /// Entropy of that distribution in nats; 0 where the mask is false.
+    /// Entropy of that distribution in nats; 0 where the mask is false. Empty if the sampler gives none.
     pub entropies: Vec<f32>,
     /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
     /// (Keys and values of a sampled token are computed together with the token after it.)
@@ -82,6 +83,10 @@ impl SequenceState {
         let start = (0..self.token_ids.len()).rev().take_while(|&i| self.loss_mask[i] && self.turn[i] == turn).last();
         start.map_or(&[], |i| &self.token_ids[i..])
     }
+    /// Whether the sampler gives entropies.
+    fn has_entropies(&self) -> bool {
+        self.entropies.len() == self.token_ids.len()
+    }
     pub(super) fn given(tokens: &[u32], version: u32) -> Self {
         let mut state = Self {
             token_ids: Vec::new(),
@@ -100,11 +105,13 @@ impl SequenceState {
     /// Adds tokens that were not sampled.
     pub(super) fn extend(&mut self, tokens: &[u32], turn: u16, version: u32) {
         let length = self.token_ids.len() + tokens.len();
+        if self.has_entropies() {
+            self.entropies.resize(length, 0.0);
+        }
         self.token_ids.extend_from_slice(tokens);
         self.loss_mask.resize(length, false);
         self.turn.resize(length, turn);
         self.logprobs.resize(length, 0.0);
-        self.entropies.resize(length, 0.0);
         self.weights_version.resize(length, version);
     }
     /// Marks the given tokens from `first` on as computed by these weights.
@@ -115,12 +122,15 @@ impl SequenceState {
             }
         }
     }
+    /// Adds a token that was sampled; `entropy` is left out where the sampler gives none.
     pub(super) fn push(&mut self, token: u32, logprob: f32, entropy: f32, version: u32) {
+        if self.has_entropies() {
+            self.entropies.push(entropy);
+        }
         self.turn.push(self.current_turn());
         self.token_ids.push(token);
         self.loss_mask.push(true);
         self.logprobs.push(logprob);
-        self.entropies.push(entropy);
         self.weights_version.push(version);
     }
     /// The first `length` tokens.
@@ -130,7 +140,7 @@ impl SequenceState {
             loss_mask: self.loss_mask[..length].to_vec(),
             turn: self.turn[..length].to_vec(),
             logprobs: self.logprobs[..length].to_vec(),
-            entropies: self.entropies[..length].to_vec(),
+            entropies: self.entropies.get(..length).unwrap_or_default().to_vec(),
             weights_version: self.weights_version[..length].to_vec(),
             prompt_tokens: self.prompt_tokens.min(length),
             finish: None,

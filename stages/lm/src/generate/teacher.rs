@@ -15,7 +15,8 @@ use trainyard_tables::Sampling;
 pub struct Scored {
     /// Of each token given those before it; NaN where the logits are not finite, negative infinity where truncated.
     pub logprobs: Vec<f32>,
-    /// Entropy in nats of the distribution at each token; NaN where the logits are not finite.
+    /// Entropy in nats of the distribution at each token; NaN where the logits are not finite. Empty if the sampler
+    /// gives none.
     pub entropies: Vec<f32>,
 }
 

@@ -60,6 +60,7 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
+        secrets: trainyard_core::Secrets::default(),
     };
     Init.run(serde_json::from_value(config).unwrap(), &mut context)?;
     Ok((folder, context))

@@ -118,10 +118,10 @@ impl<'a> Driver<'_, 'a> {
         self.limits.running.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    /// Limits that the model can keep. A prompt beyond its positions ends the episode at once and is not an error of
-    /// the stage.
+    /// Limits that the model can keep where it is computed. A prompt beyond its positions ends the episode at once and
+    /// is not an error of the stage.
     fn limits(&self) -> Limits {
-        Limits { episode_tokens: self.limits.episode_tokens.min(self.model.config.positions()), ..self.limits }
+        Limits { episode_tokens: self.limits.episode_tokens.min(self.sampler.positions()), ..self.limits }
     }
 
     /// Decodes the next turn of an episode, or ends it when no token is left.

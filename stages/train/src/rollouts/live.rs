@@ -164,9 +164,11 @@ impl<'a> Live<'a> {
         let of = |(first, end): (usize, usize)| {
             let past = self.past.iter().rev().find(|(base, _)| first < self.base && *base <= first);
             let (base, state) = past.map_or((self.base, state), |(base, state)| (*base, state));
-            state.entropies[first - base..end - base].iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
+            // A sampler that gives no entropies leaves the lists empty.
+            let known = state.entropies.get(first - base..end - base).unwrap_or_default();
+            known.iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
         };
-        let end = self.base + state.entropies.len();
+        let end = self.base + state.token_ids.len();
         let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, end)]);
         let turn = self.turns.len() as u32;
         LiveView {

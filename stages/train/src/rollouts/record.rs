@@ -112,8 +112,10 @@ fn expect_one_context(encoded: &Encoded) -> Result<()> {
 /// Per-token columns of one length.
 struct Tokens {
     encoded: Encoded,
-    logprobs: Vec<f32>,
-    entropies: Vec<f32>,
+    /// None if the sampler could not tell that of every token.
+    logprobs: Option<Vec<f32>>,
+    /// None if the sampler gives none.
+    entropies: Option<Vec<f32>>,
     versions: Vec<u32>,
 }
 
@@ -122,7 +124,8 @@ impl Tokens {
     /// sequence must be equal to its part of the conversation or the beginning of it (a last observation may follow).
     fn new(encoded: Encoded, sampled: Vec<(usize, SequenceState)>, start: &Start) -> Result<Self> {
         let length = encoded.token_ids.len();
-        let (mut logprobs, mut entropies, mut versions) = (vec![0.0; length], vec![0.0; length], Vec::new());
+        let (mut logprobs, mut versions) = (vec![0.0; length], Vec::new());
+        let mut entropies = Some(vec![0.0; length]);
         for (first, state) in sampled {
             let part = first..first + state.token_ids.len();
             if encoded.token_ids.get(part.clone()) != Some(state.token_ids.as_slice()) {
@@ -136,11 +139,17 @@ impl Tokens {
                 return Err(Error::bug("the sampler's loss mask is not the conversation's"));
             }
             logprobs[part.clone()].copy_from_slice(&state.logprobs);
-            entropies[part].copy_from_slice(&state.entropies);
+            match &mut entropies {
+                Some(column) if state.entropies.len() == state.token_ids.len() => {
+                    column[part].copy_from_slice(&state.entropies);
+                }
+                unknown => *unknown = None,
+            }
             versions.resize(first, versions.last().copied().unwrap_or(0));
             versions.extend(state.weights_version);
         }
         versions.resize(length, versions.last().copied().unwrap_or(0));
+        let logprobs = logprobs.iter().all(|logprob| !logprob.is_nan()).then_some(logprobs);
         Ok(Self { logprobs, entropies, versions, encoded })
     }
     /// The same columns after another prompt; the turns move along.
@@ -159,8 +168,8 @@ impl Tokens {
         let versions = vec![first; new].into_iter().chain(self.versions.into_iter().skip(old)).collect();
         Ok(Self {
             encoded: plain.encoded().clone(),
-            logprobs: after(self.logprobs),
-            entropies: after(self.entropies),
+            logprobs: self.logprobs.map(after),
+            entropies: self.entropies.map(after),
             versions,
         })
     }
@@ -170,8 +179,8 @@ impl Tokens {
         t.loss_mask = self.encoded.loss_mask;
         t.turn = self.encoded.turn;
         t.restarts = self.encoded.restarts.into_iter().map(|at| at as u32).collect();
-        t.logprobs = Some(self.logprobs);
-        t.entropies = Some(self.entropies);
+        t.logprobs = self.logprobs;
+        t.entropies = self.entropies;
         t.weights_version = Some(self.versions);
     }
 }

@@ -25,7 +25,9 @@ pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mu
         }
         let mask = &rollout.trajectory.loss_mask;
         let of_mask = |values: Vec<f32>| values.into_iter().zip(mask).map(|(v, m)| if *m { v } else { 0.0 }).collect();
-        let (logprobs, entropies) = (of_mask(logprobs), of_mask(entropies));
+        // Some samplers give no entropies.
+        let entropies = (entropies.len() == mask.len()).then(|| of_mask(entropies));
+        let logprobs = of_mask(logprobs);
         rollout.set_scores(logprobs, entropies);
     }
     Ok(())

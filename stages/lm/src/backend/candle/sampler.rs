@@ -69,7 +69,7 @@ impl Decode for CandleDecode {
     fn expect_language_head(&self) -> Checked<()> {
         if self.0.model.head.is_some() { Ok(()) } else { Err(crate::generate::no_language_head()) }
     }
-    fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
+    fn set_weights(&mut self, weights: &Parameters, _version: u32) -> Checked<()> {
         self.0.set_weights(weights)
     }
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Checked<Vec<Scored>> {

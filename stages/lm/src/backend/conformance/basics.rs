@@ -1,27 +1,39 @@
 //! What a backend must do by itself.
 
 use super::kit::{
-    FULL, POSITIONS, SEQUENCES, Scratch, evaluate, finish, learner, model, places, plain, request, sampler,
+    FULL, POSITIONS, SEQUENCES, Scratch, evaluate, finish, learner, model, places, plain, request, sampler, trainer_of,
 };
-use crate::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Place, SamplerOptions, Slopes};
-use crate::generate::{DrawKey, Finish, Request, SequenceId, SequenceState};
+use crate::backend::{
+    Backend, Forced, Head, Learner, LearnerOptions, Learns, Outputs, Place, Sampler, SamplerOptions, Slopes,
+};
+use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
 use trainyard_core::ErrorKind;
 use trainyard_tables::Sampling;
 
-/// All of it.
+/// All of it that the backend offers.
 pub(super) fn suite(backend: &dyn Backend) {
-    outputs_are_probabilities(backend);
-    steps_lower_the_loss(backend);
-    gradients_of_parts_add_up(backend);
-    a_frozen_decoder_keeps_its_weights(backend);
-    a_saved_learner_goes_on_in_the_same_bits(backend);
-    mistakes_are_reported(backend);
-    sequences_do_not_depend_on_their_company(backend);
+    let offers = backend.offers();
+    if offers.trains {
+        outputs_are_probabilities(backend);
+        steps_lower_the_loss(backend);
+        gradients_of_parts_add_up(backend);
+        a_frozen_decoder_keeps_its_weights(backend);
+        a_saved_learner_goes_on_in_the_same_bits(backend);
+        mistakes_of_training_are_reported(backend);
+    }
+    mistakes_of_sampling_are_reported(backend);
+    if offers.draws {
+        sequences_do_not_depend_on_their_company(backend);
+        a_paused_turn_goes_on_as_if_it_had_not_stopped(backend);
+    }
     forks_and_observations_only_append(backend);
-    a_paused_turn_goes_on_as_if_it_had_not_stopped(backend);
     samplers_and_learners_agree(backend);
-    new_weights_carry_their_version(backend);
-    scores_are_those_of_the_learner(backend);
+    if offers.weights {
+        new_weights_carry_their_version(backend);
+    }
+    if offers.scores {
+        scores_are_those_of_the_learner(backend);
+    }
 }
 
 /// Log-probabilities of all tokens sum to 1, entropies are theirs, and a forward gives the numbers of an evaluation.
@@ -123,7 +135,7 @@ fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
 }
 
 /// Wrong calls are errors, and they change nothing.
-fn mistakes_are_reported(backend: &dyn Backend) {
+fn mistakes_of_training_are_reported(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let before = learner.weights().expect("weights");
     assert_eq!(learner.backward(&Slopes::default()).unwrap_err().kind, ErrorKind::Bug);
@@ -136,6 +148,10 @@ fn mistakes_are_reported(backend: &dyn Backend) {
     learner.backward(&Slopes { logprobs: &vec![f64::NAN; places().len()], ..Slopes::default() }).expect("backward");
     assert_eq!(learner.step(1.0).unwrap_err().kind, ErrorKind::Data, "a gradient that is not finite");
     assert_eq!(learner.weights().expect("weights"), before);
+}
+
+/// Wrong calls are errors.
+fn mistakes_of_sampling_are_reported(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     assert!(sampler.start(Request { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
     assert!(sampler.start(Request { tokens: vec![u32::MAX], ..request(10, 0, 4) }).is_err(), "a foreign token");
@@ -196,8 +212,10 @@ fn forks_and_observations_only_append(backend: &dyn Backend) {
     assert_eq!(state.loss_mask[9..], [false, false, true, true, true]);
     assert_eq!((state.current_turn(), state.sampled_in_turn().len()), (1, 3));
     let length = state.token_ids.len();
-    let lengths = [state.turn.len(), state.logprobs.len(), state.entropies.len(), state.weights_version.len()];
-    assert_eq!(lengths, [length; 4]);
+    let lengths = [state.turn.len(), state.logprobs.len(), state.weights_version.len()];
+    assert_eq!(lengths, [length; 3]);
+    let entropies = if backend.offers().entropies { length } else { 0 };
+    assert_eq!(state.entropies.len(), entropies, "entropies are there as the backend says");
     assert_eq!(sampler.sequence(child), &forked, "a fork lives on when its parent is removed");
 }
 
@@ -227,25 +245,51 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
         let id = sampler.start(Request { sampling, ..request(10, 2, 12) }).expect("a sequence");
         finish(&mut *sampler);
         let state = sampler.remove(id);
-        let forced = sampler.logprobs_of(&[&state.token_ids], &sampling).expect("scores").remove(0);
+        let forced = forced(backend, &mut *sampler, &state.token_ids, &sampling);
         let places = Place::of_masks(&[&state.loss_mask]);
-        let learned =
-            learner(backend, &plain()).evaluate(&[&state.token_ids], &places, sampling.temperature).expect("outputs");
+        let learned = trainer_of(backend)
+            .learner(&model(), &plain())
+            .and_then(|learner| learner.evaluate(&[&state.token_ids], &places, sampling.temperature))
+            .expect("outputs");
         for (n, place) in places.iter().enumerate() {
             let t = place.token;
-            let apart = [forced.logprobs[t] - state.logprobs[t], forced.entropies[t] - state.entropies[t]];
-            let most = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
-            assert!(apart.iter().all(|apart| apart.abs() <= most), "token {t} is forced {apart:?} off");
             let off = (f64::from(state.logprobs[t]) - learned.logprobs[n]).abs();
-            let entropy_off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
-            assert!(off < 1e-3 && entropy_off < 1e-3, "token {t} differs by {off} and {entropy_off}");
+            assert!(off < 1e-3, "the log-probability of token {t} differs by {off}");
+            let most = if backend.is_batch_invariant() { 0.0 } else { 1e-4 };
+            if let Some(forced) = &forced {
+                let apart = (forced.logprobs[t] - state.logprobs[t]).abs();
+                assert!(apart <= most, "token {t} is forced {apart} off");
+            }
+            if backend.offers().entropies {
+                let off = (f64::from(state.entropies[t]) - learned.entropies[n]).abs();
+                assert!(off < 1e-3, "the entropy of token {t} differs by {off}");
+                let apart = forced.as_ref().map_or(0.0, |forced| (forced.entropies[t] - state.entropies[t]).abs());
+                assert!(apart <= most, "the entropy of token {t} is forced {apart} off");
+            }
         }
     }
 }
 
+/// A given sequence under a distribution; none where the backend offers no such scores, and says so.
+fn forced(backend: &dyn Backend, sampler: &mut dyn Sampler, tokens: &[u32], sampling: &Sampling) -> Option<Scored> {
+    let offered = match backend.offers().forced {
+        Forced::Always => true,
+        Forced::Plain => *sampling == FULL,
+        Forced::Never => false,
+    };
+    let scored = sampler.logprobs_of(&[tokens], sampling);
+    assert!(sampler.logprobs_of(&[], sampling).expect("no sequences").is_empty());
+    if !offered {
+        let error = scored.expect_err("scores that are not offered");
+        assert!(error.kind == ErrorKind::Invalid && error.help.is_some(), "{error}");
+        return None;
+    }
+    Some(scored.expect("scores").remove(0))
+}
+
 /// Tokens carry the version of the weights that sampled them, and the weights are the learner's.
 fn new_weights_carry_their_version(backend: &dyn Backend) {
-    let mut learner = learner(backend, &plain());
+    let mut learner = trainer_of(backend).learner(&model(), &plain()).expect("a learner of the model");
     learner.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     learner.backward(&Slopes { logprobs: &vec![-1.0; places().len()], ..Slopes::default() }).expect("backward");
     learner.step(1e-2).expect("a step");
@@ -258,7 +302,7 @@ fn new_weights_carry_their_version(backend: &dyn Backend) {
     finish(&mut *sampler);
     assert_eq!(sampler.version(), 5);
     assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5]);
-    let forced = sampler.logprobs_of(&[SEQUENCES[0]], &FULL).expect("scores").remove(0);
+    let Some(forced) = forced(backend, &mut *sampler, SEQUENCES[0], &FULL) else { return };
     let learned =
         learner.evaluate(&[SEQUENCES[0]], &Place::of_masks(&[vec![true; SEQUENCES[0].len()]]), 1.0).expect("outputs");
     for (t, logprob) in learned.logprobs.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! What the checks share: a small random model, sequences, requests.
 
+use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Place, Sampler, SamplerOptions};
 use crate::config::ModelConfig;
 use crate::decoder::Decoder;
@@ -37,6 +38,10 @@ pub(super) fn places() -> Vec<Place> {
 pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
     backend.learner(&model(), options).expect("a learner of the model")
 }
+/// Who trains what the backend samples with: itself, or the reference.
+pub(super) fn trainer_of(backend: &dyn Backend) -> &dyn Backend {
+    if backend.offers().trains { backend } else { &Cpu }
+}
 pub(super) fn plain() -> LearnerOptions {
     let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
     LearnerOptions { optimizer, ..LearnerOptions::default() }
@@ -46,6 +51,12 @@ pub(super) fn evaluate(learner: &dyn Learner) -> Outputs {
 }
 pub(super) fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
     backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")
+}
+/// The draws that the suite asks for, for a backend that gets no more than their seeds.
+pub fn draws() -> Vec<DrawKey> {
+    let chance = Chance::new(3);
+    let of = |problem: u64| (0..80).map(move |sample| DrawKey { chance, problem, sample });
+    [10, 40].into_iter().flat_map(of).collect()
 }
 pub(super) fn request(first: u32, sample: u64, most: usize) -> Request {
     Request {

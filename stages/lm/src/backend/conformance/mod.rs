@@ -9,13 +9,16 @@ mod basics;
 mod kit;
 mod variants;
 
-pub use kit::model;
+pub use kit::{draws, model};
 
 use super::Backend;
 
-/// All checks on small random models: the backend by itself, then against the reference.
+/// All checks of what the backend offers ([`Backend::offers`]), on small random models: the backend by itself, then
+/// against the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);
-    adapters::suite(backend);
+    if backend.offers().trains {
+        adapters::suite(backend);
+    }
     agreement::suite(backend);
 }

@@ -65,7 +65,7 @@ fn sum_wide_body<L: Lanes>(x: &[f32]) -> f64 {
 }
 
 kernel! {
-    /// Σ masses[i] · x[i] over the masses above 0, summed as [`sum_wide`] does.
+    /// `Σ masses[i] · x[i]` over the masses above 0, summed as [`sum_wide`] does.
     dot_wide = dot_wide_body(masses: &[f32], x: &[f32]) -> f64
 }
 

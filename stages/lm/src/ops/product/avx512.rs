@@ -5,7 +5,7 @@
 //! packs factors faster, transposed ones above all, and keeps its memory.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; `product` has checked the bounds")]
 
-use super::Matrix;
+use super::matrix::Matrix;
 use std::arch::x86_64::*;
 use std::cell::RefCell;
 

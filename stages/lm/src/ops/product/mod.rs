@@ -1,52 +1,18 @@
-//! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by [`avx512`].
+//! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by `avx512`.
 //!
 //! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that split itself
 //! over threads would compete with that. Views that reach beyond their slice panic.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod matrix;
+
+pub use matrix::Matrix;
 
 use super::Scalar;
 use gemm::Parallelism;
 #[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
-
-/// A matrix inside a slice: element (i, j) is `data[i · row + j · column]`.
-#[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a, T> {
-    /// The numbers; views may overlap and leave gaps.
-    pub data: &'a [T],
-    /// Distance in `data` from one row to the next.
-    pub row: usize,
-    /// Distance in `data` from one column to the next.
-    pub column: usize,
-}
-
-impl<'a, T> Matrix<'a, T> {
-    /// Rows one after another, `stride` apart.
-    pub fn rows(data: &'a [T], stride: usize) -> Self {
-        Self { data, row: stride, column: 1 }
-    }
-    /// The same numbers with rows and columns exchanged; nothing is copied.
-    pub fn transposed(self) -> Self {
-        Self { data: self.data, row: self.column, column: self.row }
-    }
-    fn holds(&self, rows: usize, columns: usize) -> bool {
-        (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl<'a, T: Scalar> Matrix<'a, T> {
-    /// The same matrix, if its numbers are float32.
-    fn single(self) -> Option<Matrix<'a, f32>> {
-        let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
-        #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
-        // SAFETY: the type is f32.
-        let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
-        Some(Matrix { data, row: self.row, column: self.column })
-    }
-}
 
 /// The same numbers, if they are float32.
 #[cfg(target_arch = "x86_64")]
@@ -99,7 +65,7 @@ fn by_gemm<T: Scalar>(
 ) {
     #[expect(unsafe_code, reason = "the gemm crate takes raw pointers")]
     // SAFETY: the assertions of `product` keep every element that (m, n, k) and the strides reach inside its slice;
-    // `out` is borrowed mutably, so it overlaps neither factor, and with n ≤ out_row its rows do not overlap each other.
+    // `out` is borrowed mutably, so it overlaps neither factor, and with n ≤ out_row its rows do not overlap.
     unsafe {
         gemm::gemm(
             m,

@@ -11,6 +11,7 @@ use trainyard_core::{OptionProblem, Wired};
 use trainyard_lm::backend::registry;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
+use trainyard_tables::Sampling;
 
 /// Options of `evaluate`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,6 +123,10 @@ impl PlayOptions for Config {
 
     fn template(&self) -> &TemplateOptions {
         &self.template
+    }
+
+    fn sampling(&self) -> Option<(&'static str, Sampling)> {
+        (self.samples > 0).then(|| ("/sampling", self.sampling.distribution()))
     }
 
     /// Options that do not fit the number of models, and models without the head that they need.

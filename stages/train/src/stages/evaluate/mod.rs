@@ -36,6 +36,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_lm::backend::Backend;
+use trainyard_lm::backend::cpu::Cpu;
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
 
@@ -138,7 +139,7 @@ impl Stage for Evaluate {
         let host = ToolHost::new(context.cpus);
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
-        let backend = backend.build()?;
+        let backend = backend.build(&context.secrets)?;
         let mut scorer = scorer(&config, &backend, context)?;
         let chance = Chance::new(config.seed).child("evaluate", &[]);
         let per_model = |name: &String| {
@@ -187,5 +188,7 @@ fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -
             .map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
         None => config.steps,
     };
-    Scorer::new(Policy::load(artifact, "prm", backend.clone())?, steps, context.cpus).map(Some)
+    // Where the evaluated models are served, a scoring head is computed here.
+    let backend = if backend.offers().scores { backend.clone() } else { Arc::new(Cpu) };
+    Scorer::new(Policy::load(artifact, "prm", backend)?, steps, context.cpus).map(Some)
 }

@@ -100,7 +100,7 @@ impl Stage for Preference {
         refuse(prepared.problems_with(&context.wired()))?;
         let PreparedPreference { options: WithBackend { config, backend }, loss } = prepared;
         let loss = loss.build(&())?;
-        let backend = backend.build()?;
+        let backend = backend.build(&context.secrets)?;
         let policy = Policy::load(context.input("model")?, "model", backend.clone())?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
@@ -205,6 +205,9 @@ impl Prepared for PreparedPreference {
             OptionProblem::new("/reference", message).help("leave `reference` out, or use a loss that needs one")
         });
         self.options.problems_with(inputs).into_iter().chain(unread).collect()
+    }
+    fn warnings_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        self.options.warnings_with(inputs)
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         self.options.problems_with_gpus(gpus)

@@ -125,6 +125,9 @@ impl PlayOptions for Config {
     fn environment(&self) -> &Value {
         &self.environment
     }
+    fn trains(&self) -> bool {
+        true
+    }
 
     fn template(&self) -> &TemplateOptions {
         &self.template

@@ -139,7 +139,7 @@ impl Stage for Prm {
 
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
         let WithEnvironment { config, environment, backend } = prepared;
-        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
+        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let resumed = checkpoint::latest::<State>(context)?;

@@ -152,6 +152,11 @@ pub struct Rollout {
     /// Sample while the policy is updated; null = in turns.
     #[serde(default)]
     pub asynchronous: Option<Asynchronous>,
+    /// Where rollouts are sampled, if not where the policy is trained. What was sampled elsewhere gets its old
+    /// log-probabilities from the policy that is trained; those of the sampler serve `loss.correction`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-family" = "backends"))]
+    pub backend: Option<Value>,
 }
 
 /// The value model of actor-critic methods: a copy of the first policy with one output per token.

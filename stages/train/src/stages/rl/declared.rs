@@ -6,6 +6,9 @@ use trainyard_core::{Declared, Metric, Producers, Reduce};
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::Composed;
 
+/// The one metric that a sampler may not be able to give.
+pub const ENTROPY: &str = "entropy";
+
 /// Under any options.
 pub fn any(parts: &Parts) -> Declared {
     let mut list = common();
@@ -24,9 +27,10 @@ pub fn any(parts: &Parts) -> Declared {
     list.into()
 }
 
-/// Under these options.
-pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers) -> Declared {
+/// Under these options; `entropies` = the sampler gives them.
+pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entropies: bool) -> Declared {
     let mut list = common();
+    list.retain(|metric| entropies || metric.name != ENTROPY);
     if producers.get("validation").is_some_and(|behind| !behind.is_empty()) {
         list.extend(validation());
     }
@@ -78,7 +82,7 @@ fn sampled() -> Vec<Metric> {
         pass_rate,
         turns.initial(),
         turns,
-        last("entropy", "nats per token", "Entropy of the sampling policy at sampled tokens."),
+        last(ENTROPY, "nats per token", "Entropy of the sampling policy at sampled tokens."),
         last("tool_calls", "calls per rollout", "Tool calls."),
         last("tool_errors", "calls per rollout", "Tool calls that failed.").lower(),
         last("tokens", "tokens per rollout", "Sampled tokens."),

@@ -62,6 +62,7 @@ impl Run<'_> {
             terms: &progress.parts.terms,
             prefixes: &progress.parts.prefixes.terms,
             correction: &*progress.parts.correction,
+            recompute: self.policy.elsewhere.is_some(),
             aggregate: self.config.loss.aggregate,
             horizon: self.config.loss.horizon,
             epochs: self.config.epochs,

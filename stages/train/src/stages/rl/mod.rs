@@ -43,10 +43,14 @@ use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::{self, Composed};
+use trainyard_lm::backend::Offers;
 use trainyard_lm::backend::registry::BackendSlot;
 use trainyard_lm::memory::Training;
 use trainyard_lm::shape;
 use trainyard_tables::{read_trajectories, write_trajectories};
+
+/// Where the options name the backend of the rollouts.
+const ELSEWHERE: &str = "/rollout/backend";
 
 /// The stage kind, with the parts that it may compose.
 #[derive(Default)]
@@ -119,7 +123,7 @@ impl Stage for Rl {
         declared::any(&self.parts)
     }
     fn declared(&self, prepared: &PreparedRl, producers: &Producers) -> Declared {
-        declared::of(&prepared.composed, &prepared.rewards, producers)
+        declared::of(&prepared.composed, &prepared.rewards, producers, prepared.sampler().entropies)
     }
     fn schema(&self) -> Value {
         config::schema(&self.parts)
@@ -133,18 +137,21 @@ impl Stage for Rl {
         }
         let rewards = RewardList::read(&self.parts.envs.rewards, &mut options["rewards"]);
         let backend = BackendSlot::read(&self.parts.backends, PLACE, &mut options);
+        let elsewhere = BackendSlot::read_optional(&self.parts.backends, ELSEWHERE, &mut options);
         let parts = Parts::build(&composed).ok();
-        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards, backend })
+        Ok(PreparedRl { config: self.parse(options)?, composed, parts, environment, rewards, backend, elsewhere })
     }
 
     fn run(&self, prepared: PreparedRl, context: &mut StageContext) -> Result<()> {
         refuse(prepared.problems_with(&context.wired()))?;
-        let PreparedRl { config, composed, parts, environment, rewards, backend } = prepared;
+        let entropies = prepared.sampler().entropies;
+        let PreparedRl { config, composed, parts, environment, rewards, backend, elsewhere } = prepared;
         // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
-        let declared = declared::of(&composed, &rewards, &context.producers()).metrics;
+        let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
         let host = ToolHost::new(context.cpus);
-        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
+        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
+        let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
         let mut policy = policy.with_template(&config.template)?;
         let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host)?;
         let environment = native.map_or_else(|| environment.build(&host), Ok)?;
@@ -187,6 +194,15 @@ pub struct PreparedRl {
     environment: EnvironmentSlot,
     rewards: RewardList,
     backend: BackendSlot,
+    /// Where rollouts are sampled, if elsewhere.
+    elsewhere: Option<BackendSlot>,
+}
+
+impl PreparedRl {
+    /// What the backend of the rollouts can do.
+    fn sampler(&self) -> Offers {
+        self.elsewhere.as_ref().unwrap_or(&self.backend).offers()
+    }
 }
 
 impl Prepared for PreparedRl {
@@ -200,14 +216,28 @@ impl Prepared for PreparedRl {
         problems.extend(native::problems(&self.config.environment, &self.config.template));
         problems.extend(self.environment.problems());
         problems.extend(self.backend.problems());
+        problems.extend(self.backend.problem_with_training());
+        if let Some(elsewhere) = &self.elsewhere {
+            problems.extend(elsewhere.problems());
+            problems.extend(elsewhere.problem_with_weights());
+        }
         problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
         if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::new(1))) {
-            problems.extend(parts.contradictions(&self.config, &*environment));
+            problems.extend(parts.contradictions(&self.config, &*environment, &self.sampler()));
         }
         problems
     }
     fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
-        self.backend.problems_with_gpus(gpus)
+        let mut problems = self.backend.problems_with_gpus(gpus);
+        if let Some(elsewhere) = &self.elsewhere {
+            let others = elsewhere.problems_with_gpus(gpus);
+            if gpus > 0 && (problems.is_empty() || others.is_empty()) {
+                // One of the two computes on it.
+                return Vec::new();
+            }
+            problems.extend(others);
+        }
+        problems
     }
     fn needs(&self) -> Vec<&'static str> {
         self.parts.as_ref().map(|parts| parts.needs().names()).unwrap_or_default()
@@ -245,6 +275,10 @@ impl Prepared for PreparedRl {
             let problem =
                 OptionProblem::new("/validate_every", "there is nothing to validate on: no `validation` input");
             problems.push(problem.help("wire `validation` to held-out problems, or leave `validate_every` out"));
+        }
+        if wired("record") && !self.sampler().draws {
+            let problem = OptionProblem::new("/record", "a record cannot be repeated where equal requests may differ");
+            problems.push(problem.help("leave `rollout.backend` out, or `record`"));
         }
         if wired("record") && config.rollout.asynchronous.is_none() {
             let problem = OptionProblem::new(

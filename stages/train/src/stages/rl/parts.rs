@@ -10,6 +10,7 @@ use trainyard_envs::Environment;
 use trainyard_learn::compose::Composed;
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy};
+use trainyard_lm::backend::{Forced, Offers};
 
 /// One of each sort, or a list in the order of the config.
 pub struct Parts {
@@ -132,8 +133,13 @@ impl Parts {
     }
     /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part
     /// that lacks it.
-    pub fn contradictions(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
-        let mut problems = self.unmet(config, environment);
+    pub fn contradictions(
+        &self,
+        config: &Config,
+        environment: &dyn Environment,
+        sampler: &Offers,
+    ) -> Vec<OptionProblem> {
+        let mut problems = self.unmet(config, environment, sampler);
         if config.rollout.asynchronous.is_some() && !self.correction.recomputes() {
             problems.push(
                 OptionProblem::new(
@@ -146,24 +152,36 @@ impl Parts {
         problems.extend(self.half_critics());
         problems
     }
-    fn unmet(&self, config: &Config, environment: &dyn Environment) -> Vec<OptionProblem> {
+    fn unmet(&self, config: &Config, environment: &dyn Environment, sampler: &Offers) -> Vec<OptionProblem> {
         let in_turns = config.rollout.asynchronous.is_none();
+        // Given tokens are scored by the sampler, under the distribution that rollouts are sampled from.
+        let scores_given = match sampler.forced {
+            Forced::Always => true,
+            Forced::Plain => config.rollout.temperature == 1.0,
+            Forced::Never => false,
+        };
         let offered = Needs {
             entropies: true,
+            rollout_entropies: sampler.entropies,
             reference: true,
             values: true,
-            forced_scores: true,
+            forced_scores: sampler.forced != Forced::Never,
             fork: in_turns,
             multi_turn: environment.max_turns() > 1,
             groups: config.rollout.group_size > 1,
             all_groups: in_turns,
-            demonstrations: true,
-            altered_start: in_turns,
+            demonstrations: scores_given,
+            altered_start: in_turns && scores_given,
             step_scores: false,
         };
         let help = |need: &str| match need {
             "groups" => "set `rollout.group_size` to at least 2",
             "fork" => "leave `rollout.asynchronous` out: groups that fork meet after every turn",
+            "rollout_entropies" => "sample where entropies are known: leave `rollout.backend` out",
+            "forced_scores" => "sample where given tokens are scored: leave `rollout.backend` out",
+            "demonstrations" | "altered_start" if !scores_given => {
+                "leave `rollout.backend` out: it cannot score given tokens at this temperature"
+            }
             "altered_start" => "leave `rollout.asynchronous` out: its record does not hold how an episode began",
             "all_groups" => "leave this part or `rollout.asynchronous` out: there, groups are filtered one by one",
             "multi_turn" => "set `environment.max_turns` to at least 2",

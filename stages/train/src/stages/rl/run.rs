@@ -126,6 +126,7 @@ impl<'a> Run<'a> {
             parts,
             best: None,
             rollouts: VecDeque::new(),
+            versions_are_steps: config.rollout.asynchronous.is_some(),
         };
         if resumes && let Some((state, folder)) = checkpoint::latest::<State>(context)? {
             progress.load(state, &folder)?;

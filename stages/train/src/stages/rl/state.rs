@@ -96,6 +96,8 @@ pub struct Progress {
     pub best: Option<Parameters>,
     /// The newest rows of the output `trajectories`.
     pub rollouts: VecDeque<Trajectory>,
+    /// Versions of the weights count steps, as asynchronous rollouts do, and not the optimizer's.
+    pub versions_are_steps: bool,
 }
 
 impl Progress {
@@ -105,7 +107,9 @@ impl Progress {
     }
     /// Gives the sampler the current weights.
     pub fn refresh_sampler(&mut self) -> Result<()> {
-        let version = u32::try_from(self.trainer.steps()).unwrap_or(u32::MAX);
+        let steps = u32::try_from(self.trainer.steps()).unwrap_or(u32::MAX);
+        // Samplers of one server share its weights, so they must count alike.
+        let version = if self.versions_are_steps { self.version() } else { steps };
         self.sampler.set_weights(&self.trainer.weights()?, version)
     }
     /// Keeps at most the newest `most` rows.

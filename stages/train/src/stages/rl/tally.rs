@@ -1,6 +1,7 @@
 //! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so
 //! each count says which it is of.
 
+use super::declared::ENTROPY;
 use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_learn::{Rollout, TurnSummary};
@@ -27,6 +28,8 @@ pub struct Tally {
     /// Sampled for one rollout alone: tokens that forks share count once.
     own_tokens: u64,
     entropy: f64,
+    /// Rollouts whose sampler gave no entropies.
+    without_entropies: u64,
     truncated: u64,
     void: u64,
     forks: u64,
@@ -100,6 +103,7 @@ impl Tally {
         self.tokens += one.sampled() as u64;
         self.own_tokens += one.own() as u64;
         self.entropy += t.entropies.iter().flatten().skip(one.given).map(|h| f64::from(*h)).sum::<f64>();
+        self.without_entropies += u64::from(t.entropies.is_none() && one.sampled() > 0);
         self.truncated += u64::from(one.cut_off());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
         self.forks += u64::from(one.fork_of.is_some());
@@ -162,7 +166,6 @@ impl Tally {
         let mut list: Vec<(String, f64)> = vec![
             ("reward_mean".into(), kept.reward / scored),
             ("pass_rate".into(), self.passes as f64 / sampled),
-            ("entropy".into(), self.entropy / self.tokens.max(1) as f64),
             ("tool_calls".into(), self.tool_calls as f64 / sampled),
             ("tool_errors".into(), self.tool_errors as f64 / sampled),
             ("turns".into(), self.turns as f64 / sampled),
@@ -186,6 +189,9 @@ impl Tally {
             ("stale_groups".into(), self.stale_groups as f64),
             ("infrastructure_failures".into(), self.failures as f64),
         ];
+        if self.without_entropies == 0 {
+            list.insert(2, (ENTROPY.into(), self.entropy / self.tokens.max(1) as f64));
+        }
         list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
         list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("rewards.{name}"), sum / *n as f64)));
         list
@@ -223,6 +229,15 @@ mod tests {
         let metrics = tally.metrics(0);
         let of = |name: &str| metrics.iter().find(|m| m.0 == name).unwrap().1;
         assert_eq!((of("tokens"), of("entropy"), of("critical_path_tokens")), (1.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn what_a_sampler_does_not_give_is_left_out() {
+        let mut tally = Tally::default();
+        let trajectory = Trajectory { loss_mask: vec![false, true], ..Trajectory::default() };
+        tally.count(&Rollout { trajectory, ..Rollout::default() });
+        assert!(tally.metrics(0).iter().all(|(name, _)| name != ENTROPY));
+        assert!(Tally::default().metrics(0).iter().any(|(name, _)| name == ENTROPY));
     }
 
     #[test]

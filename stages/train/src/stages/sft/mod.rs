@@ -124,7 +124,7 @@ impl Stage for Sft {
 
     fn run(&self, prepared: WithBackend<Config>, context: &mut StageContext) -> Result<()> {
         let WithBackend { config, backend } = prepared;
-        let policy = Policy::load(context.input("model")?, "model", backend.build()?)?;
+        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
         let (train, held) = rows(&config, &policy.folder, context)?;

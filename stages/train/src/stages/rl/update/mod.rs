@@ -32,6 +32,9 @@ pub struct Update<'a> {
     pub prefixes: &'a [String],
     /// Importance weights for samples of other weights.
     pub correction: &'a dyn Correction,
+    /// Old log-probabilities are those of the policy before the update, whatever the correction: the samples are
+    /// another engine's, whose rounding would enter every ratio.
+    pub recompute: bool,
     /// How token losses become one number.
     pub aggregate: Aggregate,
     /// Denominator of `sum_over_horizon`-like aggregations, in tokens.
@@ -66,8 +69,8 @@ impl Update<'_> {
         if used.is_empty() {
             return Ok(UpdateReport::default());
         }
-        let proximal =
-            if self.correction.recomputes() { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
+        let recomputes = self.recompute || self.correction.recomputes();
+        let proximal = if recomputes { Some(self.logprobs_of(trainer, samples, &used)?) } else { None };
         let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
         let earlier = Earlier { proximal, reference };
         let mut sums = Sums::default();

@@ -73,6 +73,7 @@ fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateRepo
     // Every list of these tests begins with a term on ratios.
     let prefixes: Vec<String> = ["clip", "kl", "third"].map(String::from).into();
     let update = Update {
+        recompute: false,
         terms: o.terms,
         prefixes: &prefixes,
         correction: o.correction,

@@ -1,0 +1,22 @@
+//! Values of the secrets that an attempt is given, from the providers of the site file, read where the attempt runs.
+
+use super::redaction;
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::{Error, Result, Secrets};
+use trainyard_runtime::slots::host;
+
+/// Reads them. From then on nothing that the attempt says holds their values.
+pub fn read(spec: &AttemptSpec) -> Result<Secrets> {
+    let one = |(name, provider): (&String, &String)| {
+        let variable = provider.strip_prefix("env:").ok_or_else(|| {
+            Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
+        })?;
+        let value = std::env::var(variable).map_err(|_| {
+            Error::invalid(format!("secret `{name}`: the variable {variable} is not set on {}", host()))
+                .help("secrets are read where the attempt runs: set it there")
+        })?;
+        redaction::keep(name, &value);
+        Ok((name.clone(), value))
+    };
+    spec.secrets.iter().map(one).collect::<Result<Vec<_>>>().map(Secrets::new)
+}

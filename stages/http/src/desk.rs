@@ -1,0 +1,107 @@
+//! The way of requests from threads that wait to threads that do not.
+
+use crate::address::Address;
+use crate::client::{Call, Client, Limits};
+use crate::fault::Fault;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
+use trainyard_core::{Error, Result, Secret};
+
+/// Names a request in flight; numbers are not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+type Answer = Result<Value, Fault>;
+
+/// Sends requests to one service on threads of its own. What is in flight ends with it.
+pub struct Desk {
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    client: Arc<Client>,
+    sender: Sender<(Ticket, Answer)>,
+    receiver: Receiver<(Ticket, Answer)>,
+    flying: BTreeMap<Ticket, AbortHandle>,
+    next: u64,
+}
+
+impl Desk {
+    /// Opens it; nothing is sent yet. `key` goes into the header `Authorization` of every request.
+    pub fn open(address: Address, key: Option<Secret>, limits: Limits) -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
+        let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
+        let (sender, receiver) = channel();
+        let client = Arc::new(Client::new(address, key, limits)?);
+        Ok(Self { runtime: Some(runtime), client, sender, receiver, flying: BTreeMap::new(), next: 0 })
+    }
+    /// Sends a request and waits for its answer.
+    pub fn ask(&self, call: Call) -> Answer {
+        let mut answers = self.ask_all(vec![call]);
+        answers.pop().unwrap_or_else(|| Err(gone()))
+    }
+    /// Sends requests together and waits for all answers, which come in their order.
+    pub fn ask_all(&self, calls: Vec<Call>) -> Vec<Answer> {
+        let (sender, receiver) = channel();
+        let count = calls.len();
+        for (number, call) in calls.into_iter().enumerate() {
+            let (client, sender) = (self.client.clone(), sender.clone());
+            self.spawn(async move {
+                sender.send((number, client.exchange(&call).await)).ok();
+            });
+        }
+        drop(sender);
+        let mut answers: Vec<Answer> = (0..count).map(|_| Err(gone())).collect();
+        for (number, answer) in receiver {
+            answers[number] = answer;
+        }
+        answers
+    }
+    /// Sends a request whose answer comes by [`Desk::next`]. `held` is dropped when the request is over.
+    pub fn send(&mut self, call: Call, held: impl Send + 'static) -> Ticket {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let (client, sender) = (self.client.clone(), self.sender.clone());
+        let handle = self.spawn(async move {
+            let answer = client.exchange(&call).await;
+            drop(held);
+            // Nobody listens any more if the desk is being dropped.
+            sender.send((ticket, answer)).ok();
+        });
+        if let Some(handle) = handle {
+            self.flying.insert(ticket, handle);
+        }
+        ticket
+    }
+    /// The next answer to what was sent, in the order in which answers come; none within `wait`.
+    pub fn next(&mut self, wait: Duration) -> Option<(Ticket, Answer)> {
+        let (ticket, answer) = self.receiver.recv_timeout(wait).ok()?;
+        self.flying.remove(&ticket);
+        Some((ticket, answer))
+    }
+    /// Gives a request up. Its answer may have come already.
+    pub fn forget(&mut self, ticket: Ticket) {
+        if let Some(handle) = self.flying.remove(&ticket) {
+            handle.abort();
+        }
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
+        self.runtime.as_ref().map(|runtime| runtime.spawn(task).abort_handle())
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn gone() -> Fault {
+    Fault { status: None, error: Error::bug("a request ended without an answer") }
+}

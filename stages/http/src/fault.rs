@@ -1,0 +1,78 @@
+//! What can go wrong with a request, and whether the same request may succeed later.
+
+use reqwest::StatusCode;
+use serde_json::Value;
+use std::time::Duration;
+use trainyard_core::Error;
+
+/// Characters of a service's own words in an error.
+const WORDS: usize = 300;
+
+/// A request that got no usable answer.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// The status of the answer, if there was one.
+    pub status: Option<u16>,
+    /// What to say of it.
+    pub error: Error,
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        fault.error
+    }
+}
+
+/// A fault, and what becomes of it.
+pub(crate) enum Failed {
+    /// The same request may succeed later, at the earliest after so long.
+    Passing(Fault, Option<Duration>),
+    /// It would fail again.
+    Final(Fault),
+}
+
+impl Failed {
+    pub fn passing(error: Error) -> Self {
+        Self::Passing(Fault { status: None, error }, None)
+    }
+    pub fn lasting(error: Error) -> Self {
+        Self::Final(Fault { status: None, error })
+    }
+    /// An answer whose status is no success. `wait` is what it asks for before the next try.
+    pub fn of_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
+        let words = words(body);
+        let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+        let message = format!("{place} answers {}{said}", status.as_u16());
+        let fault = |error| Fault { status: Some(status.as_u16()), error };
+        match status.as_u16() {
+            408 | 425 | 429 | 500 | 502..=504 | 507.. => {
+                Self::Passing(fault(Error::retryable(message).help("see the log of the server")), wait)
+            }
+            401 | 403 => Self::Final(fault(
+                Error::invalid(message).help("give a key that it accepts: `api_key: {secret: NAME}` in the options"),
+            )),
+            300..=399 => Self::Final(fault(
+                Error::invalid(format!("{place} sends the request elsewhere (status {})", status.as_u16()))
+                    .help("give the address that it names: requests with a key do not follow redirections"),
+            )),
+            404 | 405 | 501 => {
+                Self::Final(fault(Error::invalid(message).help("check the URL, and what kind of server it is")))
+            }
+            _ => Self::Final(fault(Error::invalid(message).help("see the log of the server"))),
+        }
+    }
+}
+
+/// What a body says in words: the message of an error in one of the usual forms, else its text; short, on one line.
+fn words(body: &str) -> String {
+    let parsed: Option<Value> = serde_json::from_str(body).ok();
+    let message = parsed.as_ref().and_then(|value| {
+        ["/error/message", "/message", "/detail", "/error"].iter().find_map(|at| value.pointer(at)?.as_str())
+    });
+    let text: String = message.unwrap_or(body).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(WORDS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

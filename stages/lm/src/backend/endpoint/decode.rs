@@ -1,0 +1,245 @@
+//! Turns by requests: one request per turn, its tokens taken as if they had been drawn here.
+//!
+//! Nothing of a sequence is kept on the server but what it caches by itself. So forks, observations and resumed turns
+//! are requests over the tokens so far, and whatever a server returns beyond a stop token or a limit is left out.
+
+use super::dialect::{Ask, Dialect, Meaning, Name, Told};
+use super::gate::{Gate, Lease};
+use super::hand_over::Courier;
+use super::options::Endpoint;
+use crate::backend::{Decode, Parameters};
+use crate::generate::{Cache, Entry, Finish, Roster, Scored, SequenceId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+use trainyard_http::{Desk, Ticket};
+use trainyard_tables::Sampling;
+
+/// How long a step waits for an answer. Tools are looked after in between.
+const WAIT: Duration = Duration::from_millis(20);
+/// Answers in a row without a token before a sequence counts as stuck.
+const EMPTY: u32 = 3;
+
+/// What is kept for a sequence: its request in flight.
+#[derive(Default)]
+pub struct Held {
+    flight: Option<(Ticket, usize)>,
+    empty: u32,
+}
+
+impl Cache for Held {
+    fn prefix(&self, _length: usize) -> Self {
+        Self::default()
+    }
+}
+
+/// Samples by requests.
+pub struct Remote {
+    pub desk: Desk,
+    pub dialect: &'static dyn Dialect,
+    pub name: Name,
+    pub meaning: Meaning,
+    pub gate: Arc<Gate>,
+    pub courier: Option<Courier>,
+    /// Whose sequence a request is, and the version of the weights that answers it.
+    pub flights: BTreeMap<Ticket, (SequenceId, u32)>,
+}
+
+impl Remote {
+    /// Sends a request for every running sequence that has none in flight.
+    fn send(&mut self, roster: &mut Roster<Held>) -> Result<()> {
+        let positions = roster.positions();
+        for (id, entry) in roster.running() {
+            if entry.is_full() || entry.cache.flight.is_some() {
+                continue;
+            }
+            expect_answerable(self.dialect, self.meaning, &entry.sampling)?;
+            let length = entry.state.token_ids.len();
+            let open = entry.max_new_tokens.saturating_sub(entry.state.sampled_in_turn().len());
+            let most = open.min(positions.saturating_sub(length));
+            if most == 0 {
+                entry.state.finish = Some(Finish::Length);
+                continue;
+            }
+            let Some(lease) = self.gate.enter() else { return Ok(()) };
+            let version = lease.loaded.version;
+            entry.state.computed_by(version, entry.cached);
+            let name = self.name_under(&lease);
+            let ask = Ask {
+                model: &name,
+                tokens: &entry.state.token_ids,
+                sampling: entry.sampling,
+                stop: &entry.stop_tokens,
+                most,
+                seed: entry.seed(),
+                top: 1,
+            };
+            let ticket = self.desk.send(self.dialect.turn(&ask), lease);
+            entry.cached = length;
+            entry.cache.flight = Some((ticket, length));
+            self.flights.insert(ticket, (id, version));
+        }
+        Ok(())
+    }
+    fn name_under(&self, lease: &Lease) -> Name {
+        let adapter = lease.loaded.adapter.clone().or_else(|| self.name.adapter.clone());
+        Name { adapter, ..self.name.clone() }
+    }
+    /// Gives up requests of sequences that were taken out.
+    fn prune(&mut self, roster: &mut Roster<Held>) {
+        let desk = &mut self.desk;
+        self.flights.retain(|ticket, (id, _)| {
+            let wanted = roster.find(*id).is_some();
+            if !wanted {
+                desk.forget(*ticket);
+            }
+            wanted
+        });
+    }
+    fn told(&self, answer: Result<serde_json::Value, trainyard_http::Fault>) -> Result<Told> {
+        self.dialect.told(&answer?)
+    }
+}
+
+/// Takes the tokens of an answer, up to the end of the turn.
+fn take(entry: &mut Entry<Held>, told: Told, version: u32, positions: usize) -> Result<()> {
+    let Told { tokens, logprobs, top: _ } = told;
+    entry.cache.empty = if tokens.is_empty() { entry.cache.empty + 1 } else { 0 };
+    if entry.cache.empty >= EMPTY {
+        return Err(
+            Error::data("the server answers without a token, again and again").help("see the log of the server")
+        );
+    }
+    for (token, logprob) in tokens.into_iter().zip(logprobs) {
+        // The roster has no entropies for these sequences, so the number goes nowhere.
+        entry.take(token, logprob, 0.0, version, positions);
+        if entry.state.finish.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Decode for Remote {
+    type Cache = Held;
+
+    fn step(&mut self, roster: &mut Roster<Held>) -> Result<()> {
+        self.prune(roster);
+        self.send(roster)?;
+        let positions = roster.positions();
+        let mut wait = if roster.running_count() == 0 { Duration::ZERO } else { WAIT };
+        while let Some((ticket, answer)) = self.desk.next(wait) {
+            wait = Duration::ZERO;
+            let Some((id, version)) = self.flights.remove(&ticket) else { continue };
+            let Some(entry) = roster.find(id) else { continue };
+            let sent = match entry.cache.flight.take() {
+                Some((flight, sent)) if flight == ticket => sent,
+                other => {
+                    entry.cache.flight = other;
+                    continue;
+                }
+            };
+            let told = self.told(answer)?;
+            // A turn that was ended meanwhile, and perhaps opened again, is asked for anew.
+            if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
+                continue;
+            }
+            roster.check_tokens(&told.tokens).map_err(|e| e.at("the server's answer"))?;
+            take(roster.entry_mut(id), told, version, positions)?;
+        }
+        Ok(())
+    }
+    fn cache_bytes(&self, _tokens: usize) -> u64 {
+        0
+    }
+    fn expect_language_head(&self) -> Result<()> {
+        Ok(())
+    }
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
+        let Some(courier) = &self.courier else {
+            return Err(Error::invalid("the endpoint was given no way to take new weights")
+                .help("give it one: `weights: {folder: /shared/weights}`, a folder that the server sees too"));
+        };
+        self.gate.change(|loaded| {
+            if loaded.ours && loaded.version == version {
+                return Ok(loaded.clone());
+            }
+            courier.next(&self.desk, weights, version, loaded)
+        })
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+        let asked: Vec<&[u32]> = sequences.iter().copied().filter(|sequence| sequence.len() > 1).collect();
+        let mut numbers = Vec::new();
+        if !asked.is_empty() {
+            expect_plain(sampling)?;
+            let lease = self.gate.wait_to_enter();
+            let name = self.name_under(&lease);
+            let calls: Option<Vec<_>> = asked.iter().map(|sequence| self.dialect.force(&name, sequence)).collect();
+            let calls = calls.ok_or_else(|| {
+                Error::invalid(format!("a {} server gives no log-probabilities of given tokens", self.dialect.name()))
+                    .help("use `server: vllm` or `server: sglang`")
+            })?;
+            for (sequence, answer) in asked.iter().zip(self.desk.ask_all(calls)) {
+                numbers.push(self.dialect.forced(&answer?, sequence)?);
+            }
+        }
+        let mut numbers = numbers.into_iter();
+        let one = |sequence: &&[u32]| {
+            let logprobs = if sequence.len() > 1 { numbers.next() } else { Some(vec![0.0; sequence.len()]) };
+            Scored { logprobs: logprobs.unwrap_or_default(), entropies: Vec::new() }
+        };
+        Ok(sequences.iter().map(one).collect())
+    }
+    fn score_labels(&self) -> usize {
+        0
+    }
+    fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        Err(Error::invalid("a server computes no scoring head").help("use the backend `cpu` or `candle`"))
+    }
+}
+
+fn is_untruncated(sampling: &Sampling) -> bool {
+    sampling.top_p >= 1.0 && sampling.top_k == 0
+}
+
+/// Servers score given tokens under the model's own distribution.
+fn expect_plain(sampling: &Sampling) -> Result<()> {
+    if is_untruncated(sampling) && (sampling.temperature == 1.0 || sampling.temperature == 0.0) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a server gives log-probabilities of given tokens at temperature 1 only, not at {}",
+        sampling.temperature
+    ))
+    .help("use temperature 1 and no truncation"))
+}
+
+/// Errors: invalid, if the server's log-probabilities are not those of what it samples by these options.
+fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Sampling) -> Result<()> {
+    let greedy = sampling.temperature == 0.0;
+    let fits = match meaning {
+        Meaning::Sampled => true,
+        Meaning::Tempered => greedy || is_untruncated(sampling),
+        Meaning::Plain => greedy || is_untruncated(sampling) && sampling.temperature == 1.0,
+    };
+    if fits {
+        return Ok(());
+    }
+    let Sampling { temperature, top_p, top_k } = sampling;
+    Err(Error::invalid(format!(
+        "this {} server does not say the probabilities that it samples from at temperature {temperature}, \
+         top_p {top_p} and top_k {top_k}",
+        dialect.name()
+    ))
+    .help("sample at temperature 1 without truncation, or start vLLM with `--logprobs-mode processed_logprobs`"))
+}
+
+/// Why a kind of server cannot answer for these options, whatever it was started with.
+pub fn refused(options: &Endpoint, sampling: &Sampling) -> Option<(String, String)> {
+    let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
+    (options.server == super::dialect::Server::Sglang && truncated).then(|| {
+        let message = "an SGLang server does not say the probabilities that are left after top-k and top-p";
+        (message.to_string(), "leave `top_k` and `top_p` out, or use another server".to_string())
+    })
+}

@@ -1,0 +1,98 @@
+//! llama.cpp: `/completion` with `return_tokens` and `n_probs`.
+//!
+//! Its probabilities are the model's own (`logprob`), or with `post_sampling_probs` those that were drawn from
+//! (`prob`), which at temperature 0 are 1 for the token that is taken: greedy turns ask for the first. A token that
+//! ends within a character of several bytes comes without either. Turns end at the model's own end tokens alone; what a
+//! server sampled behind another stop token is dropped by the caller.
+
+use super::form::{Ask, Dialect, Meaning, Name, Told, ids, list, logprob, odd};
+use serde_json::{Value, json};
+use trainyard_core::{Error, Result};
+use trainyard_http::Call;
+
+pub struct LlamaCpp;
+
+impl Dialect for LlamaCpp {
+    fn name(&self) -> &'static str {
+        "llama.cpp"
+    }
+    fn turn(&self, ask: &Ask<'_>) -> Call {
+        let sampling = ask.sampling;
+        let plain = sampling.top_p >= 1.0 && sampling.top_k == 0 && sampling.temperature == 1.0;
+        let body = json!({
+            "prompt": ask.tokens,
+            "n_predict": ask.most,
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            // In this order, and no others: what is left out is not applied.
+            "samplers": ["temperature", "top_k", "top_p"],
+            // The highest number of 32 bits asks for a random seed.
+            "seed": (ask.seed as u32).min(u32::MAX - 1),
+            "n_probs": ask.top.max(1),
+            "post_sampling_probs": !(plain || sampling.temperature == 0.0),
+            "return_tokens": true,
+            "cache_prompt": true,
+            "stream": false,
+        });
+        Call::post("/completion", body)
+    }
+    fn told(&self, answer: &Value) -> Result<Told> {
+        if answer.get("truncated").and_then(Value::as_bool) == Some(true) {
+            return Err(Error::data("the server has cut the prompt to its context")
+                .help("start it with a longer context (`--ctx-size`), shared by its slots (`--parallel`)"));
+        }
+        let tokens = ids(list(answer, "/tokens")?, "tokens")?;
+        let mut entries = list(answer, "/completion_probabilities")?.iter().peekable();
+        let mut logprobs = Vec::with_capacity(tokens.len());
+        let mut top = Vec::new();
+        for (place, token) in tokens.iter().enumerate() {
+            let is_of = |entry: &&Value| entry.get("id").and_then(Value::as_u64) == Some(u64::from(*token));
+            let Some(entry) = entries.next_if(is_of) else {
+                logprobs.push(f32::NAN);
+                continue;
+            };
+            logprobs.push(of_entry(entry)?);
+            if place == 0 {
+                top = most_probable(entry);
+            }
+        }
+        if entries.next().is_some() {
+            return Err(odd("completion_probabilities"));
+        }
+        Ok(Told { tokens, logprobs, top })
+    }
+    fn force(&self, _model: &Name, _tokens: &[u32]) -> Option<Call> {
+        None
+    }
+    fn forced(&self, _answer: &Value, _tokens: &[u32]) -> Result<Vec<f32>> {
+        Err(Error::bug("llama.cpp was not asked for a given sequence"))
+    }
+    fn tokenize(&self, _model: &Name, text: &str) -> Call {
+        Call::post("/tokenize", json!({"content": text, "add_special": false, "parse_special": true}))
+    }
+    fn context(&self) -> (Call, &'static str) {
+        (Call::get("/props"), "/default_generation_settings/n_ctx")
+    }
+    fn meaning(&self) -> Option<Meaning> {
+        Some(Meaning::Sampled)
+    }
+}
+
+/// A log-probability, or the log of a probability.
+fn of_entry(entry: &Value) -> Result<f32> {
+    let what = "completion_probabilities";
+    if let Some(number) = entry.get("logprob") {
+        return logprob(number, what);
+    }
+    match entry.get("prob").and_then(Value::as_f64) {
+        Some(probability) if probability > 0.0 && probability <= 1.0 + 1e-3 => Ok(probability.min(1.0).ln() as f32),
+        _ => Err(odd(what)),
+    }
+}
+
+fn most_probable(entry: &Value) -> Vec<(u32, f64)> {
+    let listed = entry.get("top_logprobs").and_then(Value::as_array);
+    let pair = |one: &Value| Some((u32::try_from(one.get("id")?.as_u64()?).ok()?, one.get("logprob")?.as_f64()?));
+    listed.into_iter().flatten().filter_map(pair).collect()
+}

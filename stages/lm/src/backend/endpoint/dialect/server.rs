@@ -1,0 +1,31 @@
+//! The servers, by name.
+
+use super::form::Dialect;
+use super::llama_cpp::LlamaCpp;
+use super::sglang::Sglang;
+use super::vllm::Vllm;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The servers that are understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Server {
+    /// `vllm serve`, 0.10.2 or later, which returns token ids.
+    Vllm,
+    /// `sglang.launch_server`.
+    Sglang,
+    /// `llama-server`.
+    LlamaCpp,
+}
+
+impl Server {
+    /// How it is talked to.
+    pub fn dialect(self) -> &'static dyn Dialect {
+        match self {
+            Self::Vllm => &Vllm,
+            Self::Sglang => &Sglang,
+            Self::LlamaCpp => &LlamaCpp,
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! SGLang: `/generate` with `return_logprob`, `logprob_start_len` for given sequences, `/update_weights_from_disk`,
+//! adapters by `/load_lora_adapter`.
+
+use super::form::{Ask, Dialect, HandOver, Name, Told, at, ids, list, logprob, odd};
+use serde_json::{Value, json};
+use trainyard_core::{Error, Result};
+use trainyard_http::Call;
+
+pub struct Sglang;
+
+const GENERATE: &str = "/generate";
+
+/// `[log-probability, token id, text]`.
+fn pair(entry: &Value, what: &str) -> Result<(f32, u32)> {
+    let id = entry.pointer("/1").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+    let number = entry.pointer("/0").ok_or_else(|| odd(what))?;
+    Ok((logprob(number, what)?, id.ok_or_else(|| odd(what))?))
+}
+
+impl Dialect for Sglang {
+    fn name(&self) -> &'static str {
+        "SGLang"
+    }
+    fn turn(&self, ask: &Ask<'_>) -> Call {
+        let sampling = ask.sampling;
+        let mut body = json!({
+            "input_ids": ask.tokens,
+            "sampling_params": {
+                "max_new_tokens": ask.most,
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": if sampling.top_k == 0 { -1 } else { i64::from(sampling.top_k) },
+                "min_p": 0.0,
+                "presence_penalty": 0.0,
+                "frequency_penalty": 0.0,
+                "repetition_penalty": 1.0,
+                "sampling_seed": ask.seed >> 33,
+                "stop_token_ids": ask.stop,
+                "ignore_eos": true,
+                "no_stop_trim": true,
+                "skip_special_tokens": false,
+            },
+            "return_logprob": true,
+            "logprob_start_len": -1,
+            "top_logprobs_num": if ask.top > 1 { ask.top } else { 0 },
+        });
+        if sampling.temperature == 0.0 {
+            (body["sampling_params"]["top_p"], body["sampling_params"]["top_k"]) = (json!(1.0), json!(-1));
+        }
+        with_adapter(body, ask.model)
+    }
+    fn told(&self, answer: &Value) -> Result<Told> {
+        let what = "meta_info.output_token_logprobs";
+        let pairs = list(answer, "/meta_info/output_token_logprobs")?;
+        let pairs = pairs.iter().map(|entry| pair(entry, what)).collect::<Result<Vec<(f32, u32)>>>()?;
+        let (logprobs, tokens): (Vec<f32>, Vec<u32>) = pairs.into_iter().unzip();
+        if let Some(theirs) = answer.get("output_ids").and_then(Value::as_array)
+            && ids(theirs, "output_ids")? != tokens
+        {
+            return Err(Error::data("`output_ids` of the answer are not the tokens of `output_token_logprobs`"));
+        }
+        let top = answer.pointer("/meta_info/output_top_logprobs/0").and_then(Value::as_array);
+        let top = top.into_iter().flatten().map(|entry| pair(entry, "meta_info.output_top_logprobs"));
+        let top = top.map(|found| found.map(|(number, id)| (id, f64::from(number)))).collect::<Result<_>>()?;
+        Ok(Told { tokens, logprobs, top })
+    }
+    fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call> {
+        let body = json!({
+            "input_ids": tokens,
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0.0},
+            "return_logprob": true,
+            "logprob_start_len": 0,
+        });
+        Some(with_adapter(body, model))
+    }
+    fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>> {
+        let what = "meta_info.input_token_logprobs";
+        let entries = list(answer, "/meta_info/input_token_logprobs")?;
+        if entries.len() != tokens.len() {
+            return Err(odd(what));
+        }
+        let one = |(entry, token): (&Value, &u32)| match pair(entry, what)? {
+            (number, id) if id == *token => Ok(number),
+            (_, id) => Err(Error::data(format!("`{what}` of the answer has the token {id} where {token} was asked"))),
+        };
+        std::iter::once(Ok(0.0)).chain(entries.iter().zip(tokens).skip(1).map(one)).collect()
+    }
+    fn tokenize(&self, model: &Name, text: &str) -> Call {
+        Call::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
+    }
+    fn context(&self) -> (Call, &'static str) {
+        (Call::get("/v1/models"), "/data/0/max_model_len")
+    }
+    fn hand_over(&self) -> Option<&dyn HandOver> {
+        Some(self)
+    }
+}
+
+impl HandOver for Sglang {
+    fn reload(&self, folder: &str, version: u32) -> Vec<Call> {
+        let body = json!({"model_path": folder, "weight_version": version.to_string(), "flush_cache": true});
+        vec![Call::post("/update_weights_from_disk", body)]
+    }
+    fn load_adapter(&self, name: &str, folder: &str) -> Call {
+        Call::post("/load_lora_adapter", json!({"lora_name": name, "lora_path": folder}))
+    }
+    fn unload_adapter(&self, name: &str) -> Call {
+        Call::post("/unload_lora_adapter", json!({"lora_name": name}))
+    }
+    fn done(&self, answer: &Value) -> Result<()> {
+        if at(answer, "/success")?.as_bool() == Some(true) {
+            return Ok(());
+        }
+        let said = ["/message", "/error_message"].iter().find_map(|at| answer.pointer(at)?.as_str());
+        Err(Error::invalid(format!("the server did not take the weights: {}", said.unwrap_or("it gives no reason"))))
+    }
+}
+
+/// The server has one model; an adapter of it is named by a key of its own.
+fn with_adapter(mut body: Value, model: &Name) -> Call {
+    if let Some(adapter) = &model.adapter {
+        body["lora_path"] = json!(adapter);
+    }
+    Call::post(GENERATE, body)
+}

@@ -1,0 +1,140 @@
+//! Whether the server has the stage's model: its name, its token ids, its context, and what its numbers mean.
+
+use super::dialect::{Ask, Dialect, Meaning, Name, Told, ids};
+use super::options::Endpoint;
+use crate::folder::ModelFolder;
+use crate::tokenizer::Tokenizer;
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+use trainyard_http::{Call, Desk};
+use trainyard_tables::Sampling;
+
+/// Tokens of the vocabulary whose text is compared.
+const SAMPLED: u32 = 200;
+/// Most probable tokens that a probe looks at.
+const TOP: usize = 5;
+
+/// The name of the model on the server. Errors: invalid, if it lists another model or does not say which is meant.
+pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
+    let answer = desk.ask(Call::get("/v1/models"))?;
+    let listed: Vec<&Value> = answer.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
+    let id = |entry: &Value| entry.get("id").and_then(Value::as_str).map(str::to_string);
+    let parent = |entry: &Value| entry.get("parent").and_then(Value::as_str).map(str::to_string);
+    let names: Vec<String> = listed.iter().filter_map(|entry| id(entry)).collect();
+    let bases: Vec<String> = listed.iter().filter(|e| parent(e).is_none()).filter_map(|entry| id(entry)).collect();
+    let known = || format!("it lists: {}", if names.is_empty() { "nothing".into() } else { names.join(", ") });
+    let wanted = match (&options.model, bases.as_slice()) {
+        (Some(model), _) => model.clone(),
+        (None, [only]) => only.clone(),
+        (None, _) => {
+            return Err(Error::invalid(format!("{} serves not one model, but {}", options.url, bases.len()))
+                .help(format!("name one by `model`; {}", known())));
+        }
+    };
+    let entry = listed.into_iter().find(|entry| id(entry).as_ref() == Some(&wanted));
+    let entry = entry.ok_or_else(|| {
+        Error::invalid(format!("{} serves no model `{wanted}`", options.url))
+            .help(format!("correct `model`; {}", known()))
+    })?;
+    Ok(match parent(entry).filter(|parent| *parent != wanted) {
+        Some(model) => Name { model, adapter: Some(wanted) },
+        None => Name { model: wanted, adapter: None },
+    })
+}
+
+/// Most tokens of a sequence on the server; none if it does not say.
+pub fn context(desk: &Desk, dialect: &dyn Dialect) -> Result<Option<usize>> {
+    let (call, pointer) = dialect.context();
+    let answer = desk.ask(call)?;
+    let number = answer.pointer(pointer).and_then(Value::as_u64);
+    Ok(number.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0))
+}
+
+/// Errors: invalid, if the server reads a text as other tokens than the model folder's tokenizer does.
+pub fn expect_tokenizer(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<()> {
+    let tokenizer = model.chat.tokenizer();
+    let stops = model.stop_tokens().iter().filter_map(|id| tokenizer.token(*id));
+    let texts: Vec<String> = text_of_many_tokens(tokenizer).into_iter().chain(stops).collect();
+    let answers = desk.ask_all(texts.iter().map(|text| dialect.tokenize(name, text)).collect());
+    for (text, answer) in texts.iter().zip(answers) {
+        let answer = answer.map_err(Error::from).map_err(|e| e.at("the server's tokenizer cannot be compared"))?;
+        let list = answer.get("tokens").and_then(Value::as_array);
+        let theirs = ids(list.map(Vec::as_slice).unwrap_or_default(), "tokens")?;
+        let ours = tokenizer.encode(text)?;
+        if ours != theirs {
+            let place = ours.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+            let shown = |ids: &[u32]| ids.get(place).map_or("nothing".to_string(), |id| format!("token {id}"));
+            return Err(Error::invalid(format!(
+                "the server reads another model's tokens: token {place} of a test text is {} there and {} here",
+                shown(&theirs),
+                shown(&ours)
+            ))
+            .help("serve the model that the stage gets, or name the right one by `model`"));
+        }
+    }
+    Ok(())
+}
+
+/// A text that many tokens of the vocabulary are in, of plain characters, on which all tokenizers of a model agree.
+fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
+    let size = tokenizer.vocabulary_size() as u32;
+    let plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') && !text.trim().is_empty();
+    let chosen = (0..SAMPLED).map(|i| (u64::from(i) * u64::from(size) / u64::from(SAMPLED)) as u32);
+    let texts = chosen.filter(|id| !tokenizer.is_added(*id) && tokenizer.token(*id).is_some());
+    let text: String = texts.filter_map(|id| tokenizer.decode(&[id]).ok()).filter(plain).collect();
+    (!text.is_empty() && tokenizer.encode(&text).is_ok()).then_some(text)
+}
+
+/// Asks for a token and finds out which distribution the log-probabilities are of.
+///
+/// Errors: what the server refuses; an answer without ids or log-probabilities.
+pub fn probe(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<Meaning> {
+    let text = text_of_many_tokens(model.chat.tokenizer()).unwrap_or_default();
+    let mut tokens = model.chat.tokenizer().encode(&text)?;
+    tokens.retain(|token| model.config.expect_tokens([token]).is_ok());
+    tokens.truncate((model.config.positions() / 2).min(16));
+    if tokens.is_empty() {
+        tokens = model.stop_tokens().to_vec();
+    }
+    let at = |temperature: f64| -> Result<Told> {
+        let sampling = Sampling { temperature, top_p: 1.0, top_k: 0 };
+        let ask = Ask { model: name, tokens: &tokens, sampling, stop: &[], most: 1, seed: 1, top: TOP };
+        dialect.told(&desk.ask(dialect.turn(&ask))?)
+    };
+    let cold = at(1.0).map_err(|e| e.at("a first request of one token"))?;
+    if cold.tokens.len() != 1 {
+        return Err(Error::data(format!("the server sampled {} tokens where one was asked for", cold.tokens.len())));
+    }
+    match dialect.meaning() {
+        Some(meaning) => Ok(meaning),
+        None => Ok(meaning(&cold.top, &at(2.0)?.top)),
+    }
+}
+
+/// How far two tokens are apart tells whether the temperature is in the numbers: at temperature 2 half as far, if it
+/// is. Where no two tokens tell, the numbers are taken for the model's own, which serves for the fewest options.
+fn meaning(cold: &[(u32, f64)], warm: &[(u32, f64)]) -> Meaning {
+    let warm = |token: u32| warm.iter().find(|(id, _)| *id == token).map(|(_, number)| *number);
+    let pairs: Vec<(f64, f64)> = cold.iter().filter_map(|(id, number)| Some((*number, warm(*id)?))).collect();
+    let widest = pairs.iter().flat_map(|a| pairs.iter().map(move |b| (a.0 - b.0, a.1 - b.1)));
+    match widest.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((far, near)) if far > 0.05 && near < 0.75 * far => Meaning::Tempered,
+        _ => Meaning::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_temperatures_tell_what_the_numbers_are() {
+        let cold = [(7, -0.4), (3, -1.6), (9, -2.4)];
+        let raw = [(3, -1.6), (7, -0.4), (1, -9.0)];
+        let processed = [(7, -0.9), (3, -1.5), (9, -1.9)];
+        assert_eq!(meaning(&cold, &raw), Meaning::Plain);
+        assert_eq!(meaning(&cold, &processed), Meaning::Tempered);
+        assert_eq!(meaning(&cold, &[(1, -0.1), (7, -0.9)]), Meaning::Plain, "one token in common tells nothing");
+        assert_eq!(meaning(&[(7, -1.0), (3, -1.01)], &[(7, -1.0), (3, -1.005)]), Meaning::Plain, "no distance");
+    }
+}

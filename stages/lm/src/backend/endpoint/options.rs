@@ -1,0 +1,127 @@
+//! What a workflow file says about the backend `endpoint`.
+
+use super::dialect::Server;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+use trainyard_api::family::PartOptions;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{OptionProblem, SecretName};
+use trainyard_http::{Address, Limits};
+
+/// Bytes of one answer: a turn of a hundred thousand tokens with its log-probabilities has fewer.
+const ANSWER: usize = 256 << 20;
+
+/// Options of the backend `endpoint`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// Address of the server, such as `http://gpu-7:8000`.
+    pub url: String,
+    /// What kind of server it is.
+    pub server: Server,
+    /// Name of the model on the server, or of an adapter that it has loaded; null = the only one that it lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The key that the server asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretName>,
+    /// How the server gets the stage's weights; null = it has them, and they stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Weights>,
+    /// Requests in flight; more wait.
+    #[serde(default = "requests")]
+    #[schemars(range(min = 1))]
+    pub requests: usize,
+    /// Time of one request, such as `10m`: a turn of the agent, or loading weights.
+    #[serde(default = "timeout")]
+    pub timeout: String,
+    /// Tries of a request, the first included, while the server is out of reach or overloaded.
+    #[serde(default = "attempts")]
+    #[schemars(range(min = 1, max = 100))]
+    pub attempts: u32,
+}
+
+/// A folder that both sides see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Absolute path of a folder that the stage may write into; every version of the weights gets a folder in it.
+    pub folder: String,
+    /// The same folder as the server sees it; null = by the same path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_as: Option<String>,
+}
+
+fn requests() -> usize {
+    64
+}
+fn timeout() -> String {
+    "10m".into()
+}
+fn attempts() -> u32 {
+    5
+}
+
+impl Endpoint {
+    /// The bounds of requests.
+    pub fn limits(&self) -> Limits {
+        let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(600));
+        Limits { requests: self.requests, attempts: self.attempts, timeout, answer: ANSWER }
+    }
+}
+
+const DOC: &str = "\
+A server with the stage's model: vLLM, SGLang or llama.cpp, by requests of token ids. It samples and does not train: \
+for `evaluate`, and for the rollouts of `rl` (`rollout: {backend: {kind: endpoint, …}}`), where `weights` names a \
+folder that the server sees too.\n\n\
+When a stage starts it compares the server with the model folder: the served model's name, the token ids of a text, \
+the length of the context, and that ids and log-probabilities come back. A server that differs is refused.\n\n\
+Log-probabilities must be those of the distribution that was sampled from. vLLM gives the model's own unless it was \
+started with `--logprobs-mode processed_logprobs`, SGLang those after the temperature and before top-k and top-p, \
+llama.cpp either. Options that a server cannot answer for are refused.\n\n\
+It gives no entropies: servers return the most probable tokens only. Parts that read entropies of rollouts are \
+refused. Seeds are passed on, but equal runs are not promised to give equal tokens.\n\n\
+A key comes from the site file: `api_key: {secret: NAME}`.";
+
+impl PartOptions for Endpoint {
+    const KIND: &'static str = "endpoint";
+    const SUMMARY: &'static str = "samples with a model behind a server: vLLM, SGLang or llama.cpp";
+    const DOC: &'static str = DOC;
+
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if let Err(e) = Address::read(&self.url) {
+            let problem = OptionProblem::new("/url", e.message);
+            problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
+        }
+        if let Err(why) = parse_duration(&self.timeout) {
+            problems.push(OptionProblem::new("/timeout", why));
+        } else if parse_duration(&self.timeout) == Ok(Duration::ZERO) {
+            problems.push(OptionProblem::new("/timeout", "no request is answered within no time").help("use `10m`"));
+        }
+        problems.extend(OptionProblem::outside("/requests", self.requests, 1..));
+        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        if let Some(weights) = &self.weights {
+            problems.extend(self.problems_with_weights(weights));
+        }
+        problems
+    }
+}
+
+impl Endpoint {
+    fn problems_with_weights(&self, weights: &Weights) -> Vec<OptionProblem> {
+        if self.server == Server::LlamaCpp {
+            let problem = OptionProblem::new("/weights", "a llama.cpp server cannot load other weights while it runs");
+            return vec![problem.help("leave `weights` out, or use `server: vllm` or `server: sglang`")];
+        }
+        let places = [("/weights/folder", Some(&weights.folder)), ("/weights/seen_as", weights.seen_as.as_ref())];
+        let relative = |(at, path): (&str, Option<&String>)| {
+            let path = path.filter(|path| !Path::new(path).is_absolute())?;
+            let problem = OptionProblem::new(at, format!("`{path}` is no absolute path"));
+            Some(problem.help("name a folder that the stage and the server see, such as `/shared/weights`"))
+        };
+        places.into_iter().filter_map(relative).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! Requests and answers in the fields of each server.
+
+use super::compute::{Done, Job};
+use super::shared::{Answer, MODEL, Shared, lock};
+use crate::backend::endpoint::dialect::Server;
+use crate::generate::DrawKey;
+use serde_json::{Value, json};
+use std::path::Path;
+use trainyard_core::Result;
+use trainyard_tables::Sampling;
+
+/// Turns whose draws are looked for.
+const TURNS: u64 = 6;
+
+pub fn answer(shared: &Shared, path: &str, body: &Value) -> Answer {
+    let answered = match (shared.kind, path) {
+        (_, "/v1/models") => Ok(models(shared)),
+        (Server::Vllm, "/v1/completions") => completions(shared, body),
+        (Server::Vllm, "/tokenize") | (Server::Sglang, "/tokenize") => tokens(shared, &body["prompt"]),
+        (Server::Vllm, "/collective_rpc") => {
+            reload(shared, &body["kwargs"]["weights_path"], json!({"results": [null]}))
+        }
+        (Server::Vllm, "/reset_prefix_cache") => Ok(Value::Null),
+        (Server::Vllm, "/v1/load_lora_adapter") | (Server::Sglang, "/load_lora_adapter") => adapter(shared, body, true),
+        (Server::Vllm, "/v1/unload_lora_adapter") | (Server::Sglang, "/unload_lora_adapter") => {
+            adapter(shared, body, false)
+        }
+        (Server::Sglang, "/generate") => generate(shared, body),
+        (Server::Sglang, "/update_weights_from_disk") => reload(
+            shared,
+            &body["model_path"],
+            json!({"success": true, "message": "Succeeded to update model weights."}),
+        ),
+        (Server::LlamaCpp, "/tokenize") => tokens(shared, &body["content"]),
+        (Server::LlamaCpp, "/props") => Ok(json!({"default_generation_settings": {"n_ctx": context(shared)}})),
+        (Server::LlamaCpp, "/completion") => completion(shared, body),
+        _ => return (404, json!({"detail": "Not Found"})),
+    };
+    match answered {
+        Ok(value) => (200, value),
+        Err(e) => (400, json!({"error": {"message": e.message}})),
+    }
+}
+
+fn context(shared: &Shared) -> usize {
+    let own = lock(&shared.computer).positions();
+    shared.started.context.map_or(own, |context| context.min(own))
+}
+
+fn models(shared: &Shared) -> Value {
+    let mut list = vec![json!({"id": MODEL, "object": "model", "parent": null, "max_model_len": context(shared)})];
+    let adapters = lock(&shared.computer).adapters();
+    list.extend(adapters.into_iter().map(|name| json!({"id": name, "object": "model", "parent": MODEL})));
+    json!({"object": "list", "data": list})
+}
+
+fn tokens(shared: &Shared, text: &Value) -> Result<Value> {
+    let ids = lock(&shared.computer).tokenize(text.as_str().unwrap_or_default())?;
+    Ok(json!({"count": ids.len(), "tokens": ids}))
+}
+
+fn reload(shared: &Shared, folder: &Value, done: Value) -> Result<Value> {
+    lock(&shared.computer).reload(Path::new(folder.as_str().unwrap_or_default()))?;
+    Ok(done)
+}
+
+fn adapter(shared: &Shared, body: &Value, load: bool) -> Result<Value> {
+    let mut computer = lock(&shared.computer);
+    let name = body["lora_name"].as_str().unwrap_or_default();
+    if load {
+        computer.load_adapter(name, Path::new(body["lora_path"].as_str().unwrap_or_default()))?;
+    } else {
+        computer.unload_adapter(name)?;
+    }
+    Ok(if shared.kind == Server::Vllm {
+        json!(format!("Success: LoRA adapter '{name}'."))
+    } else {
+        json!({"success": true})
+    })
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_u64).map(|id| id as u32).collect()
+}
+
+/// The draws behind a seed, which a dialect has cut in its way.
+fn known(shared: &Shared, position: usize, is: impl Fn(u64) -> bool) -> Option<(DrawKey, usize)> {
+    shared.started.keys.iter().find_map(|key| {
+        let turn = (0..TURNS).find(|turn| {
+            let place = [key.problem, key.sample, *turn, position as u64];
+            is(key.chance.at("sample", &place).next_u64())
+        });
+        turn.map(|turn| (*key, turn as usize))
+    })
+}
+
+fn completions(shared: &Shared, body: &Value) -> Result<Value> {
+    let tokens = ids(&body["prompt"]);
+    let model = body["model"].as_str().filter(|model| *model != MODEL);
+    let mut computer = lock(&shared.computer);
+    let seed = body["seed"].as_u64().unwrap_or_default();
+    let prompt_logprobs = if body["prompt_logprobs"].is_null() {
+        Value::Null
+    } else {
+        let numbers = computer.forced(model, &tokens)?;
+        let one = |(token, number): (&u32, f32)| json!({token.to_string(): {"logprob": number, "rank": 1}});
+        let given = tokens.iter().zip(numbers).skip(1).map(one);
+        Value::Array(std::iter::once(Value::Null).chain(given).collect())
+    };
+    let done = computer.turn(Job {
+        adapter: model,
+        draw: known(shared, tokens.len(), |drawn| drawn >> 1 == seed),
+        sampling: Sampling {
+            temperature: body["temperature"].as_f64().unwrap_or(1.0),
+            top_p: body["top_p"].as_f64().unwrap_or(1.0),
+            top_k: body["top_k"].as_u64().unwrap_or(0) as u32,
+        },
+        stop: ids(&body["stop_token_ids"]),
+        most: body["max_tokens"].as_u64().unwrap_or(16) as usize,
+        top: body["logprobs"].as_u64().unwrap_or(0) as usize,
+        seed,
+        tokens,
+    })?;
+    let (numbers, top) =
+        if shared.started.processed { (&done.sampled, &done.top[0]) } else { (&done.plain, &done.top[2]) };
+    let listed: serde_json::Map<String, Value> =
+        top.iter().map(|(token, number)| (format!("token_id:{token}"), json!(number))).collect();
+    let logprobs = json!({
+        "token_logprobs": numbers,
+        "tokens": done.tokens.iter().map(|t| format!("token_id:{t}")).collect::<Vec<_>>(),
+        "top_logprobs": [listed],
+    });
+    let choice = json!({
+        "index": 0, "text": "", "token_ids": done.tokens, "logprobs": logprobs, "prompt_logprobs": prompt_logprobs,
+        "finish_reason": if done.stopped.is_some() { "stop" } else { "length" }, "stop_reason": done.stopped,
+    });
+    Ok(json!({"id": "cmpl-1", "object": "text_completion", "model": MODEL, "choices": [choice]}))
+}
+
+fn generate(shared: &Shared, body: &Value) -> Result<Value> {
+    let tokens = ids(&body["input_ids"]);
+    let options = &body["sampling_params"];
+    let adapter = body["lora_path"].as_str();
+    let mut computer = lock(&shared.computer);
+    let given: Vec<Value> = if body["logprob_start_len"] == 0 {
+        let numbers = computer.forced(adapter, &tokens)?;
+        let pairs = tokens.iter().zip(numbers).enumerate();
+        pairs
+            .map(|(i, (token, number))| if i == 0 { json!([null, token, null]) } else { json!([number, token, null]) })
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let seed = options["sampling_seed"].as_u64().unwrap_or_default();
+    let done = computer.turn(Job {
+        adapter,
+        draw: known(shared, tokens.len(), |drawn| drawn >> 33 == seed),
+        sampling: Sampling {
+            temperature: options["temperature"].as_f64().unwrap_or(1.0),
+            top_p: options["top_p"].as_f64().unwrap_or(1.0),
+            top_k: options["top_k"].as_i64().unwrap_or(-1).max(0) as u32,
+        },
+        stop: ids(&options["stop_token_ids"]),
+        most: options["max_new_tokens"].as_u64().unwrap_or(128) as usize,
+        top: body["top_logprobs_num"].as_u64().unwrap_or(0) as usize,
+        seed,
+        tokens,
+    })?;
+    let (numbers, top) =
+        if shared.started.processed { (&done.tempered, &done.top[1]) } else { (&done.plain, &done.top[2]) };
+    let reason = match done.stopped {
+        Some(token) => json!({"type": "stop", "matched": token}),
+        None => json!({"type": "length", "length": done.tokens.len()}),
+    };
+    let meta = json!({
+        "finish_reason": reason,
+        "input_token_logprobs": given,
+        "output_token_logprobs": done.tokens.iter().zip(numbers).map(|(t, n)| json!([n, t, null])).collect::<Vec<_>>(),
+        "output_top_logprobs": [top.iter().map(|(t, n)| json!([n, t, null])).collect::<Vec<_>>()],
+        "completion_tokens": done.tokens.len(),
+    });
+    Ok(json!({"text": "", "output_ids": done.tokens, "meta_info": meta}))
+}
+
+fn completion(shared: &Shared, body: &Value) -> Result<Value> {
+    let tokens = ids(&body["prompt"]);
+    let mut computer = lock(&shared.computer);
+    let seed = body["seed"].as_u64().unwrap_or_default();
+    // The model's own end tokens end a turn, and nothing else does.
+    let stop = computer.stop_tokens();
+    let evaluated = tokens.len();
+    let Done { tokens, sampled, plain, stopped, .. } = computer.turn(Job {
+        adapter: None,
+        draw: known(shared, tokens.len(), |drawn| u64::from((drawn as u32).min(u32::MAX - 1)) == seed),
+        sampling: Sampling {
+            temperature: body["temperature"].as_f64().unwrap_or(0.8),
+            top_p: body["top_p"].as_f64().unwrap_or(0.95),
+            top_k: body["top_k"].as_u64().unwrap_or(40) as u32,
+        },
+        stop,
+        most: body["n_predict"].as_u64().unwrap_or(128) as usize,
+        top: 1,
+        seed,
+        tokens,
+    })?;
+    let post = body["post_sampling_probs"] == true;
+    let one = |(i, token): (usize, &u32)| {
+        if post {
+            json!({"id": token, "token": "", "prob": sampled[i].exp()})
+        } else {
+            json!({"id": token, "token": "", "logprob": plain[i]})
+        }
+    };
+    Ok(json!({
+        "content": "", "tokens": tokens, "stop_type": if stopped.is_some() { "eos" } else { "limit" },
+        "completion_probabilities": tokens.iter().enumerate().map(one).collect::<Vec<_>>(),
+        "tokens_evaluated": evaluated, "truncated": false,
+    }))
+}

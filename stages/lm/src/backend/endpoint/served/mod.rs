@@ -1,0 +1,83 @@
+//! A server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: what stands in for a
+//! real one in tests, with the faults of a real one on demand.
+//!
+//! The fields are those that the servers document (vLLM: `entrypoints/openai/completion/protocol.py`, the pages
+//! "OpenAI-compatible server" and "LoRA adapters"; SGLang: "Native APIs", "Sampling parameters", "SGLang for RL";
+//! llama.cpp: `tools/server/README.md`). It is HTTP enough for one client: a request per connection.
+
+mod compute;
+mod dialects;
+mod shared;
+mod vice;
+mod wire;
+
+pub use shared::{MODEL, Seen, Started};
+pub use vice::Vice;
+
+use super::dialect::Server;
+use crate::folder::ModelFolder;
+use compute::Computer;
+use shared::{Shared, lock};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use trainyard_core::Result;
+use trainyard_core::error::Error;
+
+/// A running server; it ends when it is dropped.
+pub struct Served {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Served {
+    /// Serves a model on a port of this machine.
+    pub fn start(kind: Server, model: &ModelFolder, started: Started) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| Error::retryable(format!("no port: {e}")))?;
+        let address = listener.local_addr().map_err(|e| Error::retryable(format!("no port: {e}")))?;
+        let shared = Arc::new(Shared {
+            kind,
+            started,
+            computer: Mutex::new(Computer::new(model)?),
+            vices: Mutex::default(),
+            seen: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        });
+        let threads = shared.clone();
+        let listener = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if threads.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let shared = threads.clone();
+                std::thread::spawn(move || wire::serve(stream, &shared));
+            }
+        });
+        Ok(Self { address, shared, listener: Some(listener) })
+    }
+    /// Its address, as a workflow file names it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+    /// Does something bad to the next request whose path begins so; of several, the first goes first.
+    pub fn next(&self, path: &str, vice: Vice) {
+        lock(&self.shared.vices).push((path.to_string(), vice));
+    }
+    /// The requests so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.shared.seen).clone()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::SeqCst);
+        // The listener waits for a connection.
+        let _ = TcpStream::connect(self.address);
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+}

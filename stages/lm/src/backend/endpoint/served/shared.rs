@@ -1,0 +1,45 @@
+//! What the threads of a server share.
+
+use super::compute::Computer;
+use super::vice::Vice;
+use crate::backend::endpoint::dialect::Server;
+use crate::generate::DrawKey;
+use serde_json::Value;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Name of the model that it serves.
+pub const MODEL: &str = "served";
+
+/// How a server was started.
+#[derive(Debug, Clone, Default)]
+pub struct Started {
+    /// The key that requests must have.
+    pub key: Option<String>,
+    /// vLLM's `--logprobs-mode processed_logprobs`; SGLang without `SGLANG_RETURN_ORIGINAL_LOGPROB`.
+    pub processed: bool,
+    /// Length of the context; that of the model, if it is shorter.
+    pub context: Option<usize>,
+    /// The draws behind the seeds that it will get, where a test knows them: then it draws as the reference does.
+    pub keys: Vec<DrawKey>,
+}
+
+/// A request that came: its path and its body.
+pub type Seen = (String, Value);
+
+/// An answer: status and body.
+pub type Answer = (u16, Value);
+
+/// What the threads of a server share.
+pub struct Shared {
+    pub kind: Server,
+    pub started: Started,
+    pub computer: Mutex<Computer>,
+    pub vices: Mutex<Vec<(String, Vice)>>,
+    pub seen: Mutex<Vec<Seen>>,
+    pub stopped: AtomicBool,
+}
+
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

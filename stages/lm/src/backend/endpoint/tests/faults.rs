@@ -1,0 +1,191 @@
+//! Servers that fail, lie or are not there.
+
+use super::super::dialect::Server;
+use super::super::options::Endpoint;
+use super::super::served::{MODEL, Served, Started, Vice};
+use super::kit::{PLAIN, open, options, refusal, request, turn};
+use crate::backend::conformance::model;
+use crate::backend::endpoint::EndpointBackend;
+use crate::backend::{Backend as _, SamplerOptions};
+use serde_json::{Value, json};
+use std::time::Duration;
+use trainyard_core::{ErrorKind, SecretName, Secrets};
+
+fn served(server: Server) -> Served {
+    Served::start(server, &model(), Started::default()).unwrap()
+}
+
+fn edit(change: impl Fn(&mut Value) + Send + 'static) -> Vice {
+    Vice::Edit(Box::new(change))
+}
+
+const TURNS: [(Server, &str); 3] =
+    [(Server::Vllm, "/v1/completions"), (Server::Sglang, "/generate"), (Server::LlamaCpp, "/completion")];
+
+#[test]
+fn what_passes_is_tried_again_and_changes_nothing() {
+    for (server, path) in TURNS {
+        let served = served(server);
+        let mut sampler = open(options(server, &served.url()), &model()).unwrap();
+        let calm = turn(&mut *sampler, request(PLAIN, 5)).unwrap();
+        let vices = [
+            Vice::Status(429, vec![("retry-after", "1")], r#"{"error": {"message": "slow down"}}"#.into()),
+            Vice::Status(503, vec![], "loading".into()),
+            Vice::Close,
+            Vice::Cut,
+            Vice::Half,
+            Vice::Drip(Duration::from_millis(2)),
+            Vice::Late(Duration::from_millis(200)),
+        ];
+        for vice in vices {
+            served.next(path, vice);
+            assert_eq!(turn(&mut *sampler, request(PLAIN, 5)).unwrap().token_ids, calm.token_ids);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_pass_ends_the_attempt_and_may_be_retried() {
+    let served = served(Server::Vllm);
+    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
+    for _ in 0..2 {
+        served.next("/v1/completions", Vice::Status(500, vec![], r#"{"detail": "out of\nmemory"}"#.into()));
+    }
+    let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Retryable);
+    assert!(error.message.contains("answers 500: out of memory (2 tries)"), "{error}");
+
+    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
+    served.next("/v1/completions", Vice::Status(429, vec![("retry-after", "86400")], String::new()));
+    let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("asks to wait for 86400 s"), "{error}");
+
+    let quick = Endpoint { timeout: "1500ms".into(), attempts: 1, ..options(Server::Vllm, &served.url()) };
+    let mut sampler = open(quick, &model()).unwrap();
+    served.next("/v1/completions", Vice::Late(Duration::from_secs(5)));
+    let error = turn(&mut *sampler, request(PLAIN, 5)).unwrap_err();
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("did not answer within 1.5s"), "{error}");
+
+    let gone = Endpoint { attempts: 1, ..options(Server::Vllm, "http://127.0.0.1:9") };
+    let error = refusal(gone, &model());
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached"), "{error}");
+}
+
+#[test]
+fn answers_without_what_was_asked_for_are_refused_by_name() {
+    type Change = fn(&mut Value);
+    let cases: [(Server, &str, Change, &str); 9] = [
+        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["token_ids"] = Value::Null, "`token_ids`"),
+        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["logprobs"] = Value::Null, "`logprobs.token_logprobs`"),
+        (Server::Vllm, "/v1/completions", |a| a["choices"] = json!([]), "`choices.0`"),
+        (
+            Server::Vllm,
+            "/v1/completions",
+            |a| a["choices"][0]["logprobs"]["token_logprobs"] = json!([]),
+            "token_logprobs",
+        ),
+        (Server::Vllm, "/v1/completions", |a| a["choices"][0]["logprobs"]["token_logprobs"][0] = json!(3.5), "3.5"),
+        (
+            Server::Sglang,
+            "/generate",
+            |a| a["meta_info"]["output_token_logprobs"] = Value::Null,
+            "output_token_logprobs",
+        ),
+        (Server::Sglang, "/generate", |a| a["output_ids"] = json!([1, 2]), "`output_ids`"),
+        (Server::LlamaCpp, "/completion", |a| a["tokens"] = Value::Null, "`tokens`"),
+        (Server::LlamaCpp, "/completion", |a| a["truncated"] = json!(true), "cut the prompt"),
+    ];
+    for (server, path, change, named) in cases {
+        let served = served(server);
+        // The first request is that of the probe.
+        served.next(path, edit(change));
+        let error = refusal(options(server, &served.url()), &model());
+        assert!(error.kind == ErrorKind::Data && error.to_string().contains(named), "{named}: {error}");
+    }
+}
+
+#[test]
+fn tokens_that_the_model_lacks_are_refused() {
+    let served = served(Server::Vllm);
+    let mut sampler = open(options(Server::Vllm, &served.url()), &model()).unwrap();
+    served.next("/v1/completions", edit(|a| a["choices"][0]["token_ids"][0] = json!(100_000)));
+    let error = turn(&mut *sampler, request(PLAIN, 3)).unwrap_err();
+    assert!(error.kind == ErrorKind::Data && error.to_string().contains("100000"), "{error}");
+}
+
+#[test]
+fn a_server_that_never_samples_does_not_hold_the_stage_for_ever() {
+    let served = served(Server::Sglang);
+    let mut sampler = open(options(Server::Sglang, &served.url()), &model()).unwrap();
+    for _ in 0..3 {
+        served.next(
+            "/generate",
+            edit(|a| {
+                a["output_ids"] = json!([]);
+                a["meta_info"]["output_token_logprobs"] = json!([]);
+            }),
+        );
+    }
+    let error = turn(&mut *sampler, request(PLAIN, 3)).unwrap_err();
+    assert!(error.message.contains("without a token"), "{error}");
+}
+
+#[test]
+fn what_is_no_such_server_is_refused() {
+    let served = served(Server::Vllm);
+    served.next("/v1/models", Vice::Text("<html>It works!</html>".into()));
+    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    assert!(error.kind == ErrorKind::Data && error.message.contains("no JSON"), "{error}");
+    served.next("/v1/models", Vice::Status(302, vec![("location", "http://example.org/")], String::new()));
+    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("elsewhere"), "{error}");
+}
+
+#[test]
+fn another_model_is_refused() {
+    let served = served(Server::Vllm);
+    let named = |name: &str| Endpoint { model: Some(name.into()), ..options(Server::Vllm, &served.url()) };
+    assert!(open(named(MODEL), &model()).is_ok());
+    let error = refusal(named("qwen"), &model());
+    assert!(error.message.contains("serves no model `qwen`") && error.help.unwrap().contains(MODEL));
+
+    served.next("/v1/models", edit(|a| a["data"] = json!([{"id": "a"}, {"id": "b"}])));
+    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    assert!(error.help.unwrap().contains("name one by `model`; it lists: a, b"), "{}", error.message);
+
+    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
+        let served = Served::start(server, &model(), Started::default()).unwrap();
+        for _ in 0..8 {
+            // Texts are compared side by side; the end tokens alone are shorter.
+            served.next(
+                "/tokenize",
+                edit(|a| {
+                    if let Some(token) = a["tokens"].get_mut(2) {
+                        *token = json!(token.as_u64().unwrap() + 1);
+                    }
+                }),
+            );
+        }
+        let error = refusal(options(server, &served.url()), &model());
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.message.contains("another model's tokens: token 2 of a test text"), "{error}");
+    }
+}
+
+#[test]
+fn the_key_goes_to_the_server_and_its_lack_is_named() {
+    let started = Started { key: Some("sesame".into()), ..Started::default() };
+    let served = Served::start(Server::Vllm, &model(), started).unwrap();
+    let error = refusal(options(Server::Vllm, &served.url()), &model());
+    assert!(error.kind == ErrorKind::Invalid && error.help.as_ref().unwrap().contains("{secret: NAME}"), "{error}");
+    let api_key = Some(SecretName { secret: "LLM".into() });
+    let options = Endpoint { api_key, ..options(Server::Vllm, &served.url()) };
+    let with = |value: &str| {
+        let secrets = Secrets::new([("LLM".to_string(), value.to_string())]);
+        EndpointBackend::new(options.clone(), &secrets).sampler(&model(), &SamplerOptions { threads: 1 }).map(|_| ())
+    };
+    with("sesame").unwrap();
+    assert_eq!(with("open").unwrap_err().kind, ErrorKind::Invalid);
+    let error = refusal(options, &model());
+    assert!(error.message.contains("was not given the secret `LLM`"), "{error}");
+}

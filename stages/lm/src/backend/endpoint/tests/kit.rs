@@ -1,0 +1,164 @@
+//! A backend that starts a server for every model, and what tests ask of it.
+
+use super::super::dialect::Server;
+use super::super::options::{Endpoint, Weights};
+use super::super::served::{Served, Started};
+use crate::backend::conformance;
+use crate::backend::endpoint::EndpointBackend;
+use crate::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Parameters, Sampler, SamplerOptions};
+use crate::folder::ModelFolder;
+use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use serde_json::json;
+use tempfile::TempDir;
+use trainyard_core::{Chance, Error, Result, Secrets};
+use trainyard_tables::Sampling;
+
+/// Options for a server, as a file gives them.
+pub fn options(server: Server, url: &str) -> Endpoint {
+    let name = serde_json::to_value(server).unwrap();
+    serde_json::from_value(json!({"url": url, "server": name, "timeout": "20s", "attempts": 2})).unwrap()
+}
+
+/// A sampler that `options` open.
+pub fn open(options: Endpoint, model: &ModelFolder) -> Result<Box<dyn Sampler>> {
+    EndpointBackend::new(options, &Secrets::default()).sampler(model, &SamplerOptions { threads: 1 })
+}
+
+/// Why it cannot be opened.
+pub fn refusal(options: Endpoint, model: &ModelFolder) -> Error {
+    open(options, model).map(|_| ()).expect_err("a refusal")
+}
+
+/// Steps until all turns have ended.
+pub fn finish(sampler: &mut dyn Sampler) -> Result<()> {
+    while sampler.running() > 0 {
+        sampler.step()?;
+    }
+    Ok(())
+}
+
+/// A turn of at most `most` tokens after a prompt of the suite's model.
+pub fn request(sampling: Sampling, most: usize) -> Request {
+    let draw = DrawKey { chance: Chance::new(3), problem: 10, sample: 0 };
+    Request { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens: most }
+}
+
+/// Samples one turn.
+pub fn turn(sampler: &mut dyn Sampler, request: Request) -> Result<SequenceState> {
+    let id = sampler.start(request)?;
+    finish(sampler)?;
+    Ok(sampler.remove(id))
+}
+
+pub const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
+pub const GREEDY: Sampling = Sampling { temperature: 0.0, ..PLAIN };
+
+/// The endpoint with servers of its own, one per sampler.
+pub struct Fronted {
+    server: Server,
+    started: Started,
+}
+
+impl Fronted {
+    pub fn new(server: Server, started: Started) -> Self {
+        Self { server, started }
+    }
+    fn options(&self, url: &str, folder: &TempDir) -> Endpoint {
+        let weights = Weights { folder: folder.path().display().to_string(), seen_as: None };
+        Endpoint { weights: (self.server != Server::LlamaCpp).then_some(weights), ..options(self.server, url) }
+    }
+    /// Without weights for the variants of the decoder that no `config.json` describes. An adapter needs no config.
+    fn options_for(&self, model: &ModelFolder, url: &str, folder: &TempDir) -> Endpoint {
+        let options = self.options(url, folder);
+        let described = model.config == conformance::model().config || model.adapter.is_some();
+        Endpoint { weights: options.weights.clone().filter(|_| described), ..options }
+    }
+}
+
+impl Backend for Fronted {
+    fn kind(&self) -> &'static str {
+        "endpoint"
+    }
+    fn offers(&self) -> Offers {
+        let folder = tempfile::tempdir().unwrap();
+        let own = EndpointBackend::new(self.options("http://127.0.0.1:1", &folder), &Secrets::default()).offers();
+        // These servers know the draws behind the seeds.
+        Offers { draws: true, ..own }
+    }
+    fn refuses(&self, sampling: &Sampling) -> Option<(String, String)> {
+        EndpointBackend::new(options(self.server, "http://127.0.0.1:1"), &Secrets::default()).refuses(sampling)
+    }
+    fn gpus(&self) -> Gpus {
+        Gpus::Unused
+    }
+    fn is_batch_invariant(&self) -> bool {
+        false
+    }
+    fn learner(&self, _model: &ModelFolder, _options: &LearnerOptions) -> Result<Box<dyn Learner>> {
+        Err(Error::bug("the endpoint does not train"))
+    }
+    fn sampler(&self, model: &ModelFolder, _options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Served::start(self.server, model, self.started.clone())?;
+        let inner = open(self.options_for(model, &server.url(), &folder), model)?;
+        Ok(Box::new(Kept { inner, _server: server, _folder: folder }))
+    }
+}
+
+/// A sampler whose server lives as long as it does.
+struct Kept {
+    inner: Box<dyn Sampler>,
+    _server: Served,
+    _folder: TempDir,
+}
+
+impl Sampler for Kept {
+    fn start(&mut self, request: Request) -> Result<SequenceId> {
+        self.inner.start(request)
+    }
+    fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
+        self.inner.fork(id, at, draw)
+    }
+    fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
+        self.inner.append(id, tokens, max_new_tokens)
+    }
+    fn pause(&mut self, id: SequenceId) {
+        self.inner.pause(id);
+    }
+    fn resume(&mut self, id: SequenceId, max_new_tokens: usize) -> Result<()> {
+        self.inner.resume(id, max_new_tokens)
+    }
+    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+        self.inner.step()
+    }
+    fn running(&self) -> usize {
+        self.inner.running()
+    }
+    fn sequence(&self, id: SequenceId) -> &SequenceState {
+        self.inner.sequence(id)
+    }
+    fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.inner.remove(id)
+    }
+    fn positions(&self) -> usize {
+        self.inner.positions()
+    }
+    fn cache_bytes(&self, tokens: usize) -> u64 {
+        self.inner.cache_bytes(tokens)
+    }
+    fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()> {
+        self.inner.set_weights(weights, version)
+    }
+    fn version(&self) -> u32 {
+        self.inner.version()
+    }
+    fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
+        self.inner.logprobs_of(sequences, sampling)
+    }
+    fn score_labels(&self) -> usize {
+        self.inner.score_labels()
+    }
+    fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        self.inner.score(sequences, positions)
+    }
+}

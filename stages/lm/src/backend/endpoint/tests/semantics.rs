@@ -1,0 +1,165 @@
+//! What is asked of each server, and what its numbers are taken for.
+
+use super::super::dialect::Server;
+use super::super::served::{Served, Started, Vice};
+use super::kit::{GREEDY, PLAIN, open, options, refusal, request, turn};
+use crate::backend::conformance::model;
+use crate::backend::endpoint::EndpointBackend;
+use crate::backend::{Backend as _, Sampler};
+use crate::generate::{Finish, Request, SequenceState};
+use serde_json::{Value, json};
+use trainyard_core::{ErrorKind, Secrets};
+use trainyard_tables::Sampling;
+
+const WARM: Sampling = Sampling { temperature: 0.7, ..PLAIN };
+const TRUNCATED: Sampling = Sampling { temperature: 0.9, top_p: 0.8, top_k: 7 };
+
+fn served(server: Server, processed: bool) -> (Served, Box<dyn Sampler>) {
+    let served = Served::start(server, &model(), Started { processed, ..Started::default() }).unwrap();
+    let sampler = open(options(server, &served.url()), &model()).unwrap();
+    (served, sampler)
+}
+
+/// Errors unless the recorded numbers are those of the distribution that was sampled from.
+fn expect_own_numbers(state: &SequenceState, sampling: &Sampling) {
+    let mut generator = model().generator(1).unwrap();
+    let expected = generator.logprobs_of(&[&state.token_ids], sampling).unwrap().remove(0).logprobs;
+    for (t, sampled) in state.loss_mask.iter().enumerate().filter(|(_, sampled)| **sampled) {
+        let off = (state.logprobs[t] - expected[t]).abs();
+        assert!(*sampled && off < 1e-5, "{sampling:?}: token {t} has {} instead of {}", state.logprobs[t], expected[t]);
+    }
+    assert!(state.entropies.is_empty(), "no entropies are made up");
+}
+
+#[test]
+fn numbers_are_those_of_what_was_sampled_from_or_nothing_is_sampled() {
+    for (server, processed, answered) in [
+        (Server::Vllm, true, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
+        (Server::Vllm, false, vec![PLAIN, GREEDY]),
+        (Server::Sglang, true, vec![PLAIN, GREEDY, WARM]),
+        (Server::Sglang, false, vec![PLAIN, GREEDY]),
+        (Server::LlamaCpp, false, vec![PLAIN, GREEDY, WARM, TRUNCATED]),
+    ] {
+        let (_server, mut sampler) = served(server, processed);
+        for sampling in [PLAIN, GREEDY, WARM, TRUNCATED] {
+            let turn = turn(&mut *sampler, request(sampling, 6));
+            if answered.contains(&sampling) {
+                expect_own_numbers(&turn.unwrap(), &sampling);
+            } else {
+                let error = turn.expect_err("a refusal");
+                assert_eq!(error.kind, ErrorKind::Invalid, "{server:?} {sampling:?}");
+                assert!(error.message.contains("does not say the probabilities"), "{error}");
+                sampler = open(options(server, &_server.url()), &model()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_can_be_known_before_is_refused_before() {
+    let of = |server: Server, sampling: Sampling| {
+        EndpointBackend::new(options(server, "http://h:1"), &Secrets::default()).refuses(&sampling)
+    };
+    assert!(of(Server::Sglang, TRUNCATED).unwrap().0.contains("top-k and top-p"));
+    for (server, sampling) in [(Server::Sglang, WARM), (Server::Vllm, TRUNCATED), (Server::LlamaCpp, TRUNCATED)] {
+        assert_eq!(of(server, sampling), None);
+    }
+}
+
+/// The last request to a path.
+fn last(served: &Served, path: &str) -> Value {
+    served.seen().into_iter().rfind(|(of, _)| of == path).unwrap().1
+}
+
+#[test]
+fn every_option_of_sampling_is_sent() {
+    let ask = Request { stop_tokens: vec![5, 6], ..request(TRUNCATED, 9) };
+    let (vllm, mut sampler) = served(Server::Vllm, true);
+    turn(&mut *sampler, ask.clone()).unwrap();
+    let mut body = last(&vllm, "/v1/completions");
+    assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < 1 << 63));
+    let expected = json!({
+        "model": "served", "prompt": [10, 11, 12], "max_tokens": 9, "temperature": 0.9, "top_p": 0.8, "top_k": 7,
+        "min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "seed": null,
+        "stop_token_ids": [5, 6], "ignore_eos": true, "include_stop_str_in_output": true, "skip_special_tokens": false,
+        "add_special_tokens": false, "logprobs": 1, "return_token_ids": true, "return_tokens_as_token_ids": true,
+    });
+    assert_eq!(body, expected);
+
+    let (sglang, mut sampler) = served(Server::Sglang, true);
+    turn(&mut *sampler, Request { sampling: WARM, ..ask.clone() }).unwrap();
+    let mut body = last(&sglang, "/generate");
+    assert!(body["sampling_params"]["sampling_seed"].take().as_u64().is_some_and(|seed| seed < 1 << 31));
+    let expected = json!({
+        "input_ids": [10, 11, 12],
+        "sampling_params": {
+            "max_new_tokens": 9, "temperature": 0.7, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "presence_penalty": 0.0,
+            "frequency_penalty": 0.0, "repetition_penalty": 1.0, "sampling_seed": null, "stop_token_ids": [5, 6],
+            "ignore_eos": true, "no_stop_trim": true, "skip_special_tokens": false,
+        },
+        "return_logprob": true, "logprob_start_len": -1, "top_logprobs_num": 0,
+    });
+    assert_eq!(body, expected);
+
+    let (llama, mut sampler) = served(Server::LlamaCpp, true);
+    turn(&mut *sampler, ask).unwrap();
+    let mut body = last(&llama, "/completion");
+    assert!(body["seed"].take().as_u64().is_some_and(|seed| seed < u64::from(u32::MAX)));
+    let expected = json!({
+        "prompt": [10, 11, 12], "n_predict": 9, "temperature": 0.9, "top_k": 7, "top_p": 0.8,
+        "samplers": ["temperature", "top_k", "top_p"], "seed": null, "n_probs": 1, "post_sampling_probs": true,
+        "return_tokens": true, "cache_prompt": true, "stream": false,
+    });
+    assert_eq!(body, expected);
+}
+
+#[test]
+fn a_turn_ends_at_the_stages_own_stop_tokens() {
+    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
+        let (_server, mut sampler) = served(server, true);
+        let free = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
+        let stop = free.token_ids[6];
+        let first = free.token_ids[3..].iter().position(|t| *t == stop).unwrap() + 4;
+        // llama.cpp does not know this token as an end and samples on.
+        let state = turn(&mut *sampler, Request { stop_tokens: vec![stop], ..request(GREEDY, 8) }).unwrap();
+        assert_eq!(state.finish, Some(Finish::Stop(stop)), "{server:?}");
+        assert_eq!(state.token_ids, free.token_ids[..first], "{server:?}");
+    }
+}
+
+#[test]
+fn a_token_without_a_probability_has_none_here() {
+    let (server, mut sampler) = served(Server::LlamaCpp, true);
+    let without = Box::new(|answer: &mut Value| {
+        answer["completion_probabilities"].as_array_mut().unwrap().remove(1);
+    });
+    server.next("/completion", Vice::Edit(without));
+    let state = turn(&mut *sampler, request(GREEDY, 4)).unwrap();
+    let unknown = state.logprobs.iter().filter(|number| number.is_nan()).count();
+    assert_eq!((state.token_ids.len(), unknown), (7, 1));
+}
+
+#[test]
+fn the_shorter_context_counts() {
+    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
+        let started = Started { context: Some(20), ..Started::default() };
+        let served = Served::start(server, &model(), started).unwrap();
+        let mut sampler = open(options(server, &served.url()), &model()).unwrap();
+        assert_eq!(sampler.positions(), 20);
+        let error = sampler.start(Request { tokens: vec![10; 20], ..request(PLAIN, 4) }).unwrap_err();
+        assert!(error.message.contains("leave no position"), "{error}");
+        let state = turn(&mut *sampler, request(PLAIN, 40)).unwrap();
+        assert_eq!((state.token_ids.len(), state.finish), (20, Some(Finish::Length)));
+    }
+}
+
+#[test]
+fn a_server_of_another_kind_is_told_apart() {
+    for (there, here) in
+        [(Server::Vllm, Server::LlamaCpp), (Server::LlamaCpp, Server::Vllm), (Server::Vllm, Server::Sglang)]
+    {
+        let served = Served::start(there, &model(), Started::default()).unwrap();
+        let error = refusal(options(here, &served.url()), &model());
+        assert!(error.to_string().contains(&served.url()) && error.help.is_some(), "{there:?} {here:?}: {error}");
+    }
+}

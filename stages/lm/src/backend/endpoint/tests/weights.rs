@@ -1,0 +1,164 @@
+//! Weights on their way to a server.
+
+use super::super::dialect::Server;
+use super::super::options::{Endpoint, Weights};
+use super::super::served::{Served, Started, Vice};
+use super::kit::{GREEDY, PLAIN, finish, open, options, refusal, request, turn};
+use crate::adapter::{Adapter, AdapterOptions};
+use crate::backend::conformance::model;
+use crate::backend::cpu::Cpu;
+use crate::backend::{Backend as _, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
+use crate::folder::ModelFolder;
+use serde_json::json;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+use trainyard_core::{Chance, ErrorKind};
+
+fn handed(server: Server, url: &str, folder: &Path) -> Endpoint {
+    let weights = Weights { folder: folder.display().to_string(), seen_as: None };
+    Endpoint { weights: Some(weights), ..options(server, url) }
+}
+
+/// Weights after some steps.
+fn learned(model: &ModelFolder, learns: Learns) -> Parameters {
+    let mut learner = Cpu.learner(model, &LearnerOptions { learns, ..LearnerOptions::default() }).unwrap();
+    let tokens: &[u32] = &[10, 11, 12, 13, 14, 15];
+    let places = Place::of_masks(&[vec![true; 6]]);
+    for _ in 0..5 {
+        learner.forward(&[tokens], &places, 1.0).unwrap();
+        learner.backward(&Slopes { logprobs: &[-1.0; 5], ..Slopes::default() }).unwrap();
+        learner.step(3e-2).unwrap();
+    }
+    learner.weights().unwrap()
+}
+
+fn adapted() -> ModelFolder {
+    let model = model();
+    let options: AdapterOptions = serde_json::from_value(json!({"kind": "lora", "rank": 2})).unwrap();
+    let adapter = Adapter::new(&model.config, &options, &Chance::new(5)).unwrap();
+    model.adapted(adapter).unwrap()
+}
+
+/// The greedy turn of a model on the reference.
+fn expected(model: &ModelFolder) -> Vec<u32> {
+    let mut sampler = Cpu.sampler(model, &SamplerOptions { threads: 1 }).unwrap();
+    turn(&mut *sampler, request(GREEDY, 8)).unwrap().token_ids
+}
+
+fn folders(at: &TempDir) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(at.path()).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn new_weights_are_those_of_the_learner() {
+    for server in [Server::Vllm, Server::Sglang] {
+        let shared = tempfile::tempdir().unwrap();
+        let other = ModelFolder::with_parameters(&model(), &learned(&model(), Learns::All)).unwrap();
+        // The server was started with other weights than the stage has.
+        let served = Served::start(server, &other, Started::default()).unwrap();
+        let mut sampler = open(handed(server, &served.url(), shared.path()), &model()).unwrap();
+        let first = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
+        assert_eq!(first.token_ids, expected(&model()), "the stage's own come first");
+        sampler.set_weights(&learned(&model(), Learns::All), 3).unwrap();
+        let second = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
+        assert_eq!(second.token_ids, expected(&other));
+        assert_ne!(first.token_ids, second.token_ids);
+        assert_eq!((first.weights_version[5], second.weights_version[5], sampler.version()), (0, 3, 3));
+        assert_eq!(folders(&shared), ["trainyard-weights-3"], "earlier versions are taken away");
+        let reloads =
+            || served.seen().iter().filter(|(path, _)| path.contains("weights") || path.contains("rpc")).count();
+        let before = reloads();
+        sampler.set_weights(&learned(&model(), Learns::All), 3).unwrap();
+        assert_eq!(reloads(), before, "the server has them");
+    }
+}
+
+#[test]
+fn adapters_go_by_themselves() {
+    for server in [Server::Vllm, Server::Sglang] {
+        let shared = tempfile::tempdir().unwrap();
+        let model = adapted();
+        let served = Served::start(server, &model, Started::default()).unwrap();
+        let options = handed(server, &served.url(), shared.path());
+        let mut sampler = open(options.clone(), &model).unwrap();
+        assert_eq!(turn(&mut *sampler, request(GREEDY, 8)).unwrap().token_ids, expected(&model));
+        let weights = learned(&model, Learns::Adapter);
+        sampler.set_weights(&weights, 1).unwrap();
+        let after = model.with_parameters(&weights).unwrap();
+        let state = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
+        assert_eq!(state.token_ids, expected(&after));
+        assert_ne!(expected(&after), expected(&model));
+        let plain = sampler.logprobs_of(&[&state.token_ids], &PLAIN).unwrap().remove(0).logprobs;
+        assert!((plain[4] - state.logprobs[4]).abs() < 1e-5, "given tokens are scored by the adapter");
+        // A stage that is run again finds the names of the first one taken.
+        let mut again = open(options, &model).unwrap();
+        assert_eq!(turn(&mut *again, request(GREEDY, 8)).unwrap().token_ids, expected(&model));
+    }
+}
+
+#[test]
+fn a_turn_in_flight_ends_under_the_weights_that_it_began_under() {
+    let shared = tempfile::tempdir().unwrap();
+    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
+    let mut sampler = open(handed(Server::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    served.next("/v1/completions", Vice::Late(Duration::from_millis(400)));
+    let id = sampler.start(request(GREEDY, 4)).unwrap();
+    sampler.step().unwrap();
+    assert_eq!(sampler.running(), 1, "the server takes its time");
+    sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap();
+    finish(&mut *sampler).unwrap();
+    sampler.append(id, &[13], 4).unwrap();
+    finish(&mut *sampler).unwrap();
+    let state = sampler.remove(id);
+    assert_eq!(state.weights_version[3..], [0, 0, 0, 0, 1, 1, 1, 1, 1]);
+    let before = expected(&model());
+    assert_eq!(state.token_ids[..7], before[..7]);
+}
+
+#[test]
+fn weights_that_do_not_arrive_are_an_error() {
+    let shared = tempfile::tempdir().unwrap();
+    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
+    let mut fixed = open(options(Server::Vllm, &served.url()), &model()).unwrap();
+    let error = fixed.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    assert!(error.kind == ErrorKind::Invalid && error.help.unwrap().contains("weights: {folder"));
+
+    let mut sampler = open(handed(Server::Vllm, &served.url(), shared.path()), &model()).unwrap();
+    served.next("/collective_rpc", Vice::Status(404, vec![], r#"{"detail": "Not Found"}"#.into()));
+    let error = sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    assert!(error.help.as_ref().unwrap().contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
+
+    let served = Served::start(Server::Sglang, &model(), Started::default()).unwrap();
+    let mut sampler = open(handed(Server::Sglang, &served.url(), shared.path()), &model()).unwrap();
+    let failed = |a: &mut serde_json::Value| *a = json!({"success": false, "message": "no such folder"});
+    served.next("/update_weights_from_disk", Vice::Edit(Box::new(failed)));
+    let error = sampler.set_weights(&learned(&model(), Learns::All), 1).unwrap_err();
+    assert!(error.message.contains("did not take the weights: no such folder"), "{error}");
+}
+
+#[test]
+fn the_server_may_see_the_folder_elsewhere() {
+    let shared = tempfile::tempdir().unwrap();
+    let link = shared.path().join("mounted");
+    let real = shared.path().join("real");
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let served = Served::start(Server::Vllm, &model(), Started::default()).unwrap();
+    let weights = Weights { folder: real.display().to_string(), seen_as: Some(link.display().to_string()) };
+    let options = Endpoint { weights: Some(weights), ..options(Server::Vllm, &served.url()) };
+    open(options, &model()).unwrap();
+    let asked = served.seen().into_iter().find(|(path, _)| path == "/collective_rpc").unwrap().1;
+    assert_eq!(asked["kwargs"]["weights_path"], json!(link.join("trainyard-weights-0")));
+}
+
+#[test]
+fn a_server_that_was_not_given_an_adapter_is_not_taken_for_the_model() {
+    let model = adapted();
+    let server = Served::start(Server::LlamaCpp, &model, Started::default()).unwrap();
+    let refused = refusal(options(Server::LlamaCpp, &server.url()), &model);
+    assert!(refused.message.contains("has an adapter") && refused.help.unwrap().contains("model/merge"));
+}

@@ -1,0 +1,44 @@
+//! A strided view of a matrix.
+
+#[cfg(target_arch = "x86_64")]
+use crate::ops::Scalar;
+#[cfg(target_arch = "x86_64")]
+use std::any::TypeId;
+
+/// A matrix inside a slice: element (i, j) is `data[i · row + j · column]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a, T> {
+    /// The numbers; views may overlap and leave gaps.
+    pub data: &'a [T],
+    /// Distance in `data` from one row to the next.
+    pub row: usize,
+    /// Distance in `data` from one column to the next.
+    pub column: usize,
+}
+
+impl<'a, T> Matrix<'a, T> {
+    /// Rows one after another, `stride` apart.
+    pub fn rows(data: &'a [T], stride: usize) -> Self {
+        Self { data, row: stride, column: 1 }
+    }
+    /// The same numbers with rows and columns exchanged; nothing is copied.
+    pub fn transposed(self) -> Self {
+        Self { data: self.data, row: self.column, column: self.row }
+    }
+    /// Whether a matrix of this size lies inside the slice.
+    pub(super) fn holds(&self, rows: usize, columns: usize) -> bool {
+        (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<'a, T: Scalar> Matrix<'a, T> {
+    /// The same matrix, if its numbers are float32.
+    pub(super) fn single(self) -> Option<Matrix<'a, f32>> {
+        let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
+        #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]
+        // SAFETY: the type is f32.
+        let data = unsafe { std::slice::from_raw_parts(data.as_ptr().cast::<f32>(), data.len()) };
+        Some(Matrix { data, row: self.row, column: self.column })
+    }
+}
