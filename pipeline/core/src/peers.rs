@@ -10,8 +10,8 @@ use crate::ids::{AttemptNumber, StageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long a process that runs waits for its peers, unless `resources: {wait: …}` says less. Then it gives its machine
-/// back: two groups that each got a part of what they need must not hold it for ever.
+/// How long a process that runs waits for its peers, unless `resources: {wait: …}` says less. Then it gives its
+/// machine back: two groups that each got a part of what they need must not hold it for ever.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.

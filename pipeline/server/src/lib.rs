@@ -4,7 +4,7 @@
 //! workflow files ──folder──▶ definitions ─┐
 //! clock ────────────────────────────────┐ │
 //!                                       ▼ ▼
-//!    log in the store ──state──▶ decide, steps (pure) ──keeper──▶ records in the log, processes of runs
+//!    log in the store ──state──▶ decide, steps (pure) ──keeper──▶ records in the log, runs
 //! ```
 //!
 //! Nothing but the store is shared by daemons. The log of a schedule (`schedules/<name>/log/`) holds every decision;

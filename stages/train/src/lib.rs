@@ -25,6 +25,7 @@ pub mod registry;
 pub mod results;
 pub mod rewards;
 pub mod rollouts;
+mod row_options;
 mod spans;
 pub mod stages;
 #[cfg(test)]

@@ -53,8 +53,8 @@ const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|py
 
 /// All messages as values. Errors: calls that are no JSON list.
 ///
-/// Calls in OpenAI's form (`{"function": …}`) are for the template to write. Those of our form (`{"name", …}`) are a
-/// copy of what the content says: the template gets them where the content is empty or the style keeps them apart.
+/// Calls in OpenAI's form (`{"function": …}`) are for the template to write. Those of our form (`{"name", …}`) are
+/// a copy of what the content says: the template gets them where the content is empty or the style keeps them apart.
 /// Then calls have ids, and the results after them tell whose they are.
 pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     let mut ids = 0;

@@ -12,7 +12,8 @@ pub fn causes(job: &Value) -> Vec<Value> {
     let pod = &spec["template"]["spec"];
     let name = job["metadata"]["name"].as_str().unwrap_or_default();
     if !is_label(name) {
-        wrong("metadata.name", format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of …"));
+        let message = format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of …");
+        wrong("metadata.name", message);
     }
     for place in [&job["metadata"]["labels"], &spec["template"]["metadata"]["labels"]] {
         for (label, value) in place.as_object().into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! Which files a confined program may open, by Landlock.
 //!
-//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the rest
-//! is refused by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
+//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the
+//! rest is refused by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
 //! Names, sizes and times of files stay visible: Landlock does not hide them.
 
 use landlock::{

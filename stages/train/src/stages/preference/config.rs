@@ -1,6 +1,7 @@
 //! Options of `preference`.
 
 use crate::optimize::{Method, OptimizerOptions};
+use crate::row_options;
 use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,9 +124,7 @@ impl TrainOptions for Config {
         problems.extend(OptionProblem::outside("/batch_pairs", self.batch_pairs, 1..));
         problems.extend(OptionProblem::outside("/micro_batch_tokens", self.micro_batch_tokens, 1..));
         problems.extend(OptionProblem::outside("/validation_share", self.validation_share, 0.0..=0.5));
-        let budgets = [("/epochs", self.epochs), ("/steps", self.steps)];
-        let empty = budgets.iter().filter(|(_, n)| *n == Some(0));
-        problems.extend(empty.map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")));
+        problems.extend(row_options::empty(&[("/epochs", self.epochs), ("/steps", self.steps)]));
         problems
     }
 
@@ -140,22 +139,14 @@ impl TrainOptions for Config {
 
     /// Options that measure on held-out pairs, where no pair is held out; a model that memory cannot hold.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        let wired = |port: &str| inputs.get(port).is_some_and(|n| *n > 0);
-        let held_out = self.validation_share > 0.0 || wired("validation");
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
             ("/keep", self.keep == Keep::Best),
         ];
-        let problem = |at: &str| {
-            let message = "there is nothing to validate on: no `validation` input, and `validation_share` is 0";
-            let help = "wire `validation`, set `validation_share` above 0, or leave this out";
-            OptionProblem::new(at, message).help(help)
-        };
-        let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
         // A wired reference is in memory beside the policy, before moments and gradients are.
-        let second = self.adapter.is_some() && wired("reference");
+        let second = self.adapter.is_some() && inputs.get("reference").is_some_and(|count| *count > 0);
         let training = Training { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
-        let mut problems: Vec<OptionProblem> = unmeasured.collect();
+        let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
         problems.extend(shape::without_language_head(inputs, &["model", "reference"]));
         problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
         problems.extend(shape::too_large(inputs, &training));

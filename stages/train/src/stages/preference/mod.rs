@@ -15,8 +15,8 @@ mod tests;
 pub use config::Config;
 
 use crate::checkpoint;
-use crate::model::Policy;
-use crate::optimize::{Learned, Method, Trainer};
+use crate::model::{self, Policy};
+use crate::optimize::{Learned, Method};
 use crate::parts::Parts;
 use crate::stages::sft::data::hold_out;
 use crate::with_backend::WithBackend;
@@ -27,7 +27,6 @@ use reference::Reference;
 use run::{Data, Run, State};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use trainyard_api::family::fill_schema;
 use trainyard_api::stage::refuse;
 use trainyard_api::{AnyFamily, Ports, Prepared, Slot, Stage, StageContext, port};
@@ -126,35 +125,12 @@ impl Stage for Preference {
         }
         let objective = Objective { loss: &*loss, sft_weight: config.sft_weight };
         let data = Data { train: sets.0, held: sets.1, reference };
-        let (weights, state) = train(&config, objective, data, trainer, &plan, resumed, context)?;
+        let run = Run { config: &config, objective, data, context };
+        let (weights, state) = run.train(trainer, &plan, resumed)?;
         let model = policy.folder.with_parameters(&weights)?;
-        publish(&config, &model, context)?;
+        model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         report::write(context, &config, &state, (&learned, held.len()))
     }
-}
-
-/// Writes the model, whole if its adapter is to be merged.
-fn publish(config: &Config, model: &ModelFolder, context: &mut StageContext) -> Result<()> {
-    let merge = config.adapter.as_ref().is_some_and(|adapter| adapter.merge);
-    let merged = if merge { Some(model.merged()?) } else { None };
-    let model = merged.as_ref().unwrap_or(model);
-    model.save_as(context.output("model")?, &config.save)?;
-    for (key, value) in model.metadata() {
-        context.describe("model", &key, value);
-    }
-    Ok(())
-}
-
-fn train(
-    config: &Config,
-    objective: Objective<'_>,
-    data: Data<'_>,
-    trainer: Trainer,
-    plan: &[Vec<usize>],
-    resumed: Option<(State, PathBuf)>,
-    context: &StageContext,
-) -> Result<(trainyard_lm::backend::Parameters, State)> {
-    Run { config, objective, data, context }.train(trainer, plan, resumed)
 }
 
 /// The pairs to learn from, with what was left out of all, and those to measure on. Errors: data, if none is left to

@@ -1,6 +1,7 @@
 //! Options of `sft`.
 
 use crate::optimize::{Method, OptimizerOptions};
+use crate::row_options;
 use crate::with_backend::TrainOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,24 +103,12 @@ impl TrainOptions for Config {
         problems.extend(self.template.problems("/template"));
         problems.extend(self.adapter.iter().flat_map(|adapter| adapter.problems("/adapter")));
         problems.extend(self.save.problems("/save"));
-        let counts = [("/batch_tokens", self.batch_tokens), ("/micro_batch_tokens", self.micro_batch_tokens)];
-        problems.extend(
-            counts.iter().filter(|(_, n)| *n == 0).map(|(at, _)| OptionProblem::new(*at, "must be at least 1")),
-        );
-        let budgets =
+        problems.extend(OptionProblem::outside("/batch_tokens", self.batch_tokens, 1..));
+        problems.extend(OptionProblem::outside("/micro_batch_tokens", self.micro_batch_tokens, 1..));
+        problems.extend(OptionProblem::outside("/validation_share", self.validation_share, 0.0..=0.5));
+        let limits =
             [("/epochs", self.epochs), ("/steps", self.steps), ("/tokens", self.tokens), ("/patience", self.patience)];
-        problems.extend(
-            budgets
-                .iter()
-                .filter(|(_, n)| *n == Some(0))
-                .map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")),
-        );
-        if !(0.0..=0.5).contains(&self.validation_share) {
-            problems.push(OptionProblem::new(
-                "/validation_share",
-                format!("the share is {}, but must be within 0..0.5", self.validation_share),
-            ));
-        }
+        problems.extend(row_options::empty(&limits));
         problems
     }
 
@@ -138,22 +127,14 @@ impl TrainOptions for Config {
         let twice = both.then(|| {
             OptionProblem::new("/tokenized", "`trajectories` and `tokenized` are both wired").help("wire one of them")
         });
-        let held_out = self.validation_share > 0.0 || inputs.get("validation").is_some_and(|n| *n > 0);
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
             ("/patience", self.patience.is_some()),
         ];
-        let problem = |at: &str| {
-            OptionProblem::new(
-                at,
-                "there is nothing to validate on: no `validation` input, and `validation_share` is 0",
-            )
-            .help("wire `validation`, set `validation_share` above 0, or leave this out")
-        };
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
         let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
-        let unmeasured = measured.iter().filter(|(_, set)| *set && !held_out).map(|(at, _)| problem(at));
-        let mut problems: Vec<OptionProblem> = twice.into_iter().chain(unmeasured).collect();
+        let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
+        problems.extend(twice);
         problems.extend(shape::without_language_head(inputs, &["model"]));
         problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
         problems.extend(shape::too_large(inputs, &training));

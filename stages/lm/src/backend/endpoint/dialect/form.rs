@@ -1,6 +1,6 @@
 //! What all dialects are made of: a turn that is asked for, what was told, and how answers are read.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
 use trainyard_http::Call;
 use trainyard_tables::Sampling;
@@ -71,10 +71,15 @@ pub trait Dialect: Send + Sync {
     fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call>;
     /// Those, one per token; the first is 0.
     fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
-    /// Asks for the token ids of a text, special tokens understood and none added.
-    fn tokenize(&self, model: &Name, text: &str) -> Call;
+    /// Asks for the token ids of a text, special tokens understood and none added. The default is what vLLM and SGLang
+    /// take.
+    fn tokenize(&self, model: &Name, text: &str) -> Call {
+        Call::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
+    }
     /// Where the length of the context is told, and the pointer to it.
-    fn context(&self) -> (Call, &'static str);
+    fn context(&self) -> (Call, &'static str) {
+        (Call::get("/v1/models"), "/data/0/max_model_len")
+    }
     /// What log-probabilities mean, where that is not for a probe to find out.
     fn meaning(&self) -> Option<Meaning> {
         None

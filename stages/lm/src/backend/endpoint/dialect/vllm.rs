@@ -76,12 +76,6 @@ impl Dialect for Vllm {
         };
         std::iter::once(Ok(0.0)).chain(entries.iter().zip(tokens).skip(1).map(one)).collect()
     }
-    fn tokenize(&self, model: &Name, text: &str) -> Call {
-        Call::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
-    }
-    fn context(&self) -> (Call, &'static str) {
-        (Call::get("/v1/models"), "/data/0/max_model_len")
-    }
     fn hand_over(&self) -> Option<&dyn HandOver> {
         Some(self)
     }
