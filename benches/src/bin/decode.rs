@@ -2,14 +2,15 @@
 //! and memory rate.
 //!
 //! Every sequence has its own prompt of 24 tokens, whose prefill counts, and samples 48 tokens at temperature 1, as a
-//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads]
-//! [shape]`; `peers/decode.py` runs Hugging Face `generate` on the same shapes.
+//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads] [shape]
+//! [bf16]`; with the last word the weights are rounded to bfloat16, as most models on a hub are saved.
+//! `peers/decode.py` runs Hugging Face `generate` on the same shapes.
 
 use trainyard_benches::{read_rate, smollm2_135m};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
 use trainyard_lm::generate::kernels::{Isa, Packed, matmul};
-use trainyard_lm::generate::{DrawKey, Request};
-use trainyard_lm::{Decoder, Generator, ModelConfig};
+use trainyard_lm::generate::{DrawKey, Request, WeightSource};
+use trainyard_lm::{Decoder, Generator, ModelConfig, Weights};
 use trainyard_tables::Sampling;
 
 #[global_allocator]
@@ -61,16 +62,28 @@ impl Shape {
         (self.batch * (2 * body * length + 2 * head * self.new + attention)) as f64
     }
     /// Bytes of weights that one run reads if every step reads each matrix once.
-    fn weight_bytes(&self) -> f64 {
+    fn weight_bytes(&self, half: bool) -> f64 {
         let numbers: usize = self.config.parameters().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
-        (self.new * numbers * size_of::<f32>()) as f64
+        (self.new * numbers * if half { 2 } else { 4 }) as f64
+    }
+}
+
+/// Weights rounded to bfloat16, towards zero.
+struct Rounded(Weights);
+
+impl WeightSource for Rounded {
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.0.shape(name)
+    }
+    fn values(&self, name: &str) -> Result<Vec<f32>> {
+        Ok(self.0.values(name)?.into_iter().map(|x| f32::from_bits(x.to_bits() & 0xffff_0000)).collect())
     }
 }
 
 /// The largest rate of the engine's own products on all threads, in operations per second.
 fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     let (rows, k, n, rounds) = (96, 128, 352, 2_000);
-    let weights = vec![0.25f32; n * k];
+    let weights = vec![0.1f32; n * k];
     let packed = Packed::new(k, &[(&weights, None)]);
     let run = || {
         let (x, mut out) = (vec![0.5f32; rows * k], vec![0.0f32; rows * packed.columns()]);
@@ -108,9 +121,21 @@ fn requests(shape: &Shape) -> Vec<Request> {
     (0..shape.batch).map(request).collect()
 }
 
-fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, (peak, read): (f64, f64)) -> Result<()> {
+struct Machine<'a> {
+    clock: &'a dyn Clock,
+    threads: usize,
+    peak: f64,
+    read: f64,
+}
+
+fn measure(machine: &Machine<'_>, shape: &Shape, seconds: f64, half: bool) -> Result<()> {
+    let Machine { clock, threads, peak, read } = *machine;
     let weights = Decoder::initialize(&shape.config, &Chance::new(1))?.weights()?;
-    let mut generator = Generator::new(&shape.config, &weights, threads)?;
+    let mut generator = if half {
+        Generator::new(&shape.config, &Rounded(weights), threads)?
+    } else {
+        Generator::new(&shape.config, &weights, threads)?
+    };
     generator.generate(requests(shape))?;
     let (end, mut times) = (clock.monotonic().as_secs_f64() + seconds, Vec::new());
     while clock.monotonic().as_secs_f64() < end || times.len() < 3 {
@@ -135,7 +160,7 @@ fn measure(clock: &dyn Clock, shape: &Shape, seconds: f64, threads: usize, (peak
         times.len()
     );
     let rate = shape.operations() / median;
-    let bytes = shape.weight_bytes() / median;
+    let bytes = shape.weight_bytes(half) / median;
     println!(
         "  {:.1} GFLOP/s, {:.0}% of the peak; weights at {:.1} GB/s, {:.0}% of the memory rate",
         rate / 1e9,
@@ -159,9 +184,10 @@ fn main() -> Result<()> {
         peak / 1e9,
         read / 1e9
     );
-    let wanted = argument(3).unwrap_or_default();
+    let (wanted, half) = (argument(3).unwrap_or_default(), argument(4).is_some_and(|word| word == "bf16"));
+    let machine = Machine { clock: &clock, threads, peak, read };
     shapes()
         .iter()
         .filter(|s| s.name.starts_with(&wanted))
-        .try_for_each(|shape| measure(&clock, shape, seconds, threads, (peak, read)))
+        .try_for_each(|shape| measure(&machine, shape, seconds, half))
 }

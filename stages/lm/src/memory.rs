@@ -14,7 +14,8 @@ pub struct Training<'a> {
     pub adapter: Option<&'a AdapterOptions>,
     /// Tokens computed together.
     pub tokens: usize,
-    /// Whether it samples with the model, too: the sampler has weights of its own, laid out for its kernels.
+    /// Whether it samples with the model, too: the sampler has weights of its own, laid out for its kernels. Those
+    /// below an adapter take two bytes each if they all are bfloat16.
     pub samples: bool,
 }
 
@@ -24,12 +25,17 @@ impl Training<'_> {
         let whole = config.parameter_count() as u64;
         let own = self.adapter.map_or(0, |options| adapter_parameters(config, options));
         let learned = if self.adapter.is_some() { own } else { whole };
-        // Weights; gradients and two moments of what learns; a sampler's weights.
-        let numbers = whole + own + 3 * learned + if self.samples { whole } else { 0 };
+        // Weights; gradients and two moments of what learns.
+        let numbers = whole + own + 3 * learned;
+        let sampler = match self.adapter {
+            _ if !self.samples => 0,
+            Some(_) => 2 * whole,
+            None => 4 * whole,
+        };
         // Embeddings that are the head, too, get a gradient from both sides, which is added up.
         let both = self.adapter.is_none() && config.tie_word_embeddings && config.num_labels.is_none();
         let twice = if both { 2 * config.vocab_size * config.hidden_size } else { 0 };
-        4 * (numbers + twice as u64) + pass_bytes(config, self.tokens)
+        4 * (numbers + twice as u64) + sampler + pass_bytes(config, self.tokens)
     }
 }
 
@@ -60,5 +66,7 @@ mod tests {
         assert_eq!(lora.at_least(&config), (4 * (parameters + 4 * 30 * layer) + pass) as u64);
         let sampled = Training { samples: true, ..full };
         assert_eq!(sampled.at_least(&config) - full.at_least(&config), 4 * parameters as u64);
+        let sampled = Training { samples: true, ..lora };
+        assert_eq!(sampled.at_least(&config) - lora.at_least(&config), 2 * parameters as u64);
     }
 }

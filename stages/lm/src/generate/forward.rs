@@ -89,7 +89,7 @@ impl Pass<'_, '_> {
         self.scratch.residual.resize(self.rows.len() * width, 0.0);
         for (row, out) in self.rows.iter().zip(self.scratch.residual.chunks_exact_mut(width)) {
             let token = self.works[row.work].tokens[row.position] as usize;
-            out[..hidden].copy_from_slice(&self.model.embedding[token * hidden..][..hidden]);
+            self.model.embedding.copy(token * hidden, &mut out[..hidden]);
             if self.model.embedding_scale != 1.0 {
                 out[..hidden].iter_mut().for_each(|x| *x *= self.model.embedding_scale);
             }

@@ -9,6 +9,7 @@ mod decode;
 mod engine;
 mod forward;
 pub mod kernels;
+mod numbers;
 mod pack;
 mod roster;
 mod sampling;

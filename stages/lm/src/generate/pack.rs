@@ -4,6 +4,7 @@
 //! matrix of each, that of the logits into the language head. Norms get their offset added.
 
 use super::kernels::{AttentionShape, PANEL, Packed};
+use super::numbers::Rows;
 use crate::adapter::{DOWN, Share, UP, share};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
@@ -117,7 +118,7 @@ pub struct Model {
     pub attention_scale: f32,
     /// Multiplies rows of `embedding`.
     pub embedding_scale: f32,
-    pub embedding: Vec<f32>,
+    pub embedding: Rows,
     pub layers: Vec<Layer>,
     pub norm: Vec<f32>,
     /// None: a scoring model without a language head.
@@ -138,7 +139,9 @@ impl Model {
         let layers = (0..config.num_hidden_layers).map(|l| source.layer(config, l)).collect::<Result<_>>()?;
         let embedding = source.matrix("model.embed_tokens.weight", config.vocab_size, hidden)?;
         let logit_scale = 1.0 / architecture.logits_scaling as f32;
-        let head = if config.tie_word_embeddings {
+        let head = if config.tie_word_embeddings && logit_scale == 1.0 {
+            Some(Packed::new(hidden, &[(&embedding, None)]))
+        } else if config.tie_word_embeddings {
             Some(Packed::new(hidden, &[(&scaled(embedding.clone(), logit_scale), None)]))
         } else if config.num_labels.is_some() && weights.shape("lm_head.weight").is_none() {
             None
@@ -160,7 +163,7 @@ impl Model {
             },
             embedding_scale: architecture.embedding_scale as f32,
             head,
-            embedding,
+            embedding: Rows::new(embedding),
             layers,
             norm: source.norm("model.norm", hidden, 1.0)?,
             score: source.score(hidden)?,

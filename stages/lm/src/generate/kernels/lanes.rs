@@ -60,6 +60,10 @@ pub(super) trait Lanes {
     const VECTORS: usize;
     type V: Copy;
     unsafe fn load(from: *const f32) -> Self::V;
+    /// The lower halves of sixteen words, each the upper half of a float (a bfloat16).
+    unsafe fn load_low(from: *const u32) -> Self::V;
+    /// The same with the upper halves.
+    unsafe fn load_high(from: *const u32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
     unsafe fn splat(x: f32) -> Self::V;
     /// `a * b + c`, rounded once.
@@ -90,6 +94,16 @@ impl Lanes for Portable {
     unsafe fn load(from: *const f32) -> Self::V {
         // SAFETY: the caller's pointer is valid for 16 values.
         unsafe { from.cast::<[f32; 16]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn load_low(from: *const u32) -> Self::V {
+        // SAFETY: the caller's pointer is valid for 16 values.
+        unsafe { from.cast::<[u32; 16]>().read_unaligned() }.map(|pair| f32::from_bits(pair << 16))
+    }
+    #[inline(always)]
+    unsafe fn load_high(from: *const u32) -> Self::V {
+        // SAFETY: the caller's pointer is valid for 16 values.
+        unsafe { from.cast::<[u32; 16]>().read_unaligned() }.map(|pair| f32::from_bits(pair & 0xffff_0000))
     }
     #[inline(always)]
     unsafe fn store(to: *mut f32, v: Self::V) {
@@ -134,6 +148,17 @@ mod x86 {
             unsafe { _mm512_loadu_ps(from) }
         }
         #[inline(always)]
+        unsafe fn load_low(from: *const u32) -> Self::V {
+            unsafe { _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_loadu_si512(from.cast()))) }
+        }
+        #[inline(always)]
+        unsafe fn load_high(from: *const u32) -> Self::V {
+            unsafe {
+                let upper = _mm512_set1_epi32(0xffff_0000_u32 as i32);
+                _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(from.cast()), upper))
+            }
+        }
+        #[inline(always)]
         unsafe fn store(to: *mut f32, v: Self::V) {
             unsafe { _mm512_storeu_ps(to, v) }
         }
@@ -165,6 +190,21 @@ mod x86 {
         #[inline(always)]
         unsafe fn load(from: *const f32) -> Self::V {
             unsafe { (_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+        }
+        #[inline(always)]
+        unsafe fn load_low(from: *const u32) -> Self::V {
+            let eight = |from: *const u32| unsafe {
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_loadu_si256(from.cast())))
+            };
+            (eight(from), eight(from.wrapping_add(8)))
+        }
+        #[inline(always)]
+        unsafe fn load_high(from: *const u32) -> Self::V {
+            let eight = |from: *const u32| unsafe {
+                let upper = _mm256_set1_epi32(0xffff_0000_u32 as i32);
+                _mm256_castsi256_ps(_mm256_and_si256(_mm256_loadu_si256(from.cast()), upper))
+            };
+            (eight(from), eight(from.wrapping_add(8)))
         }
         #[inline(always)]
         unsafe fn store(to: *mut f32, v: Self::V) {

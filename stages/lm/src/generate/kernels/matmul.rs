@@ -1,7 +1,11 @@
 //! `out = x · Wᵀ` with weights packed once into panels of 32 outputs.
+//!
+//! Weights that all are bfloat16, as most models on a hub are saved, take two bytes each here. Widening them is exact,
+//! so no bit of a result depends on it.
 #![expect(unsafe_code, reason = "the inner tile reads through pointers; the bounds are asserted before")]
 
 use super::lanes::{Isa, Lanes, kernel};
+use crate::generate::numbers::{bf16_bits, is_bf16};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -12,34 +16,95 @@ pub const PANEL: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub struct Packed {
     k: usize,
-    panels: Vec<f32>,
+    panels: Panels,
     /// Padded like the outputs; empty = none.
     bias: Vec<f32>,
+}
+
+#[derive(Debug, Clone)]
+enum Panels {
+    Full(Vec<f32>),
+    Half(Vec<Pair>),
+}
+
+impl Default for Panels {
+    fn default() -> Self {
+        Self::Full(Vec::new())
+    }
+}
+
+/// Two bfloat16 weights of a panel's row: column `i` below column `i + 16`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(transparent)]
+struct Pair(u32);
+
+/// How the 32 weights of a panel's row are kept.
+trait Kept: Copy + Default + Send + Sync {
+    /// Elements of a row.
+    const ROW: usize;
+    /// Puts a weight into its column.
+    fn put(row: &mut [Self], column: usize, weight: f32);
+    /// The first or the second sixteen weights of a row.
+    ///
+    /// # Safety
+    /// As for [`Lanes`]; `row` points to a whole row.
+    unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V;
+}
+
+impl Kept for f32 {
+    const ROW: usize = PANEL;
+    fn put(row: &mut [Self], column: usize, weight: f32) {
+        row[column] = weight;
+    }
+    #[inline(always)]
+    unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V {
+        // SAFETY: the caller's.
+        unsafe { L::load(row.add(if second { 16 } else { 0 })) }
+    }
+}
+
+impl Kept for Pair {
+    const ROW: usize = PANEL / 2;
+    fn put(row: &mut [Self], column: usize, weight: f32) {
+        row[column % 16].0 |= u32::from(bf16_bits(weight)) << (16 * (column / 16));
+    }
+    #[inline(always)]
+    unsafe fn sixteen<L: Lanes>(row: *const Self, second: bool) -> L::V {
+        let row = row.cast::<u32>();
+        // SAFETY: the caller's; a pair is its number.
+        unsafe { if second { L::load_high(row) } else { L::load_low(row) } }
+    }
 }
 
 impl Packed {
     /// Stacks row-major parts `([n_i, k], bias)` on top of each other, each padded to whole panels: part `i` of the
     /// output starts at the sum of the padded sizes before it.
     pub fn new(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Self {
-        let mut packed = Self { k, ..Self::default() };
-        let biased = parts.iter().any(|p| p.1.is_some());
-        for (weights, bias) in parts {
-            assert!(k > 0 && weights.len() % k == 0, "a part must have whole rows");
-            let n = weights.len() / k;
-            let start = packed.panels.len();
-            packed.panels.resize(start + n.div_ceil(PANEL) * k * PANEL, 0.0);
-            let panels = packed.panels[start..].par_chunks_exact_mut(k * PANEL);
-            panels.zip(weights.par_chunks(k * PANEL)).for_each(|(panel, rows)| fill(panel, rows, k));
-            if biased {
-                packed.bias.extend_from_slice(bias.unwrap_or(&vec![0.0; n]));
-                packed.bias.resize(packed.bias.len().next_multiple_of(PANEL), 0.0);
+        let half = parts.iter().all(|(weights, _)| is_bf16(weights));
+        let panels = if half { Panels::Half(stacked(k, parts)) } else { Panels::Full(stacked(k, parts)) };
+        let mut bias = Vec::new();
+        if parts.iter().any(|(_, bias)| bias.is_some()) {
+            for (weights, own) in parts {
+                bias.extend_from_slice(own.unwrap_or(&vec![0.0; weights.len() / k]));
+                bias.resize(bias.len().next_multiple_of(PANEL), 0.0);
             }
         }
-        packed
+        Self { k, panels, bias }
     }
     /// Columns of an output row, padding included.
     pub fn columns(&self) -> usize {
-        self.panels.len() / self.k.max(1)
+        let numbers = match &self.panels {
+            Panels::Full(panels) => panels.len(),
+            Panels::Half(panels) => 2 * panels.len(),
+        };
+        numbers / self.k.max(1)
+    }
+    /// Bytes of the weights.
+    pub fn bytes(&self) -> usize {
+        match &self.panels {
+            Panels::Full(panels) => size_of_val(panels.as_slice()),
+            Panels::Half(panels) => size_of_val(panels.as_slice()),
+        }
     }
     /// The panels in about equal parts for so many threads; several for each where there is enough to do, because one
     /// of them may be late.
@@ -50,12 +115,25 @@ impl Packed {
     }
 }
 
+/// The panels of all parts, one after another.
+fn stacked<W: Kept>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
+    let mut stacked = Vec::new();
+    for (weights, _) in parts {
+        assert!(k > 0 && weights.len() % k == 0, "a part must have whole rows");
+        let start = stacked.len();
+        stacked.resize(start + (weights.len() / k).div_ceil(PANEL) * k * W::ROW, W::default());
+        let panels = stacked[start..].par_chunks_exact_mut(k * W::ROW);
+        panels.zip(weights.par_chunks(k * PANEL)).for_each(|(panel, rows)| fill(panel, rows, k));
+    }
+    stacked
+}
+
 /// Puts rows of `k` weights side by side. Only a few lines of the panel are written at a time.
-fn fill(panel: &mut [f32], rows: &[f32], k: usize) {
-    for (i, panel) in panel.chunks_mut(16 * PANEL).enumerate() {
+fn fill<W: Kept>(panel: &mut [W], rows: &[f32], k: usize) {
+    for (i, panel) in panel.chunks_mut(16 * W::ROW).enumerate() {
         for (column, row) in rows.chunks_exact(k).enumerate() {
-            for (w, line) in row[16 * i..].iter().zip(panel.chunks_exact_mut(PANEL)) {
-                line[column] = *w;
+            for (w, line) in row[16 * i..].iter().zip(panel.chunks_exact_mut(W::ROW)) {
+                W::put(line, column, *w);
             }
         }
     }
@@ -114,6 +192,22 @@ kernel! {
 fn panels_body<L: Lanes>(
     weights: &Packed,
     part: Range<usize>,
+    x: (&[f32], usize),
+    rows: usize,
+    accumulate: bool,
+    out: Output,
+) {
+    match &weights.panels {
+        Panels::Full(panels) => panels_of::<L, f32>(weights, panels, part, x, rows, accumulate, out),
+        Panels::Half(panels) => panels_of::<L, Pair>(weights, panels, part, x, rows, accumulate, out),
+    }
+}
+
+#[inline(always)]
+fn panels_of<L: Lanes, W: Kept>(
+    weights: &Packed,
+    panels: &[W],
+    part: Range<usize>,
     (x, x_stride): (&[f32], usize),
     rows: usize,
     accumulate: bool,
@@ -122,7 +216,7 @@ fn panels_body<L: Lanes>(
     let (k, columns) = (weights.k, weights.columns());
     let step = 16 * L::VECTORS;
     for p in part {
-        let panel = &weights.panels[p * k * PANEL..(p + 1) * k * PANEL];
+        let panel = &panels[p * k * W::ROW..(p + 1) * k * W::ROW];
         for row in 0..rows {
             // SAFETY: `out` holds `rows` rows of `columns` values, and nothing else reads or writes this panel's.
             let out = unsafe { std::slice::from_raw_parts_mut(out.0.add(row * columns + p * PANEL), PANEL) };
@@ -138,19 +232,18 @@ fn panels_body<L: Lanes>(
             while row < rows {
                 let left = rows - row;
                 // SAFETY: `x` holds rows row..row+R of k values at x_stride, `out` the same rows of `columns` values
-                // with p * PANEL + column + step <= columns, the panel k rows of PANEL values with column + step <=
-                // PANEL.
+                // with p * PANEL + column + step <= columns, the panel k whole rows, column + step <= PANEL.
                 unsafe {
                     let x = x.as_ptr().add(row * x_stride);
-                    let w = panel.as_ptr().add(column);
+                    let w = (panel.as_ptr(), column / 16);
                     let o = out.0.add(row * columns + p * PANEL + column);
                     row += match left {
-                        12.. if L::ROWS >= 12 => tiles::<L, 12>(x, x_stride, k, w, o, columns),
-                        8.. if L::ROWS >= 8 => tiles::<L, 8>(x, x_stride, k, w, o, columns),
-                        6.. if L::ROWS >= 6 => tiles::<L, 6>(x, x_stride, k, w, o, columns),
-                        4.. => tiles::<L, 4>(x, x_stride, k, w, o, columns),
-                        2.. => tiles::<L, 2>(x, x_stride, k, w, o, columns),
-                        _ => tiles::<L, 1>(x, x_stride, k, w, o, columns),
+                        12.. if L::ROWS >= 12 => tiles::<L, W, 12>(x, x_stride, k, w, o, columns),
+                        8.. if L::ROWS >= 8 => tiles::<L, W, 8>(x, x_stride, k, w, o, columns),
+                        6.. if L::ROWS >= 6 => tiles::<L, W, 6>(x, x_stride, k, w, o, columns),
+                        4.. => tiles::<L, W, 4>(x, x_stride, k, w, o, columns),
+                        2.. => tiles::<L, W, 2>(x, x_stride, k, w, o, columns),
+                        _ => tiles::<L, W, 1>(x, x_stride, k, w, o, columns),
                     };
                 }
             }
@@ -159,31 +252,31 @@ fn panels_body<L: Lanes>(
 }
 
 #[inline(always)]
-unsafe fn tiles<L: Lanes, const R: usize>(
+unsafe fn tiles<L: Lanes, W: Kept, const R: usize>(
     x: *const f32,
     x_stride: usize,
     k: usize,
-    w: *const f32,
+    w: (*const W, usize),
     out: *mut f32,
     out_stride: usize,
 ) -> usize {
     // SAFETY: as the caller's.
     unsafe {
         match L::VECTORS {
-            1 => tile::<L, R, 1>(x, x_stride, k, w, out, out_stride),
-            _ => tile::<L, R, 2>(x, x_stride, k, w, out, out_stride),
+            1 => tile::<L, W, R, 1>(x, x_stride, k, w, out, out_stride),
+            _ => tile::<L, W, R, 2>(x, x_stride, k, w, out, out_stride),
         }
     }
     R
 }
 
-/// `R` rows times `16 N` columns, accumulators in registers.
+/// `R` rows times `16 N` columns, accumulators in registers. `w` is a panel and which sixteen of its columns come first.
 #[inline(always)]
-unsafe fn tile<L: Lanes, const R: usize, const N: usize>(
+unsafe fn tile<L: Lanes, W: Kept, const R: usize, const N: usize>(
     x: *const f32,
     x_stride: usize,
     k: usize,
-    w: *const f32,
+    (w, first): (*const W, usize),
     out: *mut f32,
     out_stride: usize,
 ) {
@@ -198,7 +291,7 @@ unsafe fn tile<L: Lanes, const R: usize, const N: usize>(
         for i in 0..k {
             let mut columns = [L::splat(0.0); N];
             for (n, column) in columns.iter_mut().enumerate() {
-                *column = L::load(w.add(i * PANEL + 16 * n));
+                *column = W::sixteen::<L>(w.add(i * W::ROW), first + n > 0);
             }
             for (r, sums) in sums.iter_mut().enumerate() {
                 let value = L::splat(*x.add(r * x_stride + i));

@@ -57,6 +57,35 @@ proptest! {
     }
 
     #[test]
+    fn bfloat16_weights_take_half_the_memory_and_change_no_bit(
+        rows in 1usize..30, k in 1usize..70, a in 1usize..70, b in 1usize..40, exact: bool
+    ) {
+        let x = numbers("x", rows * k);
+        let mut parts = [numbers("a", a * k), numbers("b", b * k)];
+        for w in parts.iter_mut().flatten() {
+            *w = f32::from_bits(w.to_bits() & 0xffff_0000);
+        }
+        // One number that is no bfloat16 makes the whole matrix wide.
+        if !exact {
+            parts[1][b * k - 1] = 0.1;
+        }
+        let packed = Packed::new(k, &[(&parts[0], None), (&parts[1], None)]);
+        let columns = packed.columns();
+        prop_assert_eq!(packed.bytes(), if exact { 2 } else { 4 } * columns * k);
+        for isa in Isa::available() {
+            let mut out = vec![0.5; rows * columns];
+            matmul((isa, 1), &packed, (&x, k), rows, false, &mut out);
+            for (r, out) in out.chunks_exact(columns).enumerate() {
+                let chain = |w: &[f32]| w.iter().zip(&x[r * k..]).fold(0.0_f32, |sum, (w, x)| x.mul_add(*w, sum));
+                let first: Vec<f32> = parts[0].chunks_exact(k).map(chain).collect();
+                let second: Vec<f32> = parts[1].chunks_exact(k).map(chain).collect();
+                prop_assert_eq!(bits(&out[..a]), bits(&first));
+                prop_assert_eq!(bits(&out[a.next_multiple_of(PANEL)..][..b]), bits(&second));
+            }
+        }
+    }
+
+    #[test]
     fn attention_is_softmax_of_products(
         length in 1usize..150, window in 1usize..90, kv_heads in 1usize..3, group in 1usize..3, half in 1usize..13
     ) {
