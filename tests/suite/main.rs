@@ -45,3 +45,4 @@ mod shipped;
 mod shipped_recipes;
 mod slurm;
 mod terminal;
+mod tracking;

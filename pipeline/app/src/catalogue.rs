@@ -10,6 +10,7 @@ mod tests;
 pub use builder::Builder;
 pub use lookup::Entry;
 
+use crate::tracking::Trackers;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, DynStage, PartPage, Stages};
@@ -23,6 +24,7 @@ pub struct Catalogue {
     parts: trainyard_train::Parts,
     data: Arc<trainyard_data::Parts>,
     executors: Vec<ExecutorKind>,
+    trackers: Trackers,
 }
 
 impl Catalogue {
@@ -33,6 +35,7 @@ impl Catalogue {
         families.extend(self.parts.envs.families());
         families.extend(self.data.families());
         families.push(&*self.parts.backends);
+        families.push(&self.trackers);
         families.sort_by_key(|family| family.folder());
         families
     }
@@ -55,6 +58,10 @@ impl Catalogue {
     /// Errors: invalid, if there is no such kind.
     pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
         self.stages.stage(name)
+    }
+    /// What may follow runs.
+    pub fn trackers(&self) -> &Trackers {
+        &self.trackers
     }
     /// Sorted by name.
     pub fn executors(&self) -> &[ExecutorKind] {

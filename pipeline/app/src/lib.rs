@@ -14,6 +14,7 @@ pub mod notifications;
 pub mod query_process;
 mod scratch;
 pub mod session;
+pub mod tracking;
 pub mod wiring;
 pub mod workflow;
 

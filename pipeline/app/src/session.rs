@@ -146,8 +146,12 @@ pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
 /// A site file, and everything that is wrong with it.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
-    let surroundings =
-        Surroundings { this_machine: &machine::pool(), executors: &executors, check_store: Store::check_url };
+    let surroundings = Surroundings {
+        this_machine: &machine::pool(),
+        executors: &executors,
+        tracker: &catalogue.trackers().schema(),
+        check_store: Store::check_url,
+    };
     site::read(&DiskFiles, path, surroundings)
 }
 

@@ -44,6 +44,9 @@ pub use trainyard_data::solutions::Solution;
 pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized};
 pub use trainyard_envs::environments::Environments;
 
+// Trackers.
+pub use trainyard_app::tracking::{Around, Opened, Point, Seen, Tracker};
+
 // Executors.
 pub use trainyard_runtime::executors::{
     BoxFuture, Capabilities, Control, Ended, Executor, ExecutorKind, Handle, Launcher, Launching, Local, LocalOptions,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 use trainyard_core::event::Record;
-use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, StageKey, StageKinds};
+use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, RunId, StageKey, StageKinds};
 use trainyard_engine::MachinePool;
 use trainyard_store::Store;
 
@@ -58,12 +58,27 @@ pub trait RowReader: Send + Sync {
 /// Sees what happens as it happens. Events come from the dispatch loop, messages from the tasks of attempts, several at
 /// once; implementations must return quickly.
 pub trait Observer: Send + Sync {
+    /// A writer opened the run. It comes before everything else but notes.
+    fn opened(&self, _run: &OpenedRun<'_>) {}
     /// An event was journaled (and is acknowledged).
     fn event(&self, record: &Record);
     /// An attempt said something.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
     /// One line for people about the run as a whole that is not an event: a takeover, a log that cannot be stored now.
     fn note(&self, text: &str);
+}
+
+/// A run that was opened, by its first writer or by one that goes on with it.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenedRun<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// Its workflow.
+    pub workflow: &'a str,
+    /// Parameters after defaults.
+    pub params: &'a BTreeMap<String, Value>,
+    /// Whether another writer had it before.
+    pub resumed: bool,
 }
 
 /// An observer that ignores everything.

@@ -35,7 +35,7 @@ mod steady;
 pub mod summary;
 mod totals;
 
-pub use context::{InProcess, Observer, RowReader, RunContext, Silent};
+pub use context::{InProcess, Observer, OpenedRun, RowReader, RunContext, Silent};
 pub use forecast::forecast;
 pub use options::{Ending, Interrupt, RunOptions, RunSummary};
 pub use run::run;

@@ -1,6 +1,6 @@
 //! The entry point: opens or resumes a run, sets up the engine, and carries the run to its end.
 
-use crate::context::RunContext;
+use crate::context::{OpenedRun, RunContext};
 use crate::dispatch::{Dispatch, Left};
 use crate::options::{RunOptions, RunSummary};
 use crate::resume::{Opened, open};
@@ -40,6 +40,7 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     if view.plan_digest.is_none() {
         first.push(Record { at: context.clock.unix_millis(), event: created });
     }
+    context.observer.opened(&OpenedRun { run: &run, workflow: &plan.workflow, params: &plan.params, resumed });
     drop(plan);
     view.cancel_requested = None;
     let epoch = writer.epoch();

@@ -5,6 +5,7 @@
 
 mod notification;
 mod pools;
+mod tracking;
 
 pub use notification::{EVENTS, Notification, Recipient};
 pub use pools::{ExecutorOptions, Gpu, Pool};
@@ -14,6 +15,7 @@ use crate::files::Files;
 use crate::read::{Binder, Bound, NoNames, Reader};
 use crate::yaml;
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +39,10 @@ pub struct Site {
     pub durability: Durability,
     /// Who is told about runs and schedules.
     pub notifications: Vec<Notification>,
+    /// The trackers that follow runs, as the file gives their options; their schemas allow them.
+    pub tracking: Vec<Value>,
+    /// Where the site file lies; none without one.
+    pub folder: Option<PathBuf>,
     /// Folder in which the users of a machine share its slots; none: each user has a folder of their own.
     pub slots: Option<PathBuf>,
 }
@@ -62,13 +68,25 @@ impl Site {
             secrets: BTreeMap::new(),
             durability: Durability::Process,
             notifications: Vec::new(),
+            tracking: Vec::new(),
+            folder: None,
             slots: None,
         }
     }
 }
 
-const KEYS: [&str; 9] =
-    ["version", "store", "store_outage", "orphan_timeout", "pools", "secrets", "durability", "notifications", "slots"];
+const KEYS: [&str; 10] = [
+    "version",
+    "store",
+    "store_outage",
+    "orphan_timeout",
+    "pools",
+    "secrets",
+    "durability",
+    "notifications",
+    "tracking",
+    "slots",
+];
 
 /// What a site file is read against.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +95,8 @@ pub struct Surroundings<'a> {
     pub this_machine: &'a Pool,
     /// The executors that the build has.
     pub executors: &'a [ExecutorOptions<'a>],
+    /// JSON Schema of one tracker, as `tracking` names it.
+    pub tracker: &'a Value,
     /// Whether a store URL could ever be opened, judged by its text.
     pub check_store: fn(&str) -> Result<()>,
 }
@@ -144,6 +164,8 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
     if let Some(list) = fields.get("notifications").and_then(|b| reader.list(b, "`notifications`")) {
         site.notifications = list.iter().filter_map(|b| notification::read(b, reader)).collect();
     }
+    site.tracking = tracking::read(bound, surroundings.tracker, reader);
+    site.folder = Some(folder.to_path_buf());
     if let Some(slots) = fields.get("slots").and_then(|b| reader.string(b, "`slots`")) {
         site.slots = Some(crate::files::absolute(folder, &slots));
     }

@@ -1,6 +1,7 @@
 //! Puts a catalogue together: what this workspace has, then what a program adds.
 
 use super::Catalogue;
+use crate::tracking::{self, Around, Tracker, Trackers};
 use std::sync::Arc;
 use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage, Stage, Stages, erase};
 use trainyard_core::{Error, Result};
@@ -39,6 +40,7 @@ pub struct Builder {
     synthesize: Family<&'static dyn Method>,
     stages: Vec<MakeStage>,
     executors: Vec<ExecutorKind>,
+    trackers: Trackers,
     wrong: Option<Error>,
 }
 
@@ -67,6 +69,7 @@ impl Catalogue {
             synthesize: synthesize::family(),
             stages: Vec::new(),
             executors: executors_of_this_build(),
+            trackers: tracking::family(),
             wrong: None,
         }
     }
@@ -178,6 +181,13 @@ impl Builder {
         self.note(if taken { Err(twice()) } else { Ok(()) })
     }
 
+    /// Adds a tracker that site files may name under `tracking`.
+    #[must_use]
+    pub fn tracker<P: PartOptions>(mut self, build: fn(P, &Around) -> Result<Box<dyn Tracker>>) -> Self {
+        let added = self.trackers.add(PartKind::new(build));
+        self.note(added)
+    }
+
     adds! {
         /// Adds an advantage.
         advantage: Advantage, learn::advantage::<P>, learn.advantages;
@@ -230,7 +240,7 @@ impl Builder {
         for make in self.stages {
             stages.add(make(&parts))?;
         }
-        Ok(Catalogue { stages, parts, data, executors: self.executors })
+        Ok(Catalogue { stages, parts, data, executors: self.executors, trackers: self.trackers })
     }
 
     /// Keeps the first mistake.

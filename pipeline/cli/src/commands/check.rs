@@ -15,7 +15,8 @@ use trainyard_spec::{Diagnostic, Sources};
 use trainyard_store::Store;
 
 /// Keys that only a site file has at its top.
-const SITE_KEYS: [&str; 6] = ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:"];
+const SITE_KEYS: [&str; 7] =
+    ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:", "tracking:"];
 
 /// Exit 2 if any file has an error; warnings and notes leave it at 0.
 pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::output::human::{print_json, print_text, table};
 use crate::session::{self, Access};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_app::machine::gpus::Reading;
@@ -49,6 +49,7 @@ pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     findings.extend(site.pools.iter().map(|p| pool(p, &here, catalogue)));
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
+    findings.extend(site.tracking.iter().map(|options| tracker(options, catalogue)));
     // Opening proves that of two puts of one name only one succeeds.
     let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
@@ -135,6 +136,15 @@ fn notification(notification: &Notification) -> Finding {
         }
     };
     Finding::new("notification", good, detail)
+}
+
+/// Judges the options; whether its server answers is not asked.
+fn tracker(options: &Value, catalogue: &Catalogue) -> Finding {
+    let kind = options.get("kind").unwrap_or(options).as_str().unwrap_or_default().to_string();
+    match catalogue.trackers().check(options).into_iter().next() {
+        None => Finding::new("tracker", true, kind),
+        Some(problem) => Finding::new("tracker", false, format!("{kind}: {}", problem.message)),
+    }
 }
 
 fn secret(name: &str, provider: &str) -> Finding {

@@ -11,7 +11,7 @@ use crate::shipped::ShippedFiles;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trainyard_app::{Catalogue, notifications, wiring};
+use trainyard_app::{Catalogue, notifications, tracking, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
 use trainyard_engine::fold::{RunView, StageStatus};
@@ -89,13 +89,17 @@ fn execute(
         }
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let observer: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
-    let world = wiring::outside(&session, catalogue, clock.clone(), observer)?;
+    let progress: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
+    let around = tracking::Around::of(&session);
+    let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &around, clock.clone(), progress)?;
+    let world = wiring::outside(&session, catalogue, clock.clone(), tracked.clone())?;
     let interrupt = options.interrupt.clone();
-    let summary = session.block_on(async {
+    let ended = session.block_on(async {
         interrupt.on_signals()?;
         trainyard_runtime::run(options, plan, world).await
-    })?;
+    });
+    tracked.end();
+    let summary = ended?;
     print_summary(&session, &summary, clock.as_ref(), format)?;
     let (run, view) = (&summary.run, &summary.view);
     let failed = session.block_on(async {

@@ -22,6 +22,12 @@ fn slurm() -> Value {
     })
 }
 
+fn tracker() -> Value {
+    let options = json!({"kind": {"const": "board"}, "folder": {"type": "string"}});
+    let branch = json!({"type": "object", "properties": options, "required": ["kind"], "additionalProperties": false});
+    json!({"oneOf": [{"type": "string", "enum": ["board"]}, branch]})
+}
+
 fn parse(text: &str) -> (Option<Site>, Vec<String>) {
     let check_store = |url: &str| {
         if url.starts_with("s3:/b") { Err(Error::invalid("not a store URL").help("write s3://b")) } else { Ok(()) }
@@ -35,6 +41,7 @@ fn parse(text: &str) -> (Option<Site>, Vec<String>) {
             ExecutorOptions { name: "local", schema: &local, several_nodes: false },
             ExecutorOptions { name: "slurm", schema: &slurm, several_nodes: true },
         ],
+        tracker: &tracker(),
         check_store,
     };
     let (site, diagnostics, sources) =
@@ -192,11 +199,30 @@ fn wrong_options_of_an_executor_are_reported_at_their_places() {
 }
 
 #[test]
+fn trackers_are_judged_by_the_schema_of_one() {
+    let (site, diagnostics) = parse("tracking: [board, {kind: board, folder: curves}]\n");
+    assert_eq!(diagnostics, [""; 0]);
+    let site = site.unwrap();
+    assert_eq!(site.tracking, [json!("board"), json!({"kind": "board", "folder": "curves"})]);
+    assert_eq!(site.folder.as_deref(), Some(Path::new("/s")));
+    let (site, diagnostics) = parse("tracking:\n  - {kind: board, foldr: curves}\n  - wandbox\n");
+    assert!(site.is_none());
+    assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+    assert!(diagnostics[0].contains("foldr") && diagnostics[0].contains(":2:"), "{diagnostics:?}");
+    assert!(diagnostics[1].contains(":3:"), "{diagnostics:?}");
+}
+
+#[test]
 fn a_required_option_is_missed_where_a_pool_gives_none() {
     let schema = json!({"type": "object", "properties": {"image": {"type": "string"}}, "required": ["image"]});
     let executors = [ExecutorOptions { name: "kubernetes", schema: &schema, several_nodes: true }];
     let this_machine = Pool::local(2, 8 << 30, Vec::new());
-    let surroundings = Surroundings { this_machine: &this_machine, executors: &executors, check_store: |_| Ok(()) };
+    let surroundings = Surroundings {
+        this_machine: &this_machine,
+        executors: &executors,
+        tracker: &tracker(),
+        check_store: |_| Ok(()),
+    };
     let text = "pools:\n  - {name: far, executor: kubernetes}\n";
     let files = Memory::of(&[("/s/trainyard.yaml", text)]);
     let (site, diagnostics, sources) = read(&files, Path::new("/s/trainyard.yaml"), surroundings);

@@ -1,0 +1,234 @@
+//! The way from what a run says to the threads of its trackers.
+
+use super::{Around, Opened, Point, Seen, Tracker, Trackers};
+use serde_json::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::error::Context as _;
+use trainyard_core::event::Record;
+use trainyard_core::{AttemptNumber, Clock, Error, Result, StageKey};
+use trainyard_runtime::{Observer, OpenedRun};
+
+/// What may wait for a tracker that is slow. More of it is left out.
+const WAITING: usize = 1 << 16;
+/// Told at once, at most.
+const TOGETHER: usize = 1_000;
+/// How long news wait for more, so that they are told together.
+const GATHER: Duration = Duration::from_millis(500);
+/// Failures in a row after which a tracker is given up.
+const PATIENCE: u32 = 5;
+/// Time for the trackers to take what is left when a run is over.
+const FAREWELL: Duration = Duration::from_secs(20);
+
+/// An observer that tells trackers what it sees, beside another one.
+pub struct Tracking {
+    inner: Arc<dyn Observer>,
+    clock: Arc<dyn Clock>,
+    threads: Mutex<Vec<Thread>>,
+}
+
+/// A tracker's end of the way.
+struct Thread {
+    kind: String,
+    news: SyncSender<Arc<Seen>>,
+    over: Receiver<()>,
+    left_out: Arc<AtomicU64>,
+}
+
+/// Starts the trackers that a site names. Errors: invalid (the options of one), with its place in the list.
+pub fn follow(
+    family: &Trackers,
+    wanted: &[Value],
+    around: &Around,
+    clock: Arc<dyn Clock>,
+    inner: Arc<dyn Observer>,
+) -> Result<Arc<Tracking>> {
+    let mut threads = Vec::new();
+    for (place, options) in wanted.iter().enumerate() {
+        let tracker = family.build(options, around).at(format!("tracking[{place}]"))?;
+        let kind = options.get("kind").or(Some(options)).and_then(Value::as_str).unwrap_or("tracker").to_string();
+        threads.push(Thread::start(kind, tracker, clock.clone(), inner.clone())?);
+    }
+    Ok(Arc::new(Tracking { inner, clock, threads: Mutex::new(threads) }))
+}
+
+impl Thread {
+    fn start(kind: String, tracker: Box<dyn Tracker>, clock: Arc<dyn Clock>, notes: Arc<dyn Observer>) -> Result<Self> {
+        let (news, heard) = sync_channel(WAITING);
+        let (ended, over) = channel();
+        let name = kind.clone();
+        let work = move || {
+            serve(tracker, &heard, &*clock, |error, last| {
+                let more = if last { "; it is told no more" } else { "" };
+                notes.note(&format!("the tracker `{name}` was not told what happened: {error}{more}"));
+            });
+            // Nobody waits any more if the farewell took too long.
+            ended.send(()).ok();
+        };
+        let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
+        thread.map_err(|e| Error::retryable(format!("no thread for the tracker `{kind}`: {e}")))?;
+        Ok(Self { kind, news, over, left_out: Arc::default() })
+    }
+}
+
+/// Tells a tracker what comes until nothing can come any more, or it failed too often.
+fn serve(
+    mut tracker: Box<dyn Tracker>,
+    news: &Receiver<Arc<Seen>>,
+    clock: &dyn Clock,
+    complain: impl Fn(&Error, bool),
+) {
+    let mut failed = 0;
+    while let Ok(first) = news.recv() {
+        let together = gather(first, news, clock);
+        let seen: Vec<&Seen> = together.iter().map(|seen| &**seen).collect();
+        match tracker.take(&seen) {
+            Ok(()) => failed = 0,
+            Err(error) => {
+                failed += 1;
+                let last = failed == PATIENCE;
+                if failed == 1 || last {
+                    complain(&error, last);
+                }
+                if last {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn gather(first: Arc<Seen>, news: &Receiver<Arc<Seen>>, clock: &dyn Clock) -> Vec<Arc<Seen>> {
+    let until = clock.monotonic() + GATHER;
+    let mut together = vec![first];
+    while together.len() < TOGETHER {
+        match news.recv_timeout(until.saturating_sub(clock.monotonic())) {
+            Ok(next) => together.push(next),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    together
+}
+
+impl Tracking {
+    fn tell(&self, seen: impl FnOnce() -> Seen) {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.is_empty() {
+            return;
+        }
+        let seen = Arc::new(seen());
+        for thread in threads.iter() {
+            if let Err(TrySendError::Full(_)) = thread.news.try_send(seen.clone()) {
+                thread.left_out.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+    /// Waits a while for the trackers to take what is left. Call it when the run is over.
+    pub fn end(&self) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = FAREWELL;
+        for Thread { kind, news, over, left_out } in threads {
+            drop(news);
+            let start = self.clock.monotonic();
+            if over.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                self.inner.note(&format!("the tracker `{kind}` was not told the end within {} s", FAREWELL.as_secs()));
+            }
+            left = left.saturating_sub(self.clock.monotonic() - start);
+            let left_out = left_out.load(Ordering::Relaxed);
+            if left_out > 0 {
+                self.inner.note(&format!("the tracker `{kind}` was too slow: it was not told {left_out} things"));
+            }
+        }
+    }
+}
+
+impl Observer for Tracking {
+    fn opened(&self, run: &OpenedRun<'_>) {
+        self.inner.opened(run);
+        self.tell(|| {
+            Seen::Opened(Opened {
+                run: run.run.clone(),
+                workflow: run.workflow.to_string(),
+                params: run.params.clone(),
+                resumed: run.resumed,
+                at: self.clock.unix_millis(),
+            })
+        });
+    }
+    fn event(&self, record: &Record) {
+        self.inner.event(record);
+        self.tell(|| Seen::Event(record.clone()));
+    }
+    fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage) {
+        self.inner.message(stage, attempt, message);
+        if let AttemptMessage::Metric { name, step, value } = message {
+            let (stage, name, at) = (stage.clone(), name.clone(), self.clock.unix_millis());
+            self.tell(|| Seen::Point(Point { stage, attempt, name, step: *step, value: *value, at }));
+        }
+    }
+    fn note(&self, text: &str) {
+        self.inner.note(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracking::testing::{Notes, opened, point};
+    use trainyard_core::SystemClock;
+
+    /// Fails while it is told to.
+    struct Fragile {
+        taken: Arc<Mutex<Vec<usize>>>,
+        failures: u32,
+    }
+
+    impl Tracker for Fragile {
+        fn take(&mut self, seen: &[&Seen]) -> Result<()> {
+            if self.failures > 0 {
+                self.failures -= 1;
+                return Err(Error::retryable("away"));
+            }
+            self.taken.lock().unwrap().push(seen.len());
+            Ok(())
+        }
+    }
+
+    fn tracking(failures: u32) -> (Arc<Tracking>, Arc<Mutex<Vec<usize>>>, Arc<Notes>) {
+        let (taken, notes) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Notes::default()));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let tracker = Box::new(Fragile { taken: taken.clone(), failures });
+        let thread = Thread::start("fragile".into(), tracker, clock.clone(), notes.clone()).unwrap();
+        (Arc::new(Tracking { inner: notes.clone(), clock, threads: Mutex::new(vec![thread]) }), taken, notes)
+    }
+
+    #[test]
+    fn news_are_told_together_and_all_of_them() {
+        let (tracking, taken, notes) = tracking(0);
+        tracking.tell(|| Seen::Opened(opened("r")));
+        for step in 0..2_500 {
+            tracking.tell(|| Seen::Point(point("rl", "loss", step, 0.5)));
+        }
+        tracking.end();
+        let taken = taken.lock().unwrap();
+        assert_eq!(taken.iter().sum::<usize>(), 2_501);
+        assert!(taken.len() < 20 && taken.iter().all(|count| *count <= TOGETHER), "{taken:?}");
+        assert!(notes.all().is_empty());
+    }
+
+    #[test]
+    fn a_tracker_that_fails_is_one_note_and_goes_on() {
+        let (tracking, taken, notes) = tracking(1);
+        for _ in 0..2 {
+            tracking.tell(|| Seen::Opened(opened("r")));
+            std::thread::sleep(2 * GATHER);
+        }
+        tracking.end();
+        assert_eq!(*taken.lock().unwrap(), [1]);
+        assert_eq!(notes.all().len(), 1, "{:?}", notes.all());
+        assert!(notes.all()[0].contains("`fragile`") && notes.all()[0].contains("away"));
+    }
+}

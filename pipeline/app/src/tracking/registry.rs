@@ -1,0 +1,25 @@
+//! The trackers of this build, one line each, sorted by kind.
+
+use super::mlflow::{Mlflow, MlflowOptions};
+use super::openlineage::{OpenLineage, OpenLineageOptions};
+use super::opentelemetry::{OpenTelemetry, OpenTelemetryOptions};
+use super::tensorboard::{TensorBoard, TensorBoardOptions};
+use super::{Around, Tracker};
+use trainyard_api::Family;
+use trainyard_api::family::PartKind;
+
+/// The trackers that a site file may name under `tracking`.
+pub type Trackers = Family<dyn Tracker, Around>;
+
+type Line = PartKind<dyn Tracker, Around>;
+
+/// All trackers of this build.
+pub fn family() -> Trackers {
+    let members = vec![
+        Line::new(|options: MlflowOptions, _| Ok(Box::new(Mlflow::new(options)?))),
+        Line::new(|options: OpenLineageOptions, around| Ok(Box::new(OpenLineage::new(options, around)?))),
+        Line::new(|options: OpenTelemetryOptions, _| Ok(Box::new(OpenTelemetry::new(options)?))),
+        Line::new(|options: TensorBoardOptions, around| Ok(Box::new(TensorBoard::new(&options, around)))),
+    ];
+    Family::new("trackers", "tracker", members)
+}
