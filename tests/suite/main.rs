@@ -31,6 +31,7 @@ mod looking;
 mod metrics;
 mod notifications;
 mod outliving;
+mod own_code;
 mod preference;
 mod prelude;
 mod ray;

@@ -83,8 +83,8 @@ impl PartOptions for Brief {
 }
 
 impl Reward for Brief {
-    fn score(&self, episode: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Score {
-        Score::of(1.0 / episode.token_ids.len() as f64)
+    fn score(&self, episode: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Result<Score> {
+        Ok(Score::of(1.0 / episode.token_ids.len() as f64))
     }
 }
 

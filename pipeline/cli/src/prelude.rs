@@ -33,9 +33,10 @@ pub use trainyard_envs::environments::{
     ProblemGenerator, Questions, ScriptedTurn, Setup, WithDialogue,
 };
 pub use trainyard_envs::{
-    AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Score, Step, Ticket, Tool, ToolCall,
-    ToolChoice, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
+    AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Scene, Score, Step, Ticket, Tool,
+    ToolCall, ToolChoice, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
 };
+pub use trainyard_process::Log;
 
 // Filter rules, import formats, synthesis methods.
 pub use trainyard_data::filter::{Judgment, Rule, RuleContext};

@@ -30,6 +30,9 @@ impl Files for ShippedFiles {
     fn exists(&self, path: &Path) -> bool {
         name(path).map_or_else(|| DiskFiles.exists(path), |name| text(name).is_some())
     }
+    fn is_file(&self, path: &Path) -> bool {
+        name(path).map_or_else(|| DiskFiles.is_file(path), |name| text(name).is_some())
+    }
     /// Data sets of the hub are the URLs that stages of this build read.
     fn pin(&self, url: &str) -> Result<String> {
         if !url.starts_with(SCHEME) {

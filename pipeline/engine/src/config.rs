@@ -51,9 +51,11 @@ fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
 fn late_sources(plan: &Node, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
     let mut found = Vec::new();
     source_pointers(config, &options.view(), "", &mut found);
-    let late = found.into_iter().filter(|(_, location)| !plan.sources.values().any(|s| s.location == *location));
-    late.map(|(pointer, location)| {
-        OptionProblem::new(pointer, format!("the source `{location}` must be known before the run"))
+    // A program of the machine is named by its absolute path.
+    let named = found.into_iter().filter(|found| !found.word || !found.text.starts_with('/'));
+    let late = named.filter(|found| !plan.sources.values().any(|source| source.location == found.text));
+    late.map(|found| {
+        OptionProblem::new(found.pointer, format!("the source `{}` must be known before the run", found.text))
             .help("its content is part of the stage digest: use `params` or `matrix`")
     })
     .collect()

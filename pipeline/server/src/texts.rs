@@ -76,6 +76,9 @@ impl Files for Over<'_> {
     fn exists(&self, path: &Path) -> bool {
         self.texts.text(path).is_some() || self.others.exists(path)
     }
+    fn is_file(&self, path: &Path) -> bool {
+        self.texts.text(path).is_some() || self.others.is_file(path)
+    }
     fn digest(&self, location: &str) -> Result<Digest> {
         self.others.digest(location)
     }

@@ -12,6 +12,10 @@ pub trait Files {
     fn read(&self, path: &Path) -> Result<String>;
     /// Whether a file or folder lies at this path.
     fn exists(&self, path: &Path) -> bool;
+    /// Whether a file lies there.
+    fn is_file(&self, path: &Path) -> bool {
+        self.exists(path)
+    }
     /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
     fn digest(&self, location: &str) -> Result<Digest>;
     /// A URL with the revision that it names now, so that its text stands for its content. Errors: invalid (nothing can
@@ -41,6 +45,9 @@ impl Files for DiskFiles {
     }
     fn exists(&self, path: &Path) -> bool {
         path.exists()
+    }
+    fn is_file(&self, path: &Path) -> bool {
+        path.is_file()
     }
     fn digest(&self, location: &str) -> Result<Digest> {
         if location.contains("://") {

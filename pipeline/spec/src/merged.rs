@@ -109,8 +109,8 @@ impl Mover<'_> {
         let (Some(info), Some(with)) = (self.catalogue.kind(&name), stage.get_mut("with")) else { return };
         let mut found = Vec::new();
         source_pointers(&value(with), &SchemaView::root(&info.options), "", &mut found);
-        for (pointer, _) in found {
-            if let Some(node) = with.at_mut(&pointer) {
+        for found in found {
+            if let Some(node) = with.at_mut(&found.pointer) {
                 self.path(node);
             }
         }

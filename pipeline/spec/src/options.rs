@@ -4,6 +4,7 @@
 //! names and hints; serde (through the catalogue) runs last and must then succeed. Values that are not known yet are
 //! not judged here: the engine judges the complete options later ([`KindOptions::settle`]).
 
+pub mod command;
 mod explain;
 mod pointer;
 mod problem;
@@ -43,6 +44,19 @@ pub struct FoundSource {
     pub span: Span,
     /// Whether it may be a pattern of files.
     pub patterns: bool,
+    /// Whether it is a word of a command, which may be something else.
+    pub word: bool,
+}
+
+/// A place of a config that holds a source.
+#[derive(Debug, Clone)]
+pub struct SourcePlace {
+    /// RFC 6901 pointer into the config.
+    pub pointer: String,
+    /// What stands there.
+    pub text: String,
+    /// Whether it is a word of a command, which may be something else.
+    pub word: bool,
 }
 
 /// Sources and late values found while reading options.
@@ -140,7 +154,7 @@ fn convert(
                 );
                 diagnostics.push(d.help("artifacts go to input ports"));
             }
-            if view.is_source() {
+            if view.is_source() || view.is_command() {
                 let d = Diagnostic::error(
                     "not-known",
                     bound.span,
@@ -173,7 +187,7 @@ fn convert(
 }
 
 fn literal(value: Value, bound: &Bound, view: &SchemaView<'_>, pointer: String, found: &mut ReadOptions) -> Template {
-    if view.is_source()
+    if (view.is_source() || view.is_command())
         && let Some(text) = value.as_str().filter(|t| !t.is_empty())
     {
         found.sources.push(FoundSource {
@@ -181,6 +195,7 @@ fn literal(value: Value, bound: &Bound, view: &SchemaView<'_>, pointer: String, 
             text: text.to_string(),
             span: bound.span,
             patterns: view.takes_patterns(),
+            word: view.is_command(),
         });
     }
     Template::Literal(value)
@@ -263,10 +278,12 @@ fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problem
     }
 }
 
-/// Pointers of all `source` values in a complete config, with their text.
-pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<(String, String)>) {
+/// All `source` values in a complete config, and the words of commands that may be files.
+pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<SourcePlace>) {
+    let place = |text: &str, word| SourcePlace { pointer: pointer.to_string(), text: text.to_string(), word };
     match value {
-        Value::String(text) if view.is_source() && !text.is_empty() => found.push((pointer.to_string(), text.clone())),
+        Value::String(text) if view.is_source() && !text.is_empty() => found.push(place(text, false)),
+        Value::String(text) if view.is_command() && command::may_be_source(text) => found.push(place(text, true)),
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
                 source_pointers(item, &view.item(i), &format!("{pointer}/{i}"), found);

@@ -124,8 +124,9 @@ fn answers(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> 
     if !counted || (outcome.tool_calls, outcome.turns as usize) != (calls + unseen, script.turns.len()) {
         return Err(format!("the outcome counts {outcome:?}, the observations {calls} calls and {errors} errors"));
     }
+    let verified = |answer: &String| environment.verify(script.problem, answer).map_err(|e| format!("verify: {e}"));
     match (&outcome.answer, outcome.stop) {
-        (Some(answer), StopReason::Answer) if environment.verify(script.problem, answer) => Ok(()),
+        (Some(answer), StopReason::Answer) if verified(answer)? => Ok(()),
         _ => Err(format!("the script's answer is not accepted: {outcome:?}")),
     }
 }

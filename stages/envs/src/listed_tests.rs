@@ -34,7 +34,10 @@ fn files_and_registry_lines_match() {
         "setup",
     ];
     assert_eq!(strays("environments", &shared, &environments::family().names()), Vec::<String>::new());
-    assert_eq!(strays("rewards", &["kit", "reward", "weighted"], &rewards::family().names()), Vec::<String>::new());
+    assert_eq!(
+        strays("rewards", &["formula", "kit", "reward", "weighted"], &rewards::family().names()),
+        Vec::<String>::new()
+    );
     assert_eq!(
         strays("formats", &["format", "json_calls", "markup", "text", "turn"], &formats::registry::names()),
         Vec::<String>::new()

@@ -47,9 +47,10 @@ impl Toolbox {
         let found = self.verifiers.build(&Value::from(kind.as_str()), &());
         found.map(|verifier| *verifier).map_err(|_| verifiers::unknown(problem, &kind, &self.verifiers.names()))
     }
-    /// Whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer.
-    pub fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        self.verifier(problem).is_ok_and(|verifier| verifier.matches(&problem.answer, answer))
+    /// Whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer. Errors:
+    /// those of the verifier.
+    pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        self.verifier(problem).map_or(Ok(false), |verifier| verifier.matches(&problem.answer, answer))
     }
 }
 
@@ -67,8 +68,8 @@ mod tests {
         fn summary(&self) -> &'static str {
             "nothing is right"
         }
-        fn matches(&self, _: &str, _: &str) -> bool {
-            false
+        fn matches(&self, _: &str, _: &str) -> Result<bool> {
+            Ok(false)
         }
     }
 
@@ -88,7 +89,8 @@ mod tests {
         assert_eq!(toolbox.tool("snake").unwrap().spec().name, "python");
         assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "llama3", "mistral", "qwen", "toolrl"]);
         let problem = |verifier: &str| Problem { answer: "5".into(), verifier: verifier.into(), ..Problem::default() };
-        assert!(toolbox.verify(&problem("{}"), "5.0") && !toolbox.verify(&problem(r#"{"kind": "never"}"#), "5"));
+        let right = |verifier: &str, answer: &str| toolbox.verify(&problem(verifier), answer).unwrap();
+        assert!(right("{}", "5.0") && !right(r#"{"kind": "never"}"#, "5"));
         let unknown = toolbox.verifier(&problem(r#"{"kind": "taste"}"#)).err().unwrap();
         assert!(unknown.message.contains("no verifier `taste`") && unknown.help.unwrap().contains("never, numeric"));
         assert!(Toolbox::standard().verifier(&problem(r#"{"kind": "never"}"#)).is_err(), "another program lacks it");

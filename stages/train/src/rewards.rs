@@ -3,46 +3,58 @@
 use serde_json::Value;
 use trainyard_core::Result;
 use trainyard_envs::rewards::weighted::{self, Total, WeightedReward};
-use trainyard_envs::rewards::{GroupView, RewardList, verified};
+use trainyard_envs::rewards::{GroupView, RewardList, Scene};
+use trainyard_process::Log;
 use trainyard_tables::{Problem, Trajectory};
 
 /// A weighted sum of rewards, with what they keep across steps.
 pub struct Rewards(Vec<WeightedReward>);
 
+/// The finished episodes of one problem in one step, in order of sample, infrastructure failures left out.
+pub struct Scored<'a> {
+    /// What they were to solve.
+    pub problem: &'a Problem,
+    /// Get `rewards`, `reward` and `turn_rewards`.
+    pub members: Vec<&'a mut Trajectory>,
+    /// The environment's word on each answer.
+    pub correct: Vec<bool>,
+}
+
 impl Rewards {
-    /// Fresh ones. Errors: invalid, with the place in the list.
-    pub fn new(list: &RewardList) -> Result<Self> {
-        list.build().map(Self)
+    /// Fresh ones, which may write to a log. Errors: invalid, with the place in the list.
+    pub fn new(list: &RewardList, log: &Log) -> Result<Self> {
+        let mut rewards = list.build()?;
+        rewards.iter_mut().try_for_each(|one| one.reward.open(log))?;
+        Ok(Self(rewards))
     }
-    /// Sets `rewards`, `reward` and `turn_rewards` of one finished episode outside of RL: the problem's verifier judges
-    /// its answer, there are no others beside it, and nothing is kept.
-    pub fn score(&self, trajectory: &mut Trajectory, problem: &Problem) {
-        let right = verified(trajectory, problem);
-        let total = {
-            let seen: &Trajectory = trajectory;
-            weighted::score(&self.0, seen, problem, &GroupView::alone(&[seen], &[right]))
-        };
-        set(trajectory, total);
-    }
-    /// Sets the same of all finished episodes of one problem in one step of `steps`, in order of sample, infrastructure
-    /// failures left out. `correct` holds the environment's word on each answer. Call it once per group and step:
+    /// Sets the rewards of the groups that one of `steps` steps scores together. Call it once per group and step:
     /// rewards with state see the group before they score.
-    pub fn score_group(
-        &mut self,
-        members: &mut [&mut Trajectory],
-        correct: &[bool],
-        problem: &Problem,
-        step: u64,
-        steps: u64,
-    ) {
-        debug_assert_eq!(members.len(), correct.len());
+    ///
+    /// Errors: of kind retryable, if what computes a reward is away; others, if it cannot judge an episode.
+    pub fn score_groups(&mut self, groups: &mut [Scored<'_>], step: u64, steps: u64) -> Result<()> {
         let totals = {
-            let seen: Vec<&Trajectory> = members.iter().map(|member| &**member).collect();
-            weighted::score_group(&mut self.0, problem, &GroupView { step, steps, members: &seen, correct })
+            let seen: Vec<Vec<&Trajectory>> =
+                groups.iter().map(|group| group.members.iter().map(|member| &**member).collect()).collect();
+            let mut scenes = Vec::with_capacity(groups.len());
+            for (Scored { problem, correct, .. }, members) in groups.iter().zip(&seen) {
+                debug_assert_eq!(members.len(), correct.len());
+                scenes.push(Scene { problem, group: GroupView { step, steps, members, correct, earlier: &[] } });
+            }
+            weighted::score_groups(&mut self.0, &scenes)?
         };
-        for (member, total) in members.iter_mut().zip(totals) {
-            set(member, total);
+        for (group, totals) in groups.iter_mut().zip(totals) {
+            group.members.iter_mut().zip(totals).for_each(|(member, total)| set(member, total));
         }
+        Ok(())
+    }
+    /// What the rewards report since the last call, under the names that the list declares.
+    pub fn metrics(&mut self) -> Vec<(String, f64)> {
+        let named = |one: &mut WeightedReward| {
+            let component = one.component.clone();
+            let under = move |(name, value)| (weighted::metric_name(&component, name), value);
+            one.reward.metrics().into_iter().map(under).collect::<Vec<_>>()
+        };
+        self.0.iter_mut().flat_map(named).collect()
     }
     /// What the rewards keep across steps, by their place in the list; null if none keeps anything. Belongs into every
     /// checkpoint.
@@ -65,6 +77,7 @@ fn set(trajectory: &mut Trajectory, total: Total) {
 mod tests {
     use super::*;
     use serde_json::json;
+    use trainyard_process::silent;
 
     fn episode(answer: &str, tool_calls: u32) -> Trajectory {
         Trajectory { answer: Some(answer.to_string()), tool_calls, ..Trajectory::default() }
@@ -74,11 +87,16 @@ mod tests {
     fn members_are_scored_beside_each_other_and_state_is_resumed() {
         let options = json!([{"kind": "answer"}, {"kind": "tool_efficiency"}]);
         let list = RewardList::read(&trainyard_envs::rewards::family(), &mut options.clone());
-        let fresh = || Rewards::new(&list).unwrap();
+        let fresh = || Rewards::new(&list, &silent()).unwrap();
         let (mut rewards, mut resumed) = (fresh(), fresh());
         let problem = Problem { id: "p".into(), answer: "7".into(), ..Problem::default() };
         let mut rows = [episode("7", 2), episode("7", 1), episode("8", 0)];
-        rewards.score_group(&mut rows.iter_mut().collect::<Vec<_>>(), &[true, true, false], &problem, 0, 10);
+        let score = |rewards: &mut Rewards, rows: &mut [Trajectory], correct: &[bool], step| {
+            let members = rows.iter_mut().collect();
+            let group = Scored { problem: &problem, members, correct: correct.to_vec() };
+            rewards.score_groups(&mut [group], step, 10).unwrap();
+        };
+        score(&mut rewards, &mut rows, &[true, true, false], 0);
         let expected = 0.75_f64.sqrt();
         assert!(
             (rows[0].rewards["tool_efficiency"] - expected).abs() < 1e-12
@@ -87,15 +105,12 @@ mod tests {
         assert_eq!((rows[1].reward, rows[2].reward), (2.0, 0.0));
         resumed.load(&rewards.save()).unwrap();
         for rewards in [&mut rewards, &mut resumed] {
-            let mut later = episode("7", 2);
-            rewards.score_group(&mut [&mut later], &[true], &problem, 1, 10);
+            let mut later = [episode("7", 2)];
+            score(rewards, &mut later, &[true], 1);
             assert!(
-                (later.rewards["tool_efficiency"] - expected).abs() < 1e-12,
+                (later[0].rewards["tool_efficiency"] - expected).abs() < 1e-12,
                 "the best of an earlier step is the measure"
             );
         }
-        let mut alone = episode("7", 2);
-        fresh().score(&mut alone, &problem);
-        assert_eq!(alone.reward, 2.0);
     }
 }

@@ -78,8 +78,8 @@ impl Verifier for AsLong {
     fn summary(&self) -> &'static str {
         "compares lengths"
     }
-    fn matches(&self, expected: &str, answer: &str) -> bool {
-        expected.len() == answer.len()
+    fn matches(&self, expected: &str, answer: &str) -> Result<bool> {
+        Ok(expected.len() == answer.len())
     }
 }
 
@@ -102,7 +102,7 @@ fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
         verifier: r#"{"kind": "as_long"}"#.into(),
         ..Problem::default()
     };
-    assert!(environment.verify(&problem, "xyz") && !environment.verify(&problem, "xy"));
+    assert!(environment.verify(&problem, "xyz").unwrap() && !environment.verify(&problem, "xy").unwrap());
     let mut episode = environment.start(&problem, 0).unwrap();
     let step = episode.step(&environment.format().parse(">hello")).unwrap();
     let step = if step == Step::Pending { episode.poll(Duration::from_secs(1)).unwrap() } else { step };

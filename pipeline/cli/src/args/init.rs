@@ -15,6 +15,9 @@ pub struct InitArgs {
     /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
     #[arg(long, conflicts_with = "recipe")]
     pub serve: bool,
+    /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers.
+    #[arg(long, conflicts_with_all = ["recipe", "serve"])]
+    pub python: bool,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

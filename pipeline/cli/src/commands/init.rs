@@ -1,5 +1,6 @@
 //! `trainyard init [FOLDER]`: a first workflow, or a recipe as the start of one, with a site file and the schema for
-//! editors. With `--serve` it writes what a daemon is installed with. Nothing is written over.
+//! editors. With `--serve` it writes what a daemon is installed with, with `--python` the bridge for Python. Nothing is
+//! written over.
 
 use super::recipes::library::Library;
 use crate::args::{Format, InitArgs};
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
+use trainyard_process::{BRIDGE, BRIDGE_NAME};
 use trainyard_spec::files::absolute;
 use trainyard_spec::merged::merged;
 
@@ -23,11 +25,16 @@ const SITE: &str = include_str!("../templates/trainyard.yaml");
 /// Tells editors where the schema is.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
-/// A first workflow, or what a daemon is installed with.
+/// A first workflow, what a daemon is installed with, or the bridge for Python.
 pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.serve {
         let next = "read both files; docs/schedules.md says more";
         return write(args, serve(&args.folder)?, next.to_string());
+    }
+    if args.python {
+        let next = "write `my_reward.py` beside it, and name it in a workflow: \
+                    `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/own-code.md says more";
+        return write(args, vec![(BRIDGE_NAME.to_string(), BRIDGE.to_string())], next.to_string());
     }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)

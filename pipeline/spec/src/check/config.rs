@@ -6,7 +6,7 @@ use super::stage::Config;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::View;
 use crate::files::{Files, absolute};
-use crate::options::{ReadOptions, escape, in_words, source_pointers, unknown_option};
+use crate::options::{ReadOptions, command, escape, in_words, source_pointers, unknown_option};
 use crate::plan::Source;
 use crate::read::{Binder, Bound, BoundContent, BoundEntry, Reader, locate};
 use crate::run_stage;
@@ -45,9 +45,11 @@ impl Checker<'_> {
         let mut found = Vec::new();
         source_pointers(&complete, &options.view(), "", &mut found);
         let mut placed = BTreeMap::new();
-        for (pointer, location) in found {
-            let span = locate(with, &pointer).0;
-            placed.insert(pointer, self.source(&location, span, true)?);
+        // Words of commands that are no files stay what they are.
+        found.retain(|found| !found.word || sources.values().any(|source| source.location == found.text));
+        for found in found {
+            let span = locate(with, &found.pointer).0;
+            placed.insert(found.pointer, self.source(&found.text, span, true)?);
         }
         Some((Template::Literal(complete), placed))
     }
@@ -90,6 +92,10 @@ impl Checker<'_> {
         let mut sources = BTreeMap::new();
         for found in &read.sources {
             let location = self.location(&found.text, found.span);
+            let files = self.expanded.files;
+            if found.word && !command::names_source(files, &found.pointer, &found.text, &location) {
+                continue;
+            }
             let Some(source) = self.source(&location, found.span, found.patterns) else { continue };
             let parts: Vec<String> =
                 found.pointer.split('/').skip(1).map(|p| p.replace("~1", "/").replace("~0", "~")).collect();

@@ -6,11 +6,9 @@
 use super::checker::Checker;
 use crate::diagnostic::{Diagnostic, Span};
 use crate::files::absolute;
+use crate::options::command::SCRIPTS;
 use crate::tree::Node;
 use serde_json::{Map, Value};
-
-/// Endings of programs that an interpreter is given.
-const SCRIPTS: [&str; 8] = [".bash", ".jl", ".js", ".pl", ".py", ".r", ".rb", ".sh"];
 
 impl Checker<'_> {
     /// Warns of every word of a command that names a file beside the workflow without an entry in `files`.

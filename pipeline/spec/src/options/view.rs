@@ -115,6 +115,11 @@ impl<'s> SchemaView<'s> {
         self.format_is("source") || self.takes_patterns()
     }
 
+    /// Whether it is a word of a command, which is a source if it names a file.
+    pub fn is_command(&self) -> bool {
+        self.format_is("command")
+    }
+
     /// Whether it may be a pattern that names several files.
     pub fn takes_patterns(&self) -> bool {
         self.format_is("sources")

@@ -33,24 +33,24 @@ impl Rule for Answer {
             return Err(Error::invalid("no problems to verify answers with")
                 .help("wire input `problems`, or remove the rule from `rules`"));
         }
-        Ok(rows.iter().map(|row| judge(row, context)).collect())
+        rows.iter().map(|row| judge(row, context)).collect()
     }
 }
 
-fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Judgment {
+fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<Judgment> {
     if row.status == Status::Infrastructure {
-        return Judgment::reject("infrastructure", "the episode failed, not the agent");
+        return Ok(Judgment::reject("infrastructure", "the episode failed, not the agent"));
     }
     let Some(problem) = context.problems.get(&row.problem_id) else {
-        return Judgment::reject("unknown_problem", row.problem_id.clone());
+        return Ok(Judgment::reject("unknown_problem", row.problem_id.clone()));
     };
-    match answer(row, context.environment) {
+    Ok(match answer(row, context.environment) {
         None => Judgment::reject("no_answer", ""),
-        Some(answer) if context.environment.verify(problem, &answer) => Judgment::Keep,
+        Some(answer) if context.environment.verify(problem, &answer)? => Judgment::Keep,
         Some(answer) => {
             Judgment::reject("wrong", format!("`{}` where `{}` is expected", short(&answer), problem.answer))
         }
-    }
+    })
 }
 
 /// The row's answer. If it is the whole last message, the environment reads the answer from it where it can.

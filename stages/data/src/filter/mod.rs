@@ -8,6 +8,8 @@ pub mod expression;
 pub mod format;
 pub mod minhash;
 pub mod near_duplicates;
+pub mod pattern;
+pub mod process;
 pub mod registry;
 pub mod report;
 pub mod rule;
@@ -137,14 +139,15 @@ impl Stage for Filter {
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let host = ToolHost::new(context.cpus);
+        let host = ToolHost::of_stage(context);
         let environment = prepared.environment.build(&host)?;
-        let scratch = context.scratch.clone();
+        let (scratch, log) = (context.scratch.clone(), host.log());
         let world = RuleContext {
             problems: &problems,
             evaluation: &evaluation,
             environment: environment.as_ref(),
             scratch: &scratch,
+            log: &log,
         };
         let mut counts = Vec::new();
         for rule in &prepared.rules {

@@ -1,7 +1,9 @@
 //! The rules of `data/filter`: one line each, sorted.
 
 use super::rule::Rule;
-use super::{answer, decontaminate, exact_duplicates, expression, format, near_duplicates, void_turn};
+use super::{
+    answer, decontaminate, exact_duplicates, expression, format, near_duplicates, pattern, process, void_turn,
+};
 use trainyard_api::{Family, PartKind, PartOptions};
 
 /// The rules of this crate.
@@ -13,6 +15,8 @@ pub fn family() -> Family<dyn Rule> {
         rule::<expression::Expression>(),
         rule::<format::Format>(),
         rule::<near_duplicates::NearDuplicates>(),
+        rule::<pattern::Pattern>(),
+        rule::<process::Process>(),
         rule::<void_turn::VoidTurn>(),
     ];
     Family::new("rules", "rule", members)
@@ -33,7 +37,12 @@ mod tests {
         let rules = family();
         assert!(rules.names().is_sorted());
         for kind in rules.names() {
-            let minimal = if kind == "expression" { json!({"kind": kind, "keep": "turns > 0"}) } else { json!(kind) };
+            let minimal = match kind {
+                "expression" => json!({"kind": kind, "keep": "turns > 0"}),
+                "pattern" => json!({"kind": kind, "pattern": "x"}),
+                "process" => json!({"kind": kind, "command": ["sh"]}),
+                _ => json!(kind),
+            };
             let full = rules.complete(&minimal).unwrap();
             assert_eq!(rules.complete(&full).unwrap(), full);
             assert_eq!(rules.build(&full, &()).unwrap().kind(), kind);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::Result;
 use trainyard_envs::Environment;
+use trainyard_process::Log;
 use trainyard_tables::{Problem, Trajectory};
 
 /// What a rule may use besides the rows.
@@ -18,6 +19,8 @@ pub struct RuleContext<'a> {
     pub environment: &'a dyn Environment,
     /// A folder for temporary files.
     pub scratch: &'a Path,
+    /// Where programs of the user write.
+    pub log: &'a Log,
 }
 
 /// A rule's judgment of one row.

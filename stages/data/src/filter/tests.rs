@@ -2,6 +2,7 @@ use super::*;
 use crate::testing::{environment, parts};
 use std::path::PathBuf;
 use trainyard_envs::Environment;
+use trainyard_process::silent;
 use trainyard_tables::{Message, Verdict};
 
 fn calculator() -> Box<dyn Environment> {
@@ -23,8 +24,13 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
     let environment = calculator();
-    let context =
-        RuleContext { problems: &problems, evaluation, environment: environment.as_ref(), scratch: scratch.path() };
+    let context = RuleContext {
+        problems: &problems,
+        evaluation,
+        environment: environment.as_ref(),
+        scratch: scratch.path(),
+        log: &silent(),
+    };
     let rows: Vec<&Trajectory> = rows.iter().collect();
     let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
     judgments
@@ -40,6 +46,7 @@ fn refuses(rule: Value, word: &str) {
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: &PathBuf::new(),
+        log: &silent(),
     };
     let row = asked("a", "q");
     let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
@@ -222,6 +229,43 @@ fn expressions_see_the_columns() {
 }
 
 #[test]
+fn patterns_look_at_the_chosen_text() {
+    let mut rows = [asked("a", "please add 2 and 3"), asked("b", "add 2 and 3")];
+    rows[0].answer = Some("5".into());
+    let judge = |more: Value| {
+        let mut rule = json!({"kind": "pattern"});
+        rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        judge(rule, &rows, &[], &[])
+    };
+    assert_eq!(judge(json!({"pattern": "please", "of": "conversation"})), ["", "no_match"]);
+    assert_eq!(judge(json!({"pattern": "please", "of": "conversation", "reject": true})), ["match", ""]);
+    assert_eq!(judge(json!({"pattern": "^[0-9]$"})), ["", "no_match"], "the second row has no answer");
+    refuses(json!({"kind": "pattern", "pattern": "("}), "no regular expression");
+}
+
+/// A rule whose program answers every request with the rows that `work` sets.
+fn program(work: &str) -> Value {
+    let script = format!(
+        r#"read -r hello; echo '{{"type":"ready","protocol":1}}'
+        while read -r line; do id=${{line#*:}}; id=${{id%%,*}}; {work}
+        printf '{{"id":%s,"result":%s}}\n' "$id" "$rows"; done"#
+    );
+    json!({"kind": "process", "command": ["sh", "-c", script]})
+}
+
+#[test]
+fn programs_keep_and_reject_rows() {
+    let rows = [asked("a", "q"), asked("b", "q"), asked("c", "q")];
+    let verdicts = r#"rows='[{"keep":true},{"keep":false,"reason":"rude"},{"error":{"type":"E","message":"m"}}]'"#;
+    let mut skipping = program(verdicts);
+    skipping["on_error"] = json!("skip");
+    assert_eq!(judge(skipping, &rows, &[], &[]), ["", "rejected", ""], "an exception keeps the row");
+    refuses(program(r#"rows='[{"error":{"type":"ValueError","message":"bad"}}]'"#), "row `a`: ValueError: bad");
+    refuses(program("rows='[{}]'"), "for a rule");
+    refuses(program("exit 3"), "exited with status 3");
+}
+
+#[test]
 fn rows_keep_their_verdicts_and_counts_add_up() {
     let mut rows = vec![asked("a", "q"), asked("b", "q"), row("c", &[("user", "q"), ("assistant", "")])];
     let environment = calculator();
@@ -231,6 +275,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         evaluation: &[],
         environment: environment.as_ref(),
         scratch: scratch.path(),
+        log: &silent(),
     };
     let rules =
         ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());

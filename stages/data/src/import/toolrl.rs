@@ -187,7 +187,7 @@ mod tests {
             assert!(ids.insert(&problem.id), "{}", problem.id);
             assert_eq!(problem.messages.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["system", "user"]);
             let answer = environment.read_answer(problem.reference.as_deref().unwrap()).unwrap();
-            assert!(environment.verify(problem, &answer), "{problem:?}");
+            assert!(environment.verify(problem, &answer).unwrap(), "{problem:?}");
         }
         let few = Reading { limit: Some(2), ..reading };
         assert_eq!(read_file("toolrl", file, &few).unwrap().problems, problems[..2]);

@@ -116,7 +116,7 @@ impl Stage for Synthesize {
     fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let method = method.map_err(|problem| Error::invalid(problem.message))?;
-        let host = ToolHost::new(context.cpus);
+        let host = ToolHost::of_stage(context);
         let environment = environment.build(&host)?;
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {

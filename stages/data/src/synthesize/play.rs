@@ -162,7 +162,8 @@ impl<'a> Game<'a> {
             )));
         }
         let problem = self.script.problem;
-        let correct = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
+        let verified = |answer: &str| environment.verify(problem, answer);
+        let correct = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
         let reward = f64::from(u8::from(correct));
         let trajectory = Trajectory {
             id: self.script.id.clone(),

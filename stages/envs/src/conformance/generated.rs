@@ -66,7 +66,7 @@ fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result
     if problem.question().is_empty() {
         return Err("the question is empty".to_string());
     }
-    if environment.verify(problem, &problem.answer) {
+    if environment.verify(problem, &problem.answer).map_err(|e| format!("verify: {e}"))? {
         Ok(())
     } else {
         Err(format!("the environment rejects the problem's own answer: {problem:?}"))
@@ -74,7 +74,8 @@ fn whole(environment: &dyn Environment, problem: &Problem, level: u32) -> Result
 }
 
 fn same(environment: &dyn Environment, a: &Problem, b: &Problem) -> bool {
-    (&a.id, a.level) == (&b.id, b.level) && environment.verify(a, &b.answer) && environment.verify(b, &a.answer)
+    let right = |problem: &Problem, answer: &str| environment.verify(problem, answer).unwrap_or(false);
+    (&a.id, a.level) == (&b.id, b.level) && right(a, &b.answer) && right(b, &a.answer)
 }
 
 fn demonstrates(
@@ -107,7 +108,8 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                 return Err(format!("turn {} ends the episode: {outcome:?}", at + 1));
             }
             Step::Done(outcome) => {
-                let right = outcome.answer.as_deref().is_some_and(|answer| environment.verify(problem, answer));
+                let verified = |answer: &str| environment.verify(problem, answer).map_err(|e| format!("verify: {e}"));
+                let right = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
                 return if right && outcome.stop == StopReason::Answer {
                     Ok(())
                 } else {

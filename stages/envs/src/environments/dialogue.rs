@@ -15,6 +15,7 @@ use crate::environments::episode_state::Sessions;
 use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Setup, Step};
 use crate::formats::text::Text;
 use crate::formats::{AgentTurn, ToolFormat};
+use crate::programs::verifier::ProcessVerifier;
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -34,6 +35,8 @@ pub struct Dialogue {
     specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
+    /// In place of the verifiers that problems name.
+    verifier: Option<ProcessVerifier>,
     /// Used only for the latency.
     clock: Arc<dyn Clock>,
 }
@@ -56,7 +59,8 @@ impl Dialogue {
         let specs = options.specs(own, &toolbox);
         let format = if specs.is_empty() { Box::new(Text) } else { toolbox.format(&options.format, &specs)? };
         let clock = Arc::new(SystemClock::new());
-        Ok(Arc::new(Self { options, host, toolbox, tools, specs, format, read_answer, clock }))
+        let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, host.log()));
+        Ok(Arc::new(Self { options, host, toolbox, tools, specs, format, read_answer, verifier, clock }))
     }
     /// The options it was built with.
     pub fn options(&self) -> &DialogueOptions {
@@ -81,9 +85,12 @@ impl Dialogue {
     pub fn read_answer(&self, text: &str) -> Option<String> {
         (self.read_answer)(text)
     }
-    /// Whether the verifier that the problem names accepts an answer.
-    pub fn verify(&self, problem: &Problem, answer: &str) -> bool {
-        self.toolbox.verify(problem, answer)
+    /// Whether the verifier of the options accepts an answer, or without one that which the problem names.
+    pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        match &self.verifier {
+            Some(verifier) => verifier.verify(problem, answer),
+            None => self.toolbox.verify(problem, answer),
+        }
     }
     /// How tool calls are written.
     pub fn format(&self) -> &dyn ToolFormat {

@@ -49,7 +49,7 @@ impl<T: DialogueEnvironment> Environment for T {
     fn converses(&self) -> bool {
         T::CONVERSES
     }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.dialogue().verify(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {

@@ -6,6 +6,7 @@
 use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};
 use crate::formats::registry as formats;
+use crate::programs::verifier::VerifierOptions;
 use crate::tools::{ToolChoice, ToolLimits, ToolSpec};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
@@ -43,6 +44,10 @@ pub struct DialogueOptions {
     /// off. Does not change what the agent reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// A program that says whether an answer is right, in place of the verifier that problems name:
+    /// `{kind: process, command: [python3, my_verifier.py]}`; null = the problem's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierOptions>,
 }
 
 impl Default for DialogueOptions {
@@ -56,6 +61,7 @@ impl Default for DialogueOptions {
             describe_tools: false,
             limits: ToolLimits::default(),
             latency: None,
+            verifier: None,
         }
     }
 }
@@ -83,6 +89,8 @@ impl DialogueOptions {
         problems.extend(OptionProblem::outside("/max_tool_calls", self.max_tool_calls, ..=10_000));
         problems.extend(self.limits.check("/limits"));
         problems.extend(self.latency.iter().flat_map(|latency| latency.check("/latency")));
+        let verifier = self.verifier.iter().flat_map(VerifierOptions::problems);
+        problems.extend(verifier.map(|problem| problem.within("/verifier")));
         problems
     }
     /// Descriptions of the tools that the options name, then of the environment's `own`.
@@ -93,8 +101,8 @@ impl DialogueOptions {
 }
 
 /// The fields of [`DialogueOptions`].
-const COMMON: [&str; 8] =
-    ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools"];
+const COMMON: [&str; 9] =
+    ["describe_tools", "format", "latency", "limits", "max_tool_calls", "max_turns", "system", "tools", "verifier"];
 
 /// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {

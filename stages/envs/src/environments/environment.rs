@@ -70,8 +70,9 @@ pub trait Environment: Send + Sync {
     fn converses(&self) -> bool {
         false
     }
-    /// Whether a final answer is right.
-    fn verify(&self, problem: &Problem, answer: &str) -> bool;
+    /// Whether a final answer is right. Errors: of kind retryable, if what judges is away, else what it cannot judge;
+    /// never a wrong answer.
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool>;
     /// Reads the final answer from an agent's last message.
     fn read_answer(&self, text: &str) -> Option<String>;
     /// The generator of problems for this environment and its options; `None` if problems come from data sets.

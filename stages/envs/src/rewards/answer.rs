@@ -4,6 +4,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
+use trainyard_core::Result;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `answer`.
@@ -35,8 +36,8 @@ impl PartOptions for AnswerOptions {
 pub struct Answer(pub AnswerOptions);
 
 impl Reward for Answer {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-        Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong })
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
+        Ok(Score::of(if g.right(r, p) { self.0.correct } else { self.0.wrong }))
     }
 }
 

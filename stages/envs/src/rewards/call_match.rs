@@ -9,7 +9,7 @@ use crate::tools::ToolCall;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::{OptionProblem, above};
+use trainyard_core::{OptionProblem, Result, above};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
 /// How agreement is graded.
@@ -85,10 +85,10 @@ impl CallMatch {
 }
 
 impl Reward for CallMatch {
-    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let turns = own_turns(r, p);
         let (Some(gold), Some((at, first))) = (gold_calls(&p.verifier), turns.first()) else {
-            return Score::not_applicable();
+            return Ok(Score::not_applicable());
         };
         let cut = turns.len() == 1 && r.stop_reason == StopReason::Length;
         let predicted = match first.tool_calls.as_deref() {
@@ -96,10 +96,10 @@ impl Reward for CallMatch {
             None => Some(Vec::new()),
             Some(text) => calls::read(text),
         };
-        Score::of(match predicted {
+        Ok(Score::of(match predicted {
             None => -self.0.scale,
             Some(predicted) => self.0.format + self.graded(&predicted, &gold),
-        })
+        }))
     }
 }
 

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
 use trainyard_api::PartOptions;
+use trainyard_core::Result;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
 /// The reward `format` has no options.
@@ -86,11 +87,11 @@ fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
 }
 
 impl Reward for Format {
-    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Score {
-        let Some(formed) = formed(r, p) else { return Score::not_applicable() };
+    fn score(&self, r: &Trajectory, p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
+        let Some(formed) = formed(r, p) else { return Ok(Score::not_applicable()) };
         let number = |ok: bool| if ok { 1.0 } else { 0.0 };
         let value = number(formed.iter().all(|ok| *ok));
-        Score { value: Some(value), per_turn: formed.into_iter().map(number).collect() }
+        Ok(Score { value: Some(value), per_turn: formed.into_iter().map(number).collect() })
     }
 }
 

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `hierarchical`.
@@ -62,9 +62,9 @@ impl PartOptions for HierarchicalOptions {
 pub struct Hierarchical(pub HierarchicalOptions);
 
 impl Reward for Hierarchical {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let o = &self.0;
-        match well_formed(r, p) {
+        Ok(match well_formed(r, p) {
             None => Score::not_applicable(),
             Some(false) => Score::of(o.bad_format),
             Some(true) if !g.right(r, p) => Score::of(o.wrong),
@@ -72,7 +72,7 @@ impl Reward for Hierarchical {
                 let different: BTreeSet<String> = tools_that_ran(r, p, &o.bonus_tools).into_iter().collect();
                 Score::of(o.right + if different.len() >= o.tools as usize { o.bonus } else { 0.0 })
             }
-        }
+        })
     }
 }
 

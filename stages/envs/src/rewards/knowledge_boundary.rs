@@ -7,7 +7,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `knowledge_boundary`.
@@ -61,10 +61,10 @@ impl PartOptions for KnowledgeBoundaryOptions {
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
 impl Reward for KnowledgeBoundary {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let o = &self.0;
         let searches = || tools_that_ran(r, p, &o.search_tools).len();
-        match well_formed(r, p) {
+        Ok(match well_formed(r, p) {
             None => Score::not_applicable(),
             Some(false) => Score::of(o.bad_format),
             Some(true) if g.right(r, p) => {
@@ -73,7 +73,7 @@ impl Reward for KnowledgeBoundary {
                 Score::of(o.right + o.known * spared)
             }
             Some(true) => Score::of(if searches() == 0 { 0.0 } else { o.searched }),
-        }
+        })
     }
 }
 

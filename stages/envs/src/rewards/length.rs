@@ -5,7 +5,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
 /// Options of the reward `length`.
@@ -48,7 +48,7 @@ impl PartOptions for LengthOptions {
 pub struct Length(pub LengthOptions);
 
 impl Reward for Length {
-    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let sampled = r.loss_mask.iter().filter(|own| **own).count() as f64;
         let (limit, buffer) = (f64::from(self.0.max_tokens), f64::from(self.0.buffer_tokens));
         let value = if sampled > limit || r.stop_reason == StopReason::Length {
@@ -56,7 +56,7 @@ impl Reward for Length {
         } else {
             ((limit - buffer - sampled) / buffer).min(0.0)
         };
-        Score::of(value)
+        Ok(Score::of(value))
     }
 }
 

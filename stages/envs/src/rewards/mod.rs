@@ -2,12 +2,17 @@
 
 pub mod answer;
 pub mod call_match;
+pub mod expression;
 pub mod format;
+pub(crate) mod formula;
 pub mod hierarchical;
+pub mod json_pointer;
 #[cfg(test)]
 pub(crate) mod kit;
 pub mod knowledge_boundary;
 pub mod length;
+pub mod pattern;
+pub mod process;
 pub mod registry;
 pub mod reward;
 pub mod rubric;
@@ -17,5 +22,5 @@ pub mod tool_turns;
 pub mod weighted;
 
 pub use registry::family;
-pub use reward::{GroupView, Reward, Score, verified};
+pub use reward::{GroupView, Reward, Scene, Score, verified};
 pub use weighted::{RewardList, WeightedReward};

@@ -1,8 +1,8 @@
 //! All rewards, sorted by kind.
 
 use crate::rewards::{
-    Reward, answer, call_match, format, hierarchical, knowledge_boundary, length, rubric, tool_efficiency,
-    tool_success, tool_turns,
+    Reward, answer, call_match, expression, format, hierarchical, json_pointer, knowledge_boundary, length, pattern,
+    process, rubric, tool_efficiency, tool_success, tool_turns,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 
@@ -18,10 +18,14 @@ pub fn family() -> Family<dyn Reward> {
     let members = vec![
         Line::new(|o, ()| Ok(Box::new(answer::Answer(o)))),
         Line::new(|o, ()| Ok(Box::new(call_match::CallMatch(o)))),
+        Line::new(|o, ()| Ok(Box::new(expression::Expression::new(o)?))),
         Line::new(|o, ()| Ok(Box::new(format::Format(o)))),
         Line::new(|o, ()| Ok(Box::new(hierarchical::Hierarchical(o)))),
+        Line::new(|o, ()| Ok(Box::new(json_pointer::JsonPointer(o)))),
         Line::new(|o, ()| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(o)))),
         Line::new(|o, ()| Ok(Box::new(length::Length(o)))),
+        Line::new(|o, ()| Ok(Box::new(pattern::Pattern::new(o)?))),
+        Line::new(|o, ()| Ok(Box::new(process::ProcessReward::new(o)))),
         Line::new(|o, ()| Ok(Box::new(rubric::Rubric(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_efficiency::ToolEfficiency::new(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_success::ToolSuccess(o)))),

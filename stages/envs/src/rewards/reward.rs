@@ -2,12 +2,14 @@
 //!
 //! Rewards see the whole group because some published ones compare an episode with the others of its problem. Scoring
 //! is pure: values kept across steps enter through [`Reward::observe`] and travel through [`Reward::save`], so a
-//! resumed run scores as the uninterrupted one.
+//! resumed run scores as the uninterrupted one. A reward that cannot be computed is an error and never a low score.
 
 use crate::calls::executed;
 use crate::verifiers;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
+use trainyard_process::Log;
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// A reward's score of one episode.
@@ -41,12 +43,14 @@ pub struct GroupView<'a> {
     pub members: &'a [&'a Trajectory],
     /// Whether each member's answer is right.
     pub correct: &'a [bool],
+    /// What the rewards before this one in the list gave each member, by name; empty where there is no list.
+    pub earlier: &'a [BTreeMap<String, f64>],
 }
 
 impl<'a> GroupView<'a> {
     /// The view outside of RL: a single episode in the first of one step.
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
-        Self { step: 0, steps: 1, members: member, correct }
+        Self { step: 0, steps: 1, members: member, correct, earlier: &[] }
     }
     /// Whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is one of
     /// this crate, for other episodes.
@@ -54,19 +58,52 @@ impl<'a> GroupView<'a> {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
     }
+    /// What the rewards before this one gave the member `r`.
+    pub fn earlier(&self, r: &Trajectory) -> Option<&'a BTreeMap<String, f64>> {
+        self.earlier.get(self.members.iter().position(|m| std::ptr::eq(*m, r))?)
+    }
     /// The members with right answers.
     pub fn right_ones(&self) -> impl Iterator<Item = &'a Trajectory> {
         self.members.iter().zip(self.correct).filter(|(_, right)| **right).map(|(member, _)| *member)
     }
 }
 
+/// A group of episodes of one problem, to be scored.
+#[derive(Debug, Clone, Copy)]
+pub struct Scene<'a> {
+    /// The problem.
+    pub problem: &'a Problem,
+    /// Its finished episodes.
+    pub group: GroupView<'a>,
+}
+
 /// One reward with its options.
 pub trait Reward: Send + Sync {
     /// Pure: equal episodes in equal groups score equally until something new is observed. Never called for
     /// infrastructure failures.
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score;
+    ///
+    /// Errors: of kind retryable, if what computes the reward is away; of kind data or invalid, if it cannot judge this
+    /// episode. Both end the stage.
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score>;
     /// Called once per group before any member is scored, to update values kept across steps.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
+    /// Observes and scores several groups in order, one score per member. Rewards that are computed elsewhere ask for
+    /// all of them together.
+    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
+        let one = |Scene { problem, group }: &Scene<'_>| {
+            self.observe(problem, group);
+            group.members.iter().map(|member| self.score(member, problem, group)).collect()
+        };
+        scenes.iter().map(one).collect()
+    }
+    /// Called once before anything is scored, with the place where it may write.
+    fn open(&mut self, _log: &Log) -> Result<()> {
+        Ok(())
+    }
+    /// Named values since the last call, under names that the options declare.
+    fn metrics(&mut self) -> Vec<(&'static str, f64)> {
+        Vec::new()
+    }
     /// Everything that later scores depend on; null if the reward is stateless.
     fn save(&self) -> Value {
         Value::Null
@@ -102,7 +139,7 @@ pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<
 /// The score of a single episode, judged by its problem's verifier.
 #[cfg(test)]
 pub(crate) fn score_alone(reward: &dyn Reward, r: &Trajectory, p: &Problem) -> Score {
-    reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)]))
+    reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)])).unwrap()
 }
 
 #[cfg(test)]
@@ -112,8 +149,8 @@ mod tests {
     struct Plain;
 
     impl Reward for Plain {
-        fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
-            Score::of(f64::from(u8::from(g.right(r, p))))
+        fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
+            Ok(Score::of(f64::from(u8::from(g.right(r, p)))))
         }
     }
 
@@ -127,7 +164,7 @@ mod tests {
         let (right, wrong) = (answering("7"), answering("8"));
         assert_eq!(score_alone(&Plain, &right, &p).value, Some(1.0));
         assert_eq!(score_alone(&Plain, &wrong, &p).value, Some(0.0));
-        let g = GroupView { step: 0, steps: 1, members: &[&right, &wrong], correct: &[false, true] };
+        let g = GroupView { step: 0, steps: 1, members: &[&right, &wrong], correct: &[false, true], earlier: &[] };
         assert!(!g.right(&right, &p) && g.right(&wrong, &p));
         assert!(g.right(&right.clone(), &p), "a copy is not a member");
         assert_eq!(g.right_ones().collect::<Vec<_>>(), [&wrong]);

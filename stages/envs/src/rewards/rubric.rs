@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// Options of the reward `rubric`.
@@ -127,17 +127,17 @@ fn joined(left: &str, right: &str) -> bool {
 }
 
 impl Reward for Rubric {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let turns = own_turns(r, p);
         let (lines, texts) = (criteria(p), texts(&turns));
         let all = self.0.line_points * lines.len() as f64 + self.0.answer_points;
         if turns.is_empty() || all == 0.0 {
-            return Score::not_applicable();
+            return Ok(Score::not_applicable());
         }
         let fulfilled = lines.iter().filter(|line| texts.iter().any(|text| stands_in(line, text))).count();
         let answer = if g.right(r, p) { self.0.answer_points } else { 0.0 };
         let points = self.0.line_points * fulfilled as f64 + answer;
-        Score::of(points / all)
+        Ok(Score::of(points / all))
     }
 }
 

@@ -98,13 +98,13 @@ fn optimal(m: u32, n: u32, c: f64) -> f64 {
 }
 
 impl Reward for ToolEfficiency {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         if !g.right(r, p) {
-            return Score::of(0.0);
+            return Ok(Score::of(0.0));
         }
         let now = g.right_ones().map(|m| m.tool_calls);
         let n = now.chain(self.fewest.get(&p.id).copied()).fold(r.tool_calls, u32::min);
-        Score::of(self.options.alpha * self.share(r.tool_calls, n))
+        Ok(Score::of(self.options.alpha * self.share(r.tool_calls, n)))
     }
     fn observe(&mut self, p: &Problem, g: &GroupView<'_>) {
         if let Some(now) = g.right_ones().map(|m| m.tool_calls).min() {

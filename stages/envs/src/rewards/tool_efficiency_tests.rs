@@ -24,9 +24,9 @@ fn group(reward: &mut ToolEfficiency, id: &str, episodes: &[(u32, bool)]) -> Vec
     let rows: Vec<Trajectory> = episodes.iter().map(|(calls, _)| episode(*calls)).collect();
     let members: Vec<&Trajectory> = rows.iter().collect();
     let correct: Vec<bool> = episodes.iter().map(|(_, right)| *right).collect();
-    let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct };
+    let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
     reward.observe(&problem(id), &g);
-    members.iter().map(|m| reward.score(m, &problem(id), &g).value.unwrap()).collect()
+    members.iter().map(|m| reward.score(m, &problem(id), &g).unwrap().value.unwrap()).collect()
 }
 
 #[test]

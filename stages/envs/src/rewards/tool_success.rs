@@ -4,6 +4,7 @@ use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
+use trainyard_core::Result;
 use trainyard_tables::{Problem, Trajectory};
 
 /// The reward `tool_success` has no options.
@@ -22,11 +23,11 @@ impl PartOptions for ToolSuccessOptions {
 pub struct ToolSuccess(pub ToolSuccessOptions);
 
 impl Reward for ToolSuccess {
-    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         if r.tool_calls == 0 {
-            return Score::not_applicable();
+            return Ok(Score::not_applicable());
         }
-        Score::of(1.0 - f64::from(r.tool_errors) / f64::from(r.tool_calls))
+        Ok(Score::of(1.0 - f64::from(r.tool_errors) / f64::from(r.tool_calls)))
     }
 }
 

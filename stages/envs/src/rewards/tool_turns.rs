@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `tool_turns`.
@@ -63,9 +63,9 @@ impl ToolTurns {
 }
 
 impl Reward for ToolTurns {
-    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Score {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let turns = own_turns(r, p).into_iter().filter(|(at, _)| !executed(&r.messages, *at).is_empty()).count();
-        Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step))
+        Ok(Score::of((self.0.per_turn * turns as f64).min(self.0.cap) * self.left(g.step)))
     }
 }
 
@@ -83,8 +83,8 @@ mod tests {
     }
 
     fn value(options: ToolTurnsOptions, r: &Trajectory, step: u64) -> f64 {
-        let g = GroupView { step, steps: 1000, members: &[r], correct: &[false] };
-        ToolTurns(options).score(r, &Problem::default(), &g).value.unwrap()
+        let g = GroupView { step, steps: 1000, members: &[r], correct: &[false], earlier: &[] };
+        ToolTurns(options).score(r, &Problem::default(), &g).unwrap().value.unwrap()
     }
 
     #[test]

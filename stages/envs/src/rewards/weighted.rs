@@ -1,13 +1,13 @@
 //! The list `rewards` of a stage: each with its weight, their weighted sum, and what they keep across steps.
 
-use crate::rewards::{GroupView, Reward};
+use crate::rewards::{GroupView, Reward, Scene, Score};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use trainyard_api::family::prefixes;
 use trainyard_api::{Chosen, Family};
 use trainyard_core::error::Context as _;
-use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_tables::{Problem, Status, Trajectory};
+use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_tables::Status;
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
 pub struct WeightedReward {
@@ -39,6 +39,8 @@ pub struct RewardList {
 
 struct Entry {
     weight: Result<f64, OptionProblem>,
+    /// The option of this name; empty if there is none.
+    name: String,
     reward: Result<Chosen<dyn Reward>, OptionProblem>,
 }
 
@@ -66,9 +68,17 @@ impl RewardList {
         };
         list.into_iter().chain(self.entries.iter().enumerate().flat_map(of)).collect()
     }
-    /// What records call the rewards: the kind, from the second of a kind on with its number (`answer_2`).
+    /// What records call the rewards: their `name` or the kind, from the second one on with its number (`answer_2`).
     pub fn components(&self) -> Vec<String> {
-        prefixes(self.entries.iter().map(|entry| entry.reward.as_ref().map(Chosen::kind).unwrap_or_default()))
+        prefixes(self.entries.iter().map(Entry::name))
+    }
+    /// What the rewards report besides their values: `rewards.process.exceptions`.
+    pub fn declared(&self) -> Vec<Metric> {
+        let of = |(entry, component): (&Entry, String)| {
+            let metrics = entry.reward.as_ref().map(Chosen::metrics).unwrap_or_default();
+            metrics.iter().map(|metric| metric.clone().of(&format!("rewards.{component}"))).collect::<Vec<_>>()
+        };
+        self.entries.iter().zip(self.components()).flat_map(of).collect()
     }
     /// Fresh rewards. Errors: invalid, with the place in the list.
     pub fn build(&self) -> Result<Vec<WeightedReward>> {
@@ -99,7 +109,12 @@ impl Entry {
             complete["weight"] = json!(weight);
             *options = complete;
         }
-        Self { weight, reward }
+        let name = own.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+        Self { weight, name, reward }
+    }
+    fn name(&self) -> &str {
+        let kind = self.reward.as_ref().map(Chosen::kind).unwrap_or_default();
+        if self.name.is_empty() { kind } else { &self.name }
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let reward = self.reward.as_ref().map_or_else(|problem| vec![problem.clone()], Chosen::problems);
@@ -114,6 +129,27 @@ impl Entry {
     }
 }
 
+impl WeightedReward {
+    fn place(&self) -> String {
+        format!("reward `{}`", self.component)
+    }
+}
+
+impl Total {
+    fn add(&mut self, WeightedReward { component, weight, .. }: &WeightedReward, score: &Score) {
+        if let Some(value) = score.value {
+            self.components.insert(component.clone(), value);
+            self.value += weight * value;
+        }
+        if self.per_turn.len() < score.per_turn.len() {
+            self.per_turn.resize(score.per_turn.len(), 0.0);
+        }
+        for (sum, value) in self.per_turn.iter_mut().zip(&score.per_turn) {
+            *sum += weight * value;
+        }
+    }
+}
+
 /// The reward of one episode. Components that do not apply are left out of all three.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Total {
@@ -125,33 +161,37 @@ pub struct Total {
     pub per_turn: Vec<f64>,
 }
 
-/// Scores one episode without observing anything new. An infrastructure failure gets no reward: it was not the agent's
-/// fault.
-pub fn score(rewards: &[WeightedReward], r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Total {
-    let mut total = Total::default();
-    if r.status == Status::Infrastructure {
-        return total;
+/// Scores the groups of a step, each reward all of them at once. Every reward sees a group before it scores its
+/// members, and the groups in order.
+///
+/// Errors: those of the rewards, with the name of the component.
+pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Result<Vec<Vec<Total>>> {
+    let mut totals: Vec<Vec<Total>> = scenes.iter().map(|s| vec![Total::default(); s.group.members.len()]).collect();
+    for weighted in rewards {
+        let earlier: Vec<Vec<BTreeMap<String, f64>>> =
+            totals.iter().map(|group| group.iter().map(|total| total.components.clone()).collect()).collect();
+        let seen: Vec<Scene<'_>> = scenes
+            .iter()
+            .zip(&earlier)
+            .map(|(scene, earlier)| Scene { group: GroupView { earlier, ..scene.group }, ..*scene })
+            .collect();
+        let place = weighted.place();
+        // A program has said its name already.
+        let named = |e: Error| if e.message.starts_with("reward `") { e } else { e.at(place) };
+        let scores = weighted.reward.score_all(&seen).map_err(named)?;
+        for ((totals, scores), scene) in totals.iter_mut().zip(&scores).zip(scenes) {
+            // What the infrastructure broke was not the agent's fault.
+            let scored = totals.iter_mut().zip(scores).zip(scene.group.members);
+            let fair = scored.filter(|(_, member)| member.status != Status::Infrastructure);
+            fair.for_each(|((total, score), _)| total.add(weighted, score));
+        }
     }
-    for WeightedReward { component, weight, reward } in rewards {
-        let score = reward.score(r, p, g);
-        if let Some(value) = score.value {
-            total.components.insert(component.clone(), value);
-            total.value += weight * value;
-        }
-        if total.per_turn.len() < score.per_turn.len() {
-            total.per_turn.resize(score.per_turn.len(), 0.0);
-        }
-        for (sum, value) in total.per_turn.iter_mut().zip(&score.per_turn) {
-            *sum += weight * value;
-        }
-    }
-    total
+    Ok(totals)
 }
 
-/// Shows the group to every reward, then scores its members, in order.
-pub fn score_group(rewards: &mut [WeightedReward], p: &Problem, g: &GroupView<'_>) -> Vec<Total> {
-    rewards.iter_mut().for_each(|r| r.reward.observe(p, g));
-    g.members.iter().map(|member| score(rewards, member, p, g)).collect()
+/// The name under which records have what a reward reports.
+pub fn metric_name(component: &str, name: &str) -> String {
+    format!("rewards.{component}.{name}")
 }
 
 /// What the rewards keep across steps, by their place in the list; null if none keeps anything.
@@ -185,7 +225,7 @@ pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
 mod tests {
     use super::*;
     use crate::rewards::family;
-    use trainyard_tables::StopReason;
+    use trainyard_tables::{Problem, StopReason, Trajectory};
 
     fn build(list: &[Value]) -> Result<Vec<WeightedReward>> {
         RewardList::read(&family(), &mut json!(list)).build()
@@ -202,15 +242,24 @@ mod tests {
         problems
     }
 
+    /// The least that a kind needs.
+    fn least(kind: &str) -> Value {
+        match kind {
+            "pattern" => json!({"kind": kind, "pattern": "x"}),
+            "process" => json!({"kind": kind, "command": ["sh"]}),
+            _ => json!({"kind": kind}),
+        }
+    }
+
     #[test]
     fn names_are_sorted_and_every_entry_completes_and_builds() {
         let names = family().names();
         assert!(names.is_sorted());
         assert!(family().members().iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         for name in names {
-            let whole = complete(&json!({"kind": name}));
+            let whole = complete(&least(name));
             assert_eq!(complete(&whole), whole);
-            assert_eq!(complete(&json!(name)), whole, "a bare name is the default");
+            assert_eq!(complete(&json!(name)), complete(&json!({"kind": name})), "a bare name is the default");
             assert_eq!(whole["weight"], json!(1.0));
             assert_eq!(build(std::slice::from_ref(&whole)).unwrap()[0].component, name);
             assert_eq!(check(&whole), []);
@@ -243,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_sum_is_weighted_and_components_are_kept() {
-        let rewards = build(&[json!({"kind": "answer"}), json!({"kind": "format", "weight": 0.5})]).unwrap();
+        let mut rewards = build(&[json!({"kind": "answer"}), json!({"kind": "format", "weight": 0.5})]).unwrap();
         let p = Problem { answer: "7".to_string(), ..Problem::default() };
         let message = trainyard_tables::Message::new("assistant", "7");
         let r = Trajectory {
@@ -252,7 +301,7 @@ mod tests {
             messages: vec![message],
             ..Trajectory::default()
         };
-        let total = score(&rewards, &r, &p, &GroupView::alone(&[&r], &[true]));
+        let total = score(&mut rewards, &r, &p);
         assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total.value, 1.5);
         assert_eq!(total.per_turn, [0.5]);
@@ -260,14 +309,22 @@ mod tests {
 
     #[test]
     fn an_infrastructure_failure_has_no_reward_of_any_kind() {
-        let all: Vec<Value> = family().names().into_iter().map(Value::from).collect();
-        let rewards = build(&all).unwrap();
+        // A program would have to be opened.
+        let kinds = family().names().into_iter().filter(|kind| *kind != "process");
+        let all: Vec<Value> = kinds.map(least).collect();
+        let mut rewards = build(&all).unwrap();
         let p = Problem { answer: "7".to_string(), reference: Some("7".to_string()), ..Problem::default() };
         let messages = vec![trainyard_tables::Message::new("assistant", "7")];
         let answered = Trajectory { answer: Some("7".to_string()), tool_calls: 1, messages, ..Trajectory::default() };
-        let of = |r: &Trajectory| score(&rewards, r, &p, &GroupView::alone(&[r], &[true]));
+        let mut of = |r: &Trajectory| score(&mut rewards, r, &p);
         assert!(of(&answered).components.len() > 5, "nearly all apply to the same episode if it came to its end");
         assert_eq!(of(&Trajectory { status: Status::Infrastructure, ..answered }), Total::default());
+    }
+
+    fn score(rewards: &mut [WeightedReward], r: &Trajectory, p: &Problem) -> Total {
+        let members = [r];
+        let scene = Scene { problem: p, group: GroupView::alone(&members, &[true]) };
+        score_groups(rewards, &[scene]).unwrap().concat().remove(0)
     }
 
     fn list() -> Vec<WeightedReward> {
@@ -283,7 +340,7 @@ mod tests {
     fn two_of_one_kind_are_two_components() {
         let p = Problem { id: "p".to_string(), ..Problem::default() };
         let r = Trajectory { tool_calls: 1, ..Trajectory::default() };
-        let total = score(&list(), &r, &p, &GroupView::alone(&[&r], &[true]));
+        let total = score(&mut list(), &r, &p);
         assert_eq!(total.components.keys().collect::<Vec<_>>(), ["answer", "tool_efficiency", "tool_efficiency_2"]);
     }
 
@@ -293,8 +350,9 @@ mod tests {
             calls.iter().map(|n| Trajectory { tool_calls: *n, ..Trajectory::default() }).collect();
         let members: Vec<&Trajectory> = rows.iter().collect();
         let correct = vec![true; rows.len()];
-        let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct };
-        score_group(rewards, &p, &g).into_iter().map(|t| t.value).collect()
+        let g = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
+        let scene = Scene { problem: &p, group: g };
+        score_groups(rewards, &[scene]).unwrap().concat().into_iter().map(|t| t.value).collect()
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
 //! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
 
+use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
 use crate::tools::pool::{Pool, PoolKey};
@@ -10,9 +11,10 @@ use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use trainyard_api::StageContext;
 use trainyard_core::Result;
+use trainyard_process::{Log, silent};
 
 /// The interpreter that options ask for: its program and its version, if they say so.
 type Wanted = (Option<PathBuf>, Option<String>);
@@ -25,6 +27,8 @@ pub struct ToolHost {
     pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
     /// Interpreters of the user by the program and version that were asked for.
     installations: Mutex<BTreeMap<Wanted, Installation>>,
+    /// Of the stage.
+    log: OnceLock<Log>,
 }
 
 impl ToolHost {
@@ -32,13 +36,23 @@ impl ToolHost {
     pub fn new(workers: usize) -> Arc<Self> {
         Self::start(workers, None)
     }
+    /// A host with one process per CPU of a stage, whose programs write to its log.
+    pub fn of_stage(context: &StageContext) -> Arc<Self> {
+        let host = Self::new(context.cpus);
+        let _ = host.log.set(log(context));
+        host
+    }
+    /// Where programs of the user write.
+    pub fn log(&self) -> Log {
+        self.log.get().cloned().unwrap_or_else(silent)
+    }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
         Self::start(workers, Some(WorkerProgram(program.into())))
     }
     fn start(workers: usize, program: Option<WorkerProgram>) -> Arc<Self> {
         let (pools, installations) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { workers: workers.max(1), program, pools, installations })
+        Arc::new(Self { workers: workers.max(1), program, pools, installations, log: OnceLock::new() })
     }
     /// Opens a session of the embedded interpreter under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {

@@ -50,7 +50,8 @@ pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
 /// Whether `answer` is right for `problem`, by the verifiers of this crate. A problem whose verifier cannot be read has
 /// no right answer.
 pub fn verify(problem: &Problem, answer: &str) -> bool {
-    of_problem(problem).is_ok_and(|v| v.matches(&problem.answer, answer))
+    // Those of this crate always come to a result.
+    of_problem(problem).and_then(|v| v.matches(&problem.answer, answer)).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Set
         tokens = tokens.under(&plain, &mut turns)?;
         messages = plain.into_parts().0;
     }
-    let correct = outcome.answer.as_ref().is_some_and(|a| setting.environment.verify(problem, a));
+    let verified = |answer: &String| setting.environment.verify(problem, answer);
+    let correct = outcome.answer.as_ref().map(verified).transpose()?.unwrap_or(false);
     let id = |sample: u32| format!("{}/{}/{sample}", setting.name, problem.id);
     let mut trajectory = Trajectory {
         id: id(job.sample),

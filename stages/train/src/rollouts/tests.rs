@@ -233,7 +233,7 @@ impl Environment for Lost {
     fn max_turns(&self) -> u32 {
         self.0.max_turns()
     }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.0.verify(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {

@@ -73,14 +73,14 @@ fn conversation_is_judged_by_actions_and_words() {
         (done.answer.as_deref(), done.stop, done.turns, done.tool_calls),
         (Some(RESOLVED), StopReason::Answer, 3, 1)
     );
-    assert!(environment.verify(&problem, RESOLVED));
+    assert!(environment.verify(&problem, RESOLVED).unwrap());
 
     let answer = |turns: &[&str]| play(&environment, &problem, turns).1.answer.unwrap();
     assert_eq!(answer(&[&cancels, "Done. Anything else?"]), "not told: 47");
     assert_eq!(answer(&[bye]), "not as wanted: order `#W1000001`");
     let other = cancel("ordered by mistake");
     assert_eq!(answer(&[&other, "Done. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
-    assert!(!environment.verify(&problem, &answer(&[bye])));
+    assert!(!environment.verify(&problem, &answer(&[bye])).unwrap());
     // Saying so does not make it so.
     assert_eq!(answer(&["resolved. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
 }

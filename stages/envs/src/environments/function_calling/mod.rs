@@ -126,7 +126,7 @@ impl Environment for FunctionCalling {
     fn max_turns(&self) -> u32 {
         1
     }
-    fn verify(&self, problem: &Problem, answer: &str) -> bool {
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.toolbox.verify(problem, answer)
     }
     fn read_answer(&self, text: &str) -> Option<String> {

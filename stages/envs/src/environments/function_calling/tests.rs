@@ -35,9 +35,11 @@ fn the_turn_is_the_answer() {
     let done = outcome(&environment, text);
     assert_eq!((done.stop, done.turns, done.tool_calls, done.tool_errors), (StopReason::Answer, 1, 2, 0));
     let problem = gold(r#"[{"name":"b","arguments":{}},{"name":"a","arguments":{"x":1.0}}]"#);
-    assert!(environment.verify(&problem, done.answer.as_deref().unwrap()));
+    assert!(environment.verify(&problem, done.answer.as_deref().unwrap()).unwrap());
     assert_eq!(environment.read_answer(text), done.answer);
-    assert!(!environment.verify(&problem, environment.read_answer("<response> b </response>").as_deref().unwrap()));
+    assert!(
+        !environment.verify(&problem, environment.read_answer("<response> b </response>").as_deref().unwrap()).unwrap()
+    );
 }
 
 #[test]
@@ -45,7 +47,7 @@ fn words_are_right_where_no_call_is_wanted() {
     let environment = environment(&json!({"format": "hermes"}));
     let done = outcome(&environment, "Which city do you mean?");
     assert_eq!((done.answer.as_deref(), done.stop, done.tool_calls), (Some("[]"), StopReason::Answer, 0));
-    assert!(environment.verify(&gold("[]"), "[]"));
+    assert!(environment.verify(&gold("[]"), "[]").unwrap());
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn requests_say_every_value_and_show_every_function() {
                 Demonstration { turns: vec![ScriptedTurn::Calls(calls.clone())], mistaken: false }
             );
             let text = ScriptedTurn::Calls(calls).text(environment.format(), "");
-            assert!(environment.verify(&problem, outcome(&environment, &text).answer.as_deref().unwrap()));
+            assert!(environment.verify(&problem, outcome(&environment, &text).answer.as_deref().unwrap()).unwrap());
         }
     }
 }

@@ -41,7 +41,7 @@ fn demonstrations_search_for_what_is_not_known() {
             assert!(!demonstration.mistaken);
             let (results, answer) = play(&environment, &problem, &demonstration.turns);
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
-            assert!(environment.verify(&problem, &answer.unwrap()));
+            assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
             // Each result holds what the next search or the answer needs.
             let question = Question::at(environment.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
@@ -112,7 +112,7 @@ fn a_corpus_is_searched_and_generates_no_problems() {
     let turns = [ScriptedTurn::Call(search), ScriptedTurn::Say("It lies there:\noslo".to_string())];
     let (results, answer) = play(&environment, &problem, &turns);
     assert_eq!(results, ["Oslo: Oslo lies on a fjord."]);
-    assert!(environment.verify(&problem, &answer.unwrap()));
+    assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
     let made = self::environment(json!({})).problem(1, 0, &Chance::new(0));
     assert!(environment.start(&made, 0).is_err());
     let missing = self::environment(json!({"corpus": "no-such-file.jsonl"}));

@@ -136,7 +136,7 @@ impl Stage for Evaluate {
         if problems.is_empty() {
             return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
         }
-        let host = ToolHost::new(context.cpus);
+        let host = ToolHost::of_stage(context);
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
         let backend = backend.build(&context.secrets)?;

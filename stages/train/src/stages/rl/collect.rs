@@ -7,6 +7,7 @@
 use super::state::{Progress, Run};
 use super::tally::Tally;
 use super::verdicts::{filter, kind_of, not_selected, rule_names};
+use crate::rewards::Scored;
 use crate::rollouts::{Driver, Forking, Job, Start, rescore};
 use trainyard_core::{Chance, Result};
 use trainyard_learn::{Batch, Draw, Grid, Group, PassRates, Rollout, Spawn};
@@ -49,6 +50,14 @@ impl Collected {
     }
 }
 
+/// What became of the members of a group, before any is scored.
+struct Sorted {
+    problem: usize,
+    failed: Vec<Rollout>,
+    chosen: Vec<Rollout>,
+    others: Vec<Rollout>,
+}
+
 impl Run<'_> {
     /// Draws until `problems_per_step` groups survive the filters, or the draws are used up.
     pub(super) fn collect(&self, progress: &mut Progress) -> Result<Collected> {
@@ -69,7 +78,7 @@ impl Run<'_> {
             let rollouts = self.sample(&format!("rl/{step}/{draw_number}"), &draw, progress, chance)?;
             all.tally.draws += 1;
             all.tally.critical_path(&rollouts, self.config.rollout.tool_wait);
-            self.absorb(by_group(rollouts, draw.problems.len()), &draw, progress, chance, &mut all);
+            self.absorb(by_group(rollouts, draw.problems.len()), &draw, progress, chance, &mut all)?;
         }
         self.complete(progress, &mut all.batch)?;
         Ok(all)
@@ -118,24 +127,37 @@ impl Run<'_> {
         progress: &mut Progress,
         chance: Chance,
         all: &mut Collected,
-    ) {
+    ) -> Result<()> {
         let at = self.place(progress.state.step);
         let strategy = kind_of(&self.config.rollout.strategy);
         let rates = &mut progress.state.rates;
         let hopeless = |p: &&usize| matches!(rates.problem(**p), (1.., 0));
         all.tally.hopeless_groups += draw.problems.iter().filter(hopeless).count() as u64;
-        let mut groups = Vec::with_capacity(members.len());
+        let mut sorted = Vec::with_capacity(members.len());
         for (g, (members, &problem)) in members.into_iter().zip(&draw.problems).enumerate() {
-            let members = self.counted(members, g, rates, all);
+            let (members, failed) = self.counted(members, g, rates, all);
             let size = self.config.rollout.group_size;
             let kept = progress.parts.strategy.select(&members, size, &chance.child("select", &[g as u64]));
             let (mut chosen, mut others) = (Vec::new(), Vec::new());
             for (rollout, kept) in members.into_iter().zip(kept) {
                 if kept { chosen.push(rollout) } else { others.push(rollout) }
             }
-            let correct: Vec<bool> = chosen.iter().map(|r| r.correct).collect();
-            let mut rows: Vec<&mut Trajectory> = chosen.iter_mut().map(|r| &mut r.trajectory).collect();
-            progress.rewards.score_group(&mut rows, &correct, &self.problems[problem], at.step, at.steps);
+            sorted.push(Sorted { problem, failed, chosen, others });
+        }
+        let mut together = Vec::with_capacity(sorted.len());
+        for Sorted { problem, chosen, .. } in &mut sorted {
+            let correct = chosen.iter().map(|r| r.correct).collect();
+            let members = chosen.iter_mut().map(|r| &mut r.trajectory).collect();
+            together.push(Scored { problem: &self.problems[*problem], members, correct });
+        }
+        progress.rewards.score_groups(&mut together, at.step, at.steps)?;
+        drop(together);
+        let mut groups = Vec::with_capacity(sorted.len());
+        for Sorted { problem, failed, mut chosen, others } in sorted {
+            for mut rollout in failed {
+                all.place(&mut rollout);
+                all.unused.push(rollout);
+            }
             all.tally.scored(&chosen);
             chosen.iter_mut().for_each(|r| all.place(r));
             for mut rollout in others {
@@ -155,19 +177,25 @@ impl Run<'_> {
                 all.unused.extend(group.rollouts);
             }
         }
+        Ok(())
     }
 
-    /// The members that count. Failures of the infrastructure are left out; pass rates are those of the policy by
-    /// itself, so members that were helped do not enter them.
-    fn counted(&self, members: Vec<Rollout>, group: usize, rates: &mut PassRates, all: &mut Collected) -> Vec<Rollout> {
-        let mut counted = Vec::with_capacity(members.len());
+    /// The members that count, and the failures of the infrastructure. Pass rates are those of the policy by itself, so
+    /// members that were helped do not enter them.
+    fn counted(
+        &self,
+        members: Vec<Rollout>,
+        group: usize,
+        rates: &mut PassRates,
+        all: &mut Collected,
+    ) -> (Vec<Rollout>, Vec<Rollout>) {
+        let (mut counted, mut failed) = (Vec::with_capacity(members.len()), Vec::new());
         for mut one in members {
             one.trajectory.model_digest = Some(self.policy.digest.clone());
             one.group = group;
             all.tally.count(&one);
             if one.failed() {
-                all.place(&mut one);
-                all.unused.push(one);
+                failed.push(one);
                 continue;
             }
             if one.given == 0 && !one.scaffolded {
@@ -175,7 +203,7 @@ impl Run<'_> {
             }
             counted.push(one);
         }
-        counted
+        (counted, failed)
     }
 
     /// Adds what the parts need to know of a full batch. Gold answers are scored by the progress's sampler as it is.

@@ -15,6 +15,8 @@ pub fn any(parts: &Parts) -> Declared {
     list.extend(validation());
     let names = parts.envs.rewards.names().into_iter().flat_map(|name| [name.to_string(), format!("{name}_<int>")]);
     list.extend(names.map(|name| component(&name)));
+    let rewards = &parts.envs.rewards;
+    list.extend(rewards.declarable(true).into_iter().map(|metric| metric.of("rewards")));
     let learn = &parts.learn;
     list.extend(learn.curricula.declarable(false));
     list.extend(learn.strategies.declarable(false));
@@ -35,6 +37,7 @@ pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entr
         list.extend(validation());
     }
     list.extend(rewards.components().iter().map(|name| component(name)));
+    list.extend(rewards.declared().into_iter().map(over_steps));
     let parts = [
         Slot::declared(std::slice::from_ref(&composed.curriculum)),
         Slot::declared(std::slice::from_ref(&composed.strategy)),

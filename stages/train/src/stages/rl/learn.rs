@@ -94,7 +94,7 @@ impl Run<'_> {
         for (name, value) in &report.metrics {
             curves.point(context, name, step, *value)?;
         }
-        for (name, value) in progress.parts.metrics() {
+        for (name, value) in progress.parts.metrics().into_iter().chain(progress.rewards.metrics()) {
             curves.point(context, &name, step, value)?;
         }
         curves.point(context, "learning_rate", step, rate)?;

@@ -41,6 +41,7 @@ use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_envs::programs;
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::{self, Composed};
 use trainyard_lm::backend::Offers;
@@ -149,7 +150,7 @@ impl Stage for Rl {
         // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
-        let host = ToolHost::new(context.cpus);
+        let host = ToolHost::of_stage(context);
         let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
         let mut policy = policy.with_template(&config.template)?;
@@ -176,7 +177,7 @@ impl Stage for Rl {
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
         let episodes = Episodes { environment, problems, validation, demonstrations };
         let run = Run::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
-        let outcome = run.run(parts, Rewards::new(&rewards)?, record.as_deref(), context)?;
+        let outcome = run.run(parts, Rewards::new(&rewards, &programs::log(context))?, record.as_deref(), context)?;
         host.report(context);
         let model = policy.folder.with_parameters(&outcome.weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;

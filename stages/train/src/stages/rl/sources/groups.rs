@@ -22,8 +22,7 @@ impl Run<'_> {
             let t = &mut one.trajectory;
             t.id = format!("rl/{step}/{number}/{}/{}", t.problem_id, t.sample);
         }
-        self.absorb(vec![members], &draw, progress, self.chance.child("group", &[u64::from(number)]), all);
-        Ok(())
+        self.absorb(vec![members], &draw, progress, self.chance.child("group", &[u64::from(number)]), all)
     }
     /// Adds what parts need to know of a full batch, under the current weights.
     pub(super) fn complete_fresh(&self, progress: &mut Progress, all: &mut Collected) -> Result<()> {

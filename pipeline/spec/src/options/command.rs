@@ -1,0 +1,47 @@
+//! Words of a command whose files are sources: `[python3, my_reward.py]`.
+//!
+//! The schema marks them by `"format": "command"`. A word is a source if it names a file: by a path relative to the
+//! file it is written in or, after the first word, by an absolute one. All others are words: `python3` is found on the
+//! PATH of the machine, and `/usr/bin/python3` lies there too.
+
+use crate::files::Files;
+use std::path::Path;
+
+/// Endings of programs that an interpreter is given.
+pub const SCRIPTS: [&str; 8] = [".bash", ".jl", ".js", ".pl", ".py", ".r", ".rb", ".sh"];
+
+/// Whether a word can only mean a file: a relative path with the ending of a script, or one that begins with a dot.
+pub fn is_script(word: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    let ends = SCRIPTS.iter().any(|ending| word.to_lowercase().ends_with(ending));
+    !word.starts_with(['/', '-'])
+        && word.chars().all(plain)
+        && (ends || word.starts_with("./") || word.starts_with("../"))
+}
+
+/// Whether a word may be a source, as far as its text tells.
+pub fn may_be_source(word: &str) -> bool {
+    word.starts_with('/') || is_script(word)
+}
+
+/// Whether the word at a pointer names a file at `location`, which is its absolute path. One that should is a source
+/// too, so that its absence is reported.
+pub fn names_source(files: &dyn Files, pointer: &str, word: &str, location: &str) -> bool {
+    let is_program = pointer.ends_with("/0") && word.starts_with('/');
+    !is_program && !word.contains("://") && (is_script(word) || files.is_file(Path::new(location)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_are_told_by_their_text() {
+        for word in ["a.py", "lib/a.sh", "./run", "../x/run.R"] {
+            assert!(is_script(word), "{word}");
+        }
+        for word in ["python3", "-c", "print('a.py')", "/w/a.py", "--file=a.py", "-m", "data.json", ""] {
+            assert!(!is_script(word), "{word}");
+        }
+    }
+}

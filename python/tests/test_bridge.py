@@ -1,0 +1,174 @@
+"""Tests of `trainyard_bridge.py` by itself: `python3 -m unittest discover python/tests`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(FOLDER))
+
+import trainyard_bridge as ty  # noqa: E402
+
+EPISODE = {
+    "messages": [
+        {"role": "user", "content": "2+2?"},
+        {"role": "assistant", "content": "let me see", "tool_calls": [{"name": "calculator", "arguments": {}}]},
+        {"role": "tool", "content": "4"},
+        {"role": "assistant", "content": "It is 4."},
+    ],
+    "answer": "4",
+    "correct": True,
+    "tool_calls": 1,
+    "tool_errors": 0,
+    "turns": 2,
+    "stop_reason": "answer",
+    "rewards": {"format": 1.0},
+    "problem": {
+        "id": "p",
+        "prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "2+2?"}],
+        "answer": "4",
+        "level": 1,
+        "verifier": {"kind": "numeric"},
+    },
+}
+
+
+def talk(program: str, lines: list[object]) -> tuple[list[dict], str]:
+    """Runs a program with these lines as its input; what it answers, and its standard error."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.py"
+        path.write_text(textwrap.dedent(program))
+        told = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+        environment = dict(os.environ, TRAINYARD_PROTOCOL="1", PYTHONPATH=str(FOLDER))
+        done = subprocess.run(
+            [sys.executable, str(path)], input=told, env=environment, capture_output=True, text=True, timeout=60
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def hello(role: str, name: str = "", protocol: int = 1, options: object = None) -> dict:
+    return {"type": "hello", "protocol": protocol, "role": role, "name": name, "options": options, "seed": 5}
+
+
+class Views(unittest.TestCase):
+    def test_an_episode_has_what_the_line_says(self) -> None:
+        episode = ty.Episode(EPISODE)
+        self.assertEqual(episode.text, "It is 4.")
+        self.assertEqual([message.role for message in episode.messages], ["user", "assistant", "tool", "assistant"])
+        self.assertEqual(episode.messages[1].tool_calls[0]["name"], "calculator")
+        self.assertEqual(episode.messages[0].tool_calls, [])
+        self.assertEqual((episode.answer, episode.correct, episode.turns), ("4", True, 2))
+        self.assertEqual((episode.tool_calls, episode.tool_errors, episode.stop_reason), (1, 0, "answer"))
+        self.assertEqual(episode.rewards, {"format": 1.0})
+        problem = episode.problem
+        self.assertEqual((problem.id, problem.question, problem.answer, problem.level), ("p", "2+2?", "4", 1))
+        self.assertEqual((problem.verifier, problem.reference), ({"kind": "numeric"}, None))
+        self.assertEqual(str(problem.prompt[0].data["content"]), "s")
+
+    def test_an_episode_without_words_has_none(self) -> None:
+        silent = ty.Episode(dict(EPISODE, messages=[], answer=None))
+        self.assertEqual((silent.text, silent.answer), ("", None))
+
+
+class Programs(unittest.TestCase):
+    def test_a_program_answers_until_its_input_ends(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+            print("imported")
+
+            @ty.reward
+            def known(episode):
+                return ty.seed() + ty.options()["more"] + episode.tool_calls
+
+            ty.run()
+        """
+        requests = [{"id": n, "op": "score", "items": [EPISODE] * n} for n in (1, 2)]
+        said, errors = talk(program, [hello("reward", options={"more": 0.5}), *requests])
+        self.assertEqual(said[0], {"type": "ready", "protocol": 1})
+        self.assertEqual(said[1], {"id": 1, "result": [{"value": 6.5}]})
+        self.assertEqual(said[2]["result"], [{"value": 6.5}] * 2)
+        self.assertIn("imported", errors)
+
+    def test_what_does_not_fit_is_an_error_before_ready(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            @ty.reward
+            def one(episode): return 1
+
+            @ty.reward
+            def two(episode): return 2
+
+            ty.run()
+        """
+        for line, words in [
+            (hello("reward"), "choose one by the option `name`: one, two"),
+            (hello("rule"), "no function with @rule"),
+            (hello("dancer"), "no role `dancer`"),
+            (hello("reward", protocol=2), "version 1"),
+        ]:
+            said, _ = talk(program, [line])
+            self.assertEqual(said[0]["type"], "error")
+            self.assertIn(words, said[0]["error"]["message"])
+        said, _ = talk(program, [hello("reward", name="two"), {"id": 1, "op": "score", "items": [EPISODE]}])
+        self.assertEqual(said[1]["result"], [{"value": 2.0}])
+
+    def test_an_exception_is_one_items_own(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            @ty.verifier
+            def judged(problem, answer):
+                if answer == "no":
+                    raise ValueError("cannot")
+                if answer == "odd":
+                    return 1
+                return problem.answer == answer
+
+            ty.run()
+        """
+        items = [{"problem": EPISODE["problem"], "answer": answer} for answer in ("4", "5", "no", "odd")]
+        said, _ = talk(program, [hello("verifier"), {"id": 9, "op": "verify", "items": items}, {"id": 10, "op": "x"}])
+        right, wrong, raised, odd = said[1]["result"]
+        self.assertEqual((right, wrong), ({"right": True}, {"right": False}))
+        self.assertEqual((raised["error"]["type"], raised["error"]["message"]), ("ValueError", "cannot"))
+        self.assertIn("in judged", raised["error"]["traceback"])
+        self.assertIn("True or False, not int", odd["error"]["message"])
+        self.assertEqual(said[2]["error"]["type"], "NotImplementedError")
+
+    def test_rules_give_reasons(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            @ty.rule(batch=True)
+            def short(episodes):
+                return [True, False, "too long", ty.Verdict(False, "dull"), None][: len(episodes)]
+
+            ty.run()
+        """
+        said, _ = talk(program, [hello("rule"), {"id": 1, "op": "judge", "items": [EPISODE] * 5}])
+        kept, left, long, dull, none = said[1]["result"]
+        self.assertEqual((kept, left), ({"keep": True}, {"keep": False}))
+        self.assertEqual(long, {"keep": False, "reason": "too long"})
+        self.assertEqual(dull, {"keep": False, "reason": "dull"})
+        self.assertIn("not NoneType", none["error"]["message"])
+
+    def test_started_by_hand_it_says_what_it_is_for(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", "import trainyard_bridge as ty; print('out'); ty.run()"],
+            env={key: value for key, value in os.environ.items() if key != "TRAINYARD_PROTOCOL"},
+            cwd=FOLDER, capture_output=True, text=True, timeout=60,
+        )
+        self.assertEqual(done.stdout, "out\n")
+        self.assertIn("This program answers Trainyard", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

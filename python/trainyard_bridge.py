@@ -1,0 +1,417 @@
+"""Rewards, filter rules and verifiers for Trainyard as Python functions.
+
+    import trainyard_bridge as ty
+
+    @ty.reward
+    def short(episode: ty.Episode) -> float:
+        return 1.0 if len(episode.answer or "") < 100 else 0.0
+
+    ty.run()
+
+A workflow names the program: `rewards: [{kind: process, command: [python3, my_reward.py]}]`. Trainyard starts it, sends
+episodes as lines of JSON and reads what the functions return. What a function prints goes to the log of the stage. An
+exception is shown there with its traceback; whether the stage goes on, its options say (`on_error`).
+
+A program may have several functions of one sort: the option `name` of the part chooses one. Nothing here needs a
+package. This file belongs to one version of the protocol (`docs/own-code.md`) and may be changed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import traceback
+from typing import Any, Callable, Iterable, Optional, Union
+
+PROTOCOL = 1
+
+__all__ = [
+    "Episode", "Message", "Problem", "Score", "Verdict", "name", "options", "reward", "rule", "run", "seed", "verifier",
+]
+
+
+class Message:
+    """One message of a conversation."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    @property
+    def role(self) -> str:
+        """`system`, `user`, `assistant` or `tool`."""
+        return self.data["role"]
+
+    @property
+    def content(self) -> str:
+        """Its text."""
+        return self.data["content"]
+
+    @property
+    def tool_calls(self) -> list[dict[str, Any]]:
+        """The calls that could be read in it: `{"name": …, "arguments": {…}}`."""
+        return self.data.get("tool_calls") or []
+
+    def __repr__(self) -> str:
+        return f"{self.role}: {self.content}"
+
+
+class Problem:
+    """What was to be solved."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    @property
+    def id(self) -> str:
+        """Names it in its data set."""
+        return self.data["id"]
+
+    @property
+    def prompt(self) -> list[Message]:
+        """Its own messages, without what the environment adds."""
+        return [Message(message) for message in self.data["prompt"]]
+
+    @property
+    def question(self) -> str:
+        """The last message of the user in the prompt; empty if there is none."""
+        texts = [message["content"] for message in self.data["prompt"] if message["role"] == "user"]
+        return texts[-1] if texts else ""
+
+    @property
+    def answer(self) -> str:
+        """The right answer, if the data set has one."""
+        return self.data["answer"]
+
+    @property
+    def reference(self) -> Optional[str]:
+        """A worked solution, if the data set has one."""
+        return self.data.get("reference")
+
+    @property
+    def level(self) -> int:
+        """Difficulty, from 1; 0 if nobody knows it."""
+        return self.data["level"]
+
+    @property
+    def verifier(self) -> Any:
+        """What the data set gives to verifiers, as JSON."""
+        return self.data.get("verifier")
+
+
+class Episode:
+    """A finished conversation of the model with its environment."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    @property
+    def messages(self) -> list[Message]:
+        """All of them, with the prompt and the results of tools."""
+        return [Message(message) for message in self.data["messages"]]
+
+    @property
+    def text(self) -> str:
+        """What the model said last; empty if it said nothing."""
+        texts = [message["content"] for message in self.data["messages"] if message["role"] == "assistant"]
+        return texts[-1] if texts else ""
+
+    @property
+    def problem(self) -> Problem:
+        """What was to be solved."""
+        return Problem(self.data["problem"])
+
+    @property
+    def answer(self) -> Optional[str]:
+        """The final answer as the environment read it; None if there is none."""
+        return self.data.get("answer")
+
+    @property
+    def correct(self) -> bool:
+        """Whether the answer is right, as the environment or its verifier says."""
+        return self.data["correct"]
+
+    @property
+    def tool_calls(self) -> int:
+        """Tool calls made, with those that could not be read."""
+        return self.data["tool_calls"]
+
+    @property
+    def tool_errors(self) -> int:
+        """How many of them failed."""
+        return self.data["tool_errors"]
+
+    @property
+    def turns(self) -> int:
+        """Turns that the model took."""
+        return self.data["turns"]
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it ended: `answer`, `length`, `max_turns`, …"""
+        return self.data["stop_reason"]
+
+    @property
+    def rewards(self) -> dict[str, float]:
+        """The rewards that stand before this one in the list, by name."""
+        return self.data["rewards"]
+
+
+class Score:
+    """A reward with one value per turn of the model beside the value of the whole episode."""
+
+    __slots__ = ("value", "per_turn")
+
+    def __init__(self, value: Optional[float], per_turn: Iterable[float] = ()) -> None:
+        self.value = value
+        self.per_turn = list(per_turn)
+
+
+class Verdict:
+    """A rule's word on an episode: whether it stays, and why not."""
+
+    __slots__ = ("keep", "reason")
+
+    def __init__(self, keep: bool, reason: str = "") -> None:
+        self.keep = keep
+        self.reason = reason
+
+
+_given: dict[str, Any] = {"name": "", "options": None, "seed": 0}
+
+
+def name() -> str:
+    """The name that the workflow gives this part; empty if it gives none."""
+    return _given["name"]
+
+
+def options() -> Any:
+    """The `options` that the workflow gives this program."""
+    return _given["options"]
+
+
+def seed() -> int:
+    """The seed of everything random here."""
+    return _given["seed"]
+
+
+class _Function:
+    """A function of the user, with whether it takes a list."""
+
+    def __init__(self, call: Callable[..., Any], batch: bool) -> None:
+        self.call = call
+        self.batch = batch
+
+
+_functions: dict[str, dict[str, _Function]] = {"reward": {}, "rule": {}, "verifier": {}}
+
+
+def _decorator(role: str, function: Optional[Callable[..., Any]], batch: bool) -> Any:
+    def register(given: Callable[..., Any]) -> Callable[..., Any]:
+        _functions[role][given.__name__] = _Function(given, batch)
+        return given
+
+    return register if function is None else register(function)
+
+
+def reward(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
+    """Makes a function a reward: it takes an `Episode` and returns a number or a `Score`, or None: does not apply.
+
+    With `@reward(batch=True)`, it takes a list of episodes and returns a list of the same length.
+    """
+    return _decorator("reward", function, batch)
+
+
+def rule(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
+    """Makes a function a filter rule: it takes an `Episode` and returns whether it stays.
+
+    A text instead of False says why it does not; so does `Verdict(False, "too long")`.
+    """
+    return _decorator("rule", function, batch)
+
+
+def verifier(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
+    """Makes a function a verifier: it takes a `Problem` and an answer and returns whether the answer is right.
+
+    With `@verifier(batch=True)`, it takes a list of pairs.
+    """
+    return _decorator("verifier", function, batch)
+
+
+def _number(value: Any, what: str) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{what} is {number}, which is no finite number")
+    return number
+
+
+def _score(value: Any) -> dict[str, Any]:
+    if isinstance(value, Score):
+        turns = [_number(turn, "the value of a turn") for turn in value.per_turn]
+        whole = None if value.value is None else _number(value.value, "the score")
+        return {"value": whole, "per_turn": turns}
+    if value is None:
+        return {"value": None}
+    if not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
+        raise TypeError(f"a reward returns a number, None or a Score, not {type(value).__name__}")
+    return {"value": _number(value, "the score")}
+
+
+def _verdict(value: Any) -> dict[str, Any]:
+    if isinstance(value, Verdict):
+        return {"keep": bool(value.keep), "reason": str(value.reason)}
+    if isinstance(value, str):
+        return {"keep": False, "reason": value}
+    return {"keep": _truth(value, "a rule returns True, False, a text or a Verdict")}
+
+
+def _right(value: Any) -> dict[str, Any]:
+    return {"right": _truth(value, "a verifier returns True or False")}
+
+
+def _truth(value: Any, want: str) -> bool:
+    if isinstance(value, bool):
+        return value
+    # Libraries for arrays have truth values of their own.
+    if type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    raise TypeError(f"{want}, not {type(value).__name__}")
+
+
+def _raised(error: BaseException) -> dict[str, str]:
+    """An exception without the frames of this file, which say nothing to the user."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace)
+    return {"type": type(error).__name__, "message": str(error), "traceback": "".join(lines)}
+
+
+# Of each role: its operation, how an item becomes the arguments, and what a returned value becomes.
+_ROLES: dict[str, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], dict[str, Any]]]] = {
+    "reward": ("score", lambda item: (Episode(item),), _score),
+    "rule": ("judge", lambda item: (Episode(item),), _verdict),
+    "verifier": ("verify", lambda item: (Problem(item["problem"]), item["answer"]), _right),
+}
+
+
+def _chosen(role: str) -> _Function:
+    """The function that the workflow means: the one of that name, or the only one."""
+    known = _functions[role]
+    wanted = _given["name"]
+    if wanted in known:
+        return known[wanted]
+    if len(known) == 1:
+        return next(iter(known.values()))
+    if not known:
+        raise LookupError(f"this program has no function with @{role}")
+    names = ", ".join(sorted(known))
+    raise LookupError(f"this program has several functions with @{role}; choose one by the option `name`: {names}")
+
+
+def _items(role: str) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
+    """The operation of a role: one result or error for each item of a request."""
+    _, arguments, returned = _ROLES[role]
+    function = _chosen(role)
+
+    def one(item: Any) -> dict[str, Any]:
+        try:
+            return returned(function.call(*arguments(item)))
+        except Exception as error:
+            return {"error": _raised(error)}
+
+    def several(items: list[Any]) -> list[dict[str, Any]]:
+        try:
+            given = [arguments(item) for item in items]
+            lists = [pair[0] if len(pair) == 1 else pair for pair in given]
+            values = list(function.call(lists))
+            if len(values) != len(items):
+                raise ValueError(f"{len(items)} items were given and {len(values)} values came back")
+        except Exception as error:
+            return [{"error": _raised(error)} for _ in items]
+        return [_guarded(returned, value) for value in values]
+
+    def answer(request: dict[str, Any]) -> list[dict[str, Any]]:
+        items = request["items"]
+        return several(items) if function.batch else [one(item) for item in items]
+
+    return answer
+
+
+def _guarded(returned: Callable[[Any], dict[str, Any]], value: Any) -> dict[str, Any]:
+    try:
+        return returned(value)
+    except Exception as error:
+        return {"error": _raised(error)}
+
+
+def _operations(role: str) -> tuple[dict[str, Callable[[dict[str, Any]], Any]], dict[str, Any]]:
+    """The operations of a role by name, and what `ready` says besides."""
+    if role in _ROLES:
+        return {_ROLES[role][0]: _items(role)}, {}
+    raise LookupError(f"this bridge knows no role `{role}`")
+
+
+def _die_with_parent() -> None:
+    """Where Linux offers it, the process ends with the one that started it, whatever it does then."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, 9)
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
+def _own_output() -> Any:
+    """Keeps the standard output for the protocol; what anybody prints goes to the log."""
+    kept = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return kept
+
+
+# Printing while a program is imported must not reach the protocol either.
+_output: Any = _own_output() if os.environ.get("TRAINYARD_PROTOCOL") else None
+
+
+def _say(value: Union[dict[str, Any], list[Any]]) -> None:
+    _output.write(json.dumps(value, separators=(",", ":")).encode())
+    _output.write(b"\n")
+    _output.flush()
+
+
+def run() -> None:
+    """Answers requests until Trainyard ends them. Call it at the end of the program."""
+    if _output is None:
+        print("This program answers Trainyard: name it in a workflow, as `command: [python3, …]`.", file=sys.stderr)
+        return
+    _die_with_parent()
+    lines = sys.stdin.buffer
+    hello = json.loads(lines.readline() or b"{}")
+    try:
+        if hello.get("protocol") != PROTOCOL:
+            raise RuntimeError(f"this bridge speaks version {PROTOCOL} of the protocol, not {hello.get('protocol')}")
+        _given.update(name=hello.get("name", ""), options=hello.get("options"), seed=hello.get("seed", 0))
+        operations, more = _operations(hello.get("role", ""))
+    except Exception as error:
+        _say({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
+        sys.exit(1)
+    _say({"type": "ready", "protocol": PROTOCOL, **more})
+    for line in lines:
+        request = json.loads(line)
+        try:
+            operation = operations.get(request["op"])
+            if operation is None:
+                raise NotImplementedError(f"no operation `{request['op']}`")
+            answer = {"id": request["id"], "result": operation(request)}
+        except Exception as error:
+            answer = {"id": request["id"], "error": _raised(error)}
+        _say(answer)
+        sys.stderr.flush()

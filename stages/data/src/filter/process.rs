@@ -1,0 +1,92 @@
+//! Rule `process`: a program of the user judges each row (`docs/own-code.md`).
+
+use super::rule::{Judgment, Rule, RuleContext};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_api::PartOptions;
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::programs::{EpisodeItem, OnError, ask};
+use trainyard_process::{Hello, ProcessOptions, Workers};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Rejects the rows that a program does not keep.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    /// The program.
+    #[serde(flatten)]
+    pub process: ProcessOptions,
+    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What an exception of the program does: `fail` ends the stage, with `skip` the row stays.
+    pub on_error: OnError,
+}
+
+impl PartOptions for Process {
+    const KIND: &'static str = "process";
+    const SUMMARY: &'static str = "a program of yours keeps or rejects each row";
+    const DOC: &'static str = "Rejects the rows that the program `command` does not keep, with the reason that it\n\
+        gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
+        it; `correct` is whether the row's reward `answer` is above 0. All rows are asked for in requests of `batch`,\n\
+        from `workers` processes. In Python a rule is a function with the decorator `@rule`\n\
+        (`trainyard init --python`); `docs/own-code.md` has the protocol for any other language.\n\n\
+        A program that dies or hangs ends the stage with a retryable error. An exception ends it with its traceback;\n\
+        with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
+    fn check(&self) -> Vec<OptionProblem> {
+        self.process.problems()
+    }
+}
+
+impl Rule for Process {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let hello = Hello { role: "rule", name: &self.name, seed: 0 };
+        let workers = Workers::start(&self.process, hello, context.log.clone())?;
+        let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
+        let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
+        let told = rows.iter().zip(&problems);
+        let items: Vec<EpisodeItem<'_>> =
+            told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
+        let mut told = false;
+        let mut judged = Vec::with_capacity(rows.len());
+        for (row, said) in rows.iter().zip(ask(&workers, "judge", &items)?) {
+            judged.push(match said {
+                Ok(said) => read(&said).map_err(|e| e.at(format!("row `{}`", row.id)))?,
+                Err(raised) if self.on_error == OnError::Skip => {
+                    if !std::mem::replace(&mut told, true) {
+                        let text = format!("row `{}` stays: {raised}\n{}", row.id, raised.traceback);
+                        (context.log)(LogLevel::Warn, text.trim_end());
+                    }
+                    Judgment::Keep
+                }
+                Err(raised) => {
+                    let error = raised.error().help("mend the program, or set `on_error: skip`");
+                    return Err(error.at(format!("{}: row `{}`", workers.place(), row.id)));
+                }
+            });
+        }
+        Ok(judged)
+    }
+}
+
+/// The problem of a row, as far as it is known.
+fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
+    let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
+    known.get(&row.problem_id).cloned().unwrap_or_else(unknown)
+}
+
+fn read(said: &Value) -> Result<Judgment> {
+    let reason = said.get("reason").and_then(Value::as_str).unwrap_or_default();
+    match said.get("keep").and_then(Value::as_bool) {
+        Some(true) => Ok(Judgment::Keep),
+        Some(false) => Ok(Judgment::reject("rejected", reason)),
+        None => Err(Error::data(format!("the program answered `{said}` for a rule"))
+            .help("answer {\"keep\": true or false}, with {\"reason\": \"…\"} if there is one")),
+    }
+}

@@ -1,0 +1,89 @@
+//! Asking a program about many items: requests of bounded size, one row or exception for each item.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+use trainyard_process::{Fault, Raised, Ticket, Workers};
+
+/// What an exception of the user's code does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum OnError {
+    /// It ends the stage, with its traceback.
+    #[default]
+    Fail,
+    /// The row goes on without it; the first traceback is in the log.
+    Skip,
+}
+
+/// What a program says of one item.
+pub type Row = Result<Value, Raised>;
+
+#[derive(Serialize)]
+struct Body<'a, T> {
+    items: &'a [T],
+}
+
+/// One row per item, in order. All requests are open at the same time.
+///
+/// Errors: an outage of the program (retryable), an answer that fits no list of items (data).
+pub fn ask<T: Serialize>(workers: &Workers, op: &str, items: &[T]) -> Result<Vec<Row>> {
+    let chunks = items.chunks(workers.batch().max(1));
+    let asked: Vec<(Ticket, usize)> =
+        chunks.map(|items| Ok((workers.ask(op, &Body { items })?, items.len()))).collect::<Result<_>>()?;
+    let mut rows = Vec::with_capacity(items.len());
+    for (ticket, count) in asked {
+        match ticket.answer() {
+            Ok(reply) => rows.extend(read(reply.value, count).map_err(|e| e.at(workers.place()))?),
+            Err(Fault::Raised(raised)) => rows.extend((0..count).map(|_| Err(raised.clone()))),
+            Err(Fault::Outage(error) | Fault::Lost(error)) => return Err(error),
+        }
+    }
+    Ok(rows)
+}
+
+fn read(answer: Value, count: usize) -> Result<Vec<Row>> {
+    let help = "`result` is a list with one map for each item, in order (docs/own-code.md)";
+    let Value::Array(rows) = answer else {
+        return Err(Error::data("the program's result is no list").help(help));
+    };
+    if rows.len() != count {
+        return Err(
+            Error::data(format!("the program was asked about {count} items and answered {}", rows.len())).help(help)
+        );
+    }
+    rows.into_iter().map(|row| one(row).map_err(|e| e.help(help))).collect()
+}
+
+fn one(mut row: Value) -> Result<Row> {
+    let Some(map) = row.as_object_mut() else {
+        return Err(Error::data(format!("the program answered `{row}` about one item")));
+    };
+    match map.remove("error") {
+        None => Ok(Ok(row)),
+        Some(error) => {
+            serde_json::from_value(error).map(Err).map_err(|e| Error::data(format!("an `error` of an item: {e}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_item_has_its_row() {
+        let rows = read(json!([{"value": 1}, {"error": {"type": "E", "message": "m"}}]), 2).unwrap();
+        assert_eq!(rows[0], Ok(json!({"value": 1})));
+        assert_eq!(rows[1].as_ref().unwrap_err().to_string(), "E: m");
+        for (answer, words) in
+            [(json!(3), "no list"), (json!([{}]), "about 2 items and answered 1"), (json!([{}, 4]), "answered `4`")]
+        {
+            let error = read(answer, 2).unwrap_err();
+            assert!(error.message.contains(words) && error.help.is_some(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What programs of the user are told of episodes and problems, and how their answers are read. The protocol itself is
+//! in the crate `trainyard-process`.
+
+pub mod answers;
+pub mod episode;
+pub mod log;
+pub mod verifier;
+
+pub use answers::{OnError, Row, ask};
+pub use episode::{EpisodeItem, ProblemItem};
+pub use log::log;
+pub use verifier::{ProcessVerifier, VerifierOptions};

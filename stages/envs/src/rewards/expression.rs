@@ -1,0 +1,119 @@
+//! `expression`: a reward in one line, over what is counted in an episode.
+
+use crate::rewards::formula::Formula;
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_tables::{Problem, Trajectory};
+
+/// What an expression may name.
+const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "tool_calls", "tool_errors", "turns"];
+
+/// Options of the reward `expression`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExpressionOptions {
+    /// Such as `correct - 0.01 * tool_calls`.
+    pub value: String,
+}
+
+impl Default for ExpressionOptions {
+    fn default() -> Self {
+        Self { value: "correct".to_string() }
+    }
+}
+
+impl PartOptions for ExpressionOptions {
+    const KIND: &'static str = "expression";
+    const SUMMARY: &'static str = "a formula over counts of the episode";
+    const DOC: &'static str = "value = the expression `value`, such as `correct - 0.01 * tool_calls` or\n\
+        `if(correct, max(0.5, 1 - turns / 10), 0)`. It names\n\n\
+        `correct` (1 if the answer is right, else 0), `answered` (1 if there is an answer), `tool_calls`,\n\
+        `tool_errors`, `turns`, `tokens` (that the policy sampled), `level` (of the problem) and `step` (of the run,\n\
+        from 0).\n\n\
+        It has `+ - * /`, comparisons (`< <= > >= == !=`, which are 1 or 0), `and`, `or`, `not`, and the functions\n\
+        `abs(a)`, `if(condition, then, else)`, `max(a, …)`, `min(a, …)`, `sqrt(a)`. A value that is not finite,\n\
+        as after a division by zero, ends the stage.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let problem =
+            |words| OptionProblem::new("/value", words).help("write for example `correct - 0.01 * tool_calls`");
+        Formula::parse(&self.value, &NAMES).err().map(problem).into_iter().collect()
+    }
+}
+
+/// The reward `expression`.
+pub struct Expression {
+    options: ExpressionOptions,
+    formula: Formula,
+}
+
+impl Expression {
+    /// Errors: invalid, if the expression cannot be read.
+    pub fn new(options: ExpressionOptions) -> Result<Self> {
+        let formula = Formula::parse(&options.value, &NAMES).map_err(Error::invalid)?;
+        Ok(Self { options, formula })
+    }
+}
+
+impl Reward for Expression {
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
+        let truth = |holds: bool| f64::from(u8::from(holds));
+        let tokens = r.loss_mask.iter().filter(|sampled| **sampled).count() as f64;
+        let counts = [p.level, r.tool_calls, r.tool_errors, r.turns].map(f64::from);
+        let [level, tool_calls, tool_errors, turns] = counts;
+        let (answered, correct) = (truth(r.answer.is_some()), truth(g.right(r, p)));
+        let value =
+            self.formula.value(&[answered, correct, level, g.step as f64, tokens, tool_calls, tool_errors, turns]);
+        if value.is_finite() {
+            return Ok(Score::of(value));
+        }
+        Err(Error::data(format!("`{}` is {value} for episode `{}`", self.options.value, r.id))
+            .help("keep it finite, for example by `if(turns > 0, 1 / turns, 0)`"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::reward::score_alone;
+
+    fn reward(value: &str) -> Expression {
+        Expression::new(ExpressionOptions { value: value.to_string() }).unwrap()
+    }
+
+    #[test]
+    fn every_name_means_its_own_number() {
+        let r = Trajectory {
+            answer: Some("7".to_string()),
+            loss_mask: vec![false, true, true],
+            tool_calls: 5,
+            tool_errors: 7,
+            turns: 11,
+            ..Trajectory::default()
+        };
+        let p = Problem { answer: "7".to_string(), level: 3, ..Problem::default() };
+        for (name, expected) in NAMES.iter().zip([1.0, 1.0, 3.0, 0.0, 2.0, 5.0, 7.0, 11.0]) {
+            assert_eq!(score_alone(&reward(name), &r, &p).value, Some(expected), "{name}");
+        }
+        let wrong = Trajectory { answer: None, ..r };
+        assert_eq!(score_alone(&reward("correct + answered"), &wrong, &p).value, Some(0.0));
+    }
+
+    #[test]
+    fn an_infinite_value_is_an_error_of_the_episode() {
+        let r = Trajectory { id: "rl/0/p/1".to_string(), ..Trajectory::default() };
+        let g = GroupView { step: 0, steps: 1, members: &[&r], correct: &[true], earlier: &[] };
+        let error = reward("1 / turns").score(&r, &Problem::default(), &g).unwrap_err();
+        assert!(error.message.contains("`1 / turns` is inf for episode `rl/0/p/1`"), "{error}");
+    }
+
+    #[test]
+    fn mistakes_are_found_before_the_run() {
+        assert_eq!(ExpressionOptions::default().check(), []);
+        let bad = ExpressionOptions { value: "corect".to_string() };
+        assert_eq!(bad.check()[0].pointer, "/value");
+        assert!(Expression::new(bad).is_err());
+    }
+}

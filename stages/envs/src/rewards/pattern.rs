@@ -1,0 +1,149 @@
+//! `pattern`: whether a regular expression matches what was said.
+
+use crate::rewards::{GroupView, Reward, Score};
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_tables::{Problem, Trajectory};
+
+/// The text that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum TextOf {
+    /// The final answer as the environment read it.
+    #[default]
+    Answer,
+    /// The agent's last message.
+    LastMessage,
+    /// All messages, each after its role and a line feed.
+    Conversation,
+}
+
+impl TextOf {
+    /// The text of an episode; none if it has no such text.
+    pub fn of(self, r: &Trajectory) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Answer => r.answer.as_deref().map(Cow::Borrowed),
+            Self::LastMessage => {
+                let last = r.messages.iter().rfind(|m| m.role == "assistant");
+                last.map(|m| Cow::Borrowed(m.content.as_str()))
+            }
+            Self::Conversation if r.messages.is_empty() => None,
+            Self::Conversation => {
+                Some(Cow::Owned(r.messages.iter().map(|m| format!("{}\n{}\n", m.role, m.content)).collect()))
+            }
+        }
+    }
+}
+
+/// Options of the reward `pattern`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct PatternOptions {
+    /// A regular expression. It may match anywhere in the text; `^` and `$` tie it to the ends.
+    pub pattern: String,
+    /// The text that is looked at.
+    pub of: TextOf,
+    /// Value where it matches.
+    pub matches: f64,
+    /// Value where it does not, or where there is no such text.
+    pub otherwise: f64,
+}
+
+impl Default for PatternOptions {
+    fn default() -> Self {
+        Self { pattern: String::new(), of: TextOf::Answer, matches: 1.0, otherwise: 0.0 }
+    }
+}
+
+impl PartOptions for PatternOptions {
+    const KIND: &'static str = "pattern";
+    const SUMMARY: &'static str = "whether a regular expression matches what was said";
+    const DOC: &'static str = "value = `matches` if the regular expression `pattern` matches somewhere in the text,\n\
+        else `otherwise`. The text is the final answer, the agent's last message or the whole conversation (`of`).\n\
+        The syntax is that of Rust's crate `regex`, which knows neither look-around nor back-references, so that\n\
+        every pattern takes time in proportion to the text: `(?i)` ignores case, `(?s)` lets `.` match line feeds.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let wrong = compiled(&self.pattern).err().map(|error| {
+            let problem = OptionProblem::new("/pattern", error.message);
+            error.help.into_iter().fold(problem, OptionProblem::help)
+        });
+        let numbers = [("/matches", self.matches), ("/otherwise", self.otherwise)];
+        wrong.into_iter().chain(numbers.iter().filter_map(|(at, n)| OptionProblem::not_finite(*at, *n))).collect()
+    }
+}
+
+/// A regular expression. Errors: invalid, with what is wrong with it.
+pub fn compiled(pattern: &str) -> Result<Regex> {
+    let help = "write for example `pattern: '^[0-9]+$'`";
+    if pattern.is_empty() {
+        return Err(Error::invalid("there is no pattern").help(help));
+    }
+    Regex::new(pattern).map_err(|e| {
+        // The last line says what is wrong; those above draw the place.
+        let words = e.to_string();
+        let last = words.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
+        Error::invalid(format!("`{pattern}` is no regular expression: {last}")).help(help)
+    })
+}
+
+/// The reward `pattern`.
+pub struct Pattern {
+    options: PatternOptions,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Errors: invalid, if the pattern is no regular expression.
+    pub fn new(options: PatternOptions) -> Result<Self> {
+        let regex = compiled(&options.pattern)?;
+        Ok(Self { options, regex })
+    }
+}
+
+impl Reward for Pattern {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
+        let found = self.options.of.of(r).is_some_and(|text| self.regex.is_match(&text));
+        Ok(Score::of(if found { self.options.matches } else { self.options.otherwise }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::kit::{answer, called, episode};
+    use crate::rewards::reward::score_alone;
+
+    #[test]
+    fn the_text_is_the_chosen_one() {
+        let mut r = episode(&[called(&["search"]), answer("The answer is 42.")]);
+        r.answer = Some("42".to_string());
+        let value = |pattern: &str, of| {
+            let options = PatternOptions { pattern: pattern.to_string(), of, matches: 2.0, otherwise: -1.0 };
+            score_alone(&Pattern::new(options).unwrap(), &r, &Problem::default()).value
+        };
+        assert_eq!(value("^[0-9]+$", TextOf::Answer), Some(2.0));
+        assert_eq!(value("^[0-9]+$", TextOf::LastMessage), Some(-1.0));
+        assert_eq!(value("(?i)ANSWER", TextOf::LastMessage), Some(2.0));
+        assert_eq!(value("done", TextOf::Conversation), Some(2.0));
+        assert_eq!(value("done", TextOf::LastMessage), Some(-1.0));
+        let options = PatternOptions { pattern: ".".to_string(), ..PatternOptions::default() };
+        let silent = Trajectory::default();
+        assert_eq!(score_alone(&Pattern::new(options).unwrap(), &silent, &Problem::default()).value, Some(0.0));
+    }
+
+    #[test]
+    fn mistakes_are_found_before_the_run() {
+        for pattern in ["", "(", "(?=a)", "a{1000000000}"] {
+            let bad = PatternOptions { pattern: pattern.to_string(), ..PatternOptions::default() };
+            assert_eq!(bad.check()[0].pointer, "/pattern", "{pattern}");
+            assert!(!bad.check()[0].message.contains('\n'));
+        }
+        let bad = PatternOptions { pattern: "a".into(), matches: f64::NAN, ..PatternOptions::default() };
+        assert_eq!(bad.check()[0].pointer, "/matches");
+    }
+}

@@ -1,0 +1,153 @@
+//! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`).
+
+use crate::programs::{EpisodeItem, OnError, ask};
+use crate::rewards::{GroupView, Reward, Scene, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_api::PartOptions;
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_process::{Hello, Log, ProcessOptions, Raised, Workers, silent};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Options of the reward `process`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessOptionsOfReward {
+    /// The program.
+    #[serde(flatten)]
+    pub process: ProcessOptions,
+    /// Its name in records, instead of `process`. With `trainyard_bridge`, also which function is meant, if the program
+    /// has several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What an exception of the program does: `fail` ends the stage; with `skip` the reward does not apply to this
+    /// episode.
+    pub on_error: OnError,
+}
+
+impl PartOptions for ProcessOptionsOfReward {
+    const KIND: &'static str = "process";
+    const SUMMARY: &'static str = "what a program of yours says, in any language";
+    const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
+        answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
+        apply. A program may also give one value per turn.\n\n\
+        In Python a reward is a function with a decorator (`trainyard init --python`); `docs/own-code.md` has the\n\
+        protocol for any other language. All episodes of a step are asked for together, `batch` in one request, from\n\
+        `workers` processes. The program must give equal episodes equal values.\n\n\
+        A process that dies is started again; one request may cost three of them. Then, or when a request takes\n\
+        longer than `timeout`, the stage ends with a retryable error, never with a low reward. An exception ends the\n\
+        stage with its traceback, or is counted, as `on_error` says.";
+    fn metrics() -> Vec<Metric> {
+        let doc = "Episodes that the reward does not apply to because the program raised an exception.";
+        vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
+    }
+    fn check(&self) -> Vec<OptionProblem> {
+        self.process.problems()
+    }
+}
+
+/// The reward `process`.
+pub struct ProcessReward {
+    options: ProcessOptionsOfReward,
+    workers: Option<Arc<Workers>>,
+    log: Log,
+    exceptions: u64,
+    told: bool,
+}
+
+impl ProcessReward {
+    /// A reward whose program does not run yet.
+    pub fn new(options: ProcessOptionsOfReward) -> Self {
+        Self { options, workers: None, log: silent(), exceptions: 0, told: false }
+    }
+    fn workers(&self) -> Result<&Workers> {
+        self.workers.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
+    }
+    fn skipped(&mut self, raised: &Raised) {
+        self.exceptions += 1;
+        if !std::mem::replace(&mut self.told, true) {
+            let text = format!("the reward is left out for an episode: {raised}\n{}", raised.traceback);
+            (self.log)(LogLevel::Warn, text.trim_end());
+        }
+    }
+}
+
+impl Reward for ProcessReward {
+    fn open(&mut self, log: &Log) -> Result<()> {
+        let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
+        self.workers = Some(Workers::start(&self.options.process, hello, log.clone())?);
+        self.log = log.clone();
+        Ok(())
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
+        let none = BTreeMap::new();
+        let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
+        let rows = ask(self.workers()?, "score", &[item])?;
+        match rows.into_iter().next() {
+            Some(Ok(row)) => read(&row),
+            Some(Err(_)) if self.options.on_error == OnError::Skip => Ok(Score::not_applicable()),
+            Some(Err(raised)) => Err(raised.error().at(place(r))),
+            None => Err(Error::bug("a program answered about nothing")),
+        }
+    }
+    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
+        let none = BTreeMap::new();
+        let mut items = Vec::new();
+        for Scene { problem, group } in scenes {
+            for (at, (member, correct)) in group.members.iter().zip(group.correct).enumerate() {
+                items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
+            }
+        }
+        let mut rows = ask(self.workers()?, "score", &items)?.into_iter();
+        let mut scores = Vec::with_capacity(scenes.len());
+        for scene in scenes {
+            let mut group = Vec::with_capacity(scene.group.members.len());
+            for (member, row) in scene.group.members.iter().zip(rows.by_ref()) {
+                group.push(match row {
+                    Ok(row) => read(&row).map_err(|e| e.at(place(member)))?,
+                    Err(raised) if self.options.on_error == OnError::Skip => {
+                        self.skipped(&raised);
+                        Score::not_applicable()
+                    }
+                    Err(raised) => {
+                        return Err(raised.error().help("mend the program, or set `on_error: skip`").at(place(member)));
+                    }
+                });
+            }
+            scores.push(group);
+        }
+        Ok(scores)
+    }
+    fn metrics(&mut self) -> Vec<(&'static str, f64)> {
+        vec![("exceptions", std::mem::take(&mut self.exceptions) as f64)]
+    }
+}
+
+/// The episode in messages.
+fn place(r: &Trajectory) -> String {
+    format!("episode `{}`", r.id)
+}
+
+fn read(row: &Value) -> Result<Score> {
+    let number = |value: &Value| value.as_f64().filter(|n| n.is_finite());
+    let wrong = || {
+        Error::data(format!("the program answered `{row}` for a reward"))
+            .help("answer {\"value\": a number or null}, with {\"per_turn\": […]} if there is one for each turn")
+    };
+    let value = match row.get("value") {
+        Some(Value::Null) => None,
+        Some(value) => Some(number(value).ok_or_else(wrong)?),
+        None => return Err(wrong()),
+    };
+    let turns = row.get("per_turn").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let per_turn = turns.iter().map(|turn| number(turn).ok_or_else(wrong)).collect::<Result<_>>()?;
+    Ok(Score { value, per_turn })
+}
+
+#[cfg(test)]
+#[path = "process_tests.rs"]
+mod tests;

@@ -1,0 +1,78 @@
+//! Why a request has no result.
+
+use serde::Deserialize;
+use std::fmt;
+use trainyard_core::Error;
+
+/// An exception of the user's code.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Raised {
+    /// Its type: `ValueError`.
+    #[serde(default, rename = "type")]
+    pub kind: String,
+    /// What it says.
+    #[serde(default)]
+    pub message: String,
+    /// Where it happened; several lines.
+    #[serde(default)]
+    pub traceback: String,
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind.as_str(), self.message.as_str()) {
+            ("", "") => f.write_str("an error without words"),
+            ("", message) => f.write_str(message),
+            (kind, "") => f.write_str(kind),
+            (kind, message) => write!(f, "{kind}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Raised {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        None
+    }
+}
+
+/// The traceback of an exception as the cause of an error.
+#[derive(Debug)]
+struct Traceback(String);
+
+impl fmt::Display for Traceback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Traceback {}
+
+impl Raised {
+    /// The error of kind data that it is where nothing else was asked for, with the traceback as its cause.
+    pub fn error(&self) -> Error {
+        let error = Error::data(self).help("mend the program");
+        let trace = self.traceback.trim_end();
+        if trace.is_empty() { error } else { error.caused_by(&Traceback(trace.to_string())) }
+    }
+}
+
+/// A request that got no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// The program does not start, or died or hung under this request as often as is allowed. Not the fault of what was
+    /// asked.
+    Outage(Error),
+    /// The process that held the state of this request is gone; the state can be built again in another one.
+    Lost(Error),
+    /// The program's code raised an exception.
+    Raised(Raised),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Outage(error) | Fault::Lost(error) => error,
+            Fault::Raised(raised) => raised.error(),
+        }
+    }
+}

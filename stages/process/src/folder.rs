@@ -1,0 +1,205 @@
+//! The folder in which a program runs: copies of its own files, and the bridge for Python.
+//!
+//! The program finds what the stage digest holds and nothing else beside it. So what works here works wherever the
+//! stage runs, where its sources lie in folders of their own. Links would not do: Python looks for modules where a
+//! script really lies.
+
+use crate::options::ProcessOptions;
+use crate::{BRIDGE, BRIDGE_NAME};
+use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use trainyard_core::error::io_error;
+use trainyard_core::source::Glob;
+use trainyard_core::{Error, Result};
+
+/// Larger files are linked: they are data, not programs.
+const COPIED: u64 = 64 << 20;
+
+/// Removed when dropped.
+pub struct Folder {
+    folder: TempDir,
+    /// The command with its files as they lie in the folder.
+    pub command: Vec<String>,
+}
+
+impl Folder {
+    /// Lays the files of a program out. Errors: invalid (a file is not there, two have one name), those of the disk.
+    pub fn lay_out(options: &ProcessOptions) -> Result<Self> {
+        let made = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
+        let folder = made.map_err(|e| Error::retryable(format!("cannot make a folder for the program: {e}")))?;
+        let mut command = options.command.clone();
+        for (at, word) in command.iter_mut().enumerate() {
+            if let Some(name) = own_file(at, word) {
+                place(Path::new(word.as_str()), &folder.path().join(name))?;
+                // A program is started by its path, a script finds itself by its name.
+                *word = if at == 0 { folder.path().join(name).display().to_string() } else { name.to_string() };
+            }
+        }
+        for source in &options.files {
+            bring(Path::new(source), folder.path())?;
+        }
+        let bridge = folder.path().join(BRIDGE_NAME);
+        if !bridge.exists() {
+            std::fs::write(&bridge, BRIDGE).map_err(|e| io_error(&bridge, &e))?;
+        }
+        Ok(Self { folder, command })
+    }
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// The name of a word of the command that is a file of the user's. The first word may be a program of the machine: an
+/// absolute path to one that is no script and may be executed stays.
+fn own_file(at: usize, word: &str) -> Option<&str> {
+    let path = Path::new(word);
+    if !path.is_absolute() || !path.is_file() {
+        return None;
+    }
+    let came_as_object = || starts_with(path, b"\x7fELF") && !may_be_executed(path);
+    let is_own = at > 0 || starts_with(path, b"#!") || came_as_object();
+    if is_own { path.file_name().and_then(OsStr::to_str) } else { None }
+}
+
+fn may_be_executed(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
+}
+
+/// One entry of `files`: a file or folder under its name, or what a pattern matches below its folder.
+fn bring(source: &Path, folder: &Path) -> Result<()> {
+    let named = || source.file_name().ok_or_else(|| Error::invalid(format!("{}: it has no name", source.display())));
+    if source.is_file() {
+        return place(source, &folder.join(named()?));
+    }
+    let pattern = Glob::of(source)?;
+    if source.is_dir() {
+        // A folder that is called like a pattern holds the files that matched where the plan was made.
+        let to = if pattern.is_some() { folder.to_path_buf() } else { folder.join(named()?) };
+        return below(source)?.iter().try_for_each(|name| place(&source.join(name), &to.join(name)));
+    }
+    let Some(glob) = pattern else {
+        return Err(Error::invalid(format!("there is no file or folder {}", source.display())));
+    };
+    let names = below(glob.folder())?.into_iter().filter(|name| glob.matches(&name.to_string_lossy()));
+    names.into_iter().try_for_each(|name| place(&glob.folder().join(&name), &folder.join(&name)))
+}
+
+/// Relative paths of the files below a folder, without those that no digest holds.
+fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(at) = left.pop() {
+        let here = folder.join(&at);
+        for entry in std::fs::read_dir(&here).map_err(|e| io_error(&here, &e))? {
+            let name = entry.map_err(|e| io_error(&here, &e))?.file_name();
+            if name.to_string_lossy().starts_with('.') || name == "__pycache__" {
+                continue;
+            }
+            let path = at.join(name);
+            if folder.join(&path).is_dir() { left.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn place(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        let name = to.file_name().unwrap_or_default().to_string_lossy();
+        return Err(Error::invalid(format!("two files of the program are called `{name}`"))
+            .help("name each once, or put one of them into a folder and name the folder"));
+    }
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
+    }
+    let size = std::fs::metadata(from).map_err(|e| io_error(from, &e))?.len();
+    if size > COPIED {
+        return std::os::unix::fs::symlink(from, to).map_err(|e| io_error(to, &e));
+    }
+    std::fs::copy(from, to).map_err(|e| io_error(from, &e))?;
+    // Files that came as objects have no permissions.
+    let mode = if starts_with(to, b"#!") || starts_with(to, b"\x7fELF") { 0o700 } else { 0o600 };
+    std::fs::set_permissions(to, Permissions::from_mode(mode)).map_err(|e| io_error(to, &e))
+}
+
+fn starts_with(file: &Path, with: &[u8]) -> bool {
+    let mut first = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(with.len() as u64).read_to_end(&mut first));
+    read.is_ok() && first == with
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        below(folder).unwrap().iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn the_program_finds_its_own_files_and_no_others() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("a.py", "1"),
+            ("lib/b.py", "2"),
+            ("lib/__pycache__/b.pyc", "3"),
+            ("c.txt", "4"),
+            ("run.sh", "#!/bin/sh\n"),
+        ] {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let at = |name: &str| home.path().join(name).display().to_string();
+        let options = ProcessOptions {
+            command: vec!["python3".into(), at("a.py"), "--fast".into()],
+            files: vec![at("lib"), at("*.txt")],
+            ..ProcessOptions::default()
+        };
+        let folder = Folder::lay_out(&options).unwrap();
+        assert_eq!(folder.command, ["python3", "a.py", "--fast"]);
+        assert_eq!(names(folder.path()), ["a.py", "c.txt", "lib/b.py", BRIDGE_NAME]);
+        let script = ProcessOptions { command: vec![at("run.sh")], ..ProcessOptions::default() };
+        let laid = Folder::lay_out(&script).unwrap();
+        assert_eq!(laid.command, [laid.path().join("run.sh").display().to_string()]);
+        let mode = std::fs::metadata(&laid.command[0]).unwrap().permissions().mode();
+        assert_eq!(mode & 0o111, 0o100, "a script may be executed");
+        let twice = ProcessOptions { files: vec![at("a.py")], ..options.clone() };
+        assert!(Folder::lay_out(&twice).err().unwrap().message.contains("`a.py`"));
+        let none = ProcessOptions { files: vec![at("none.py")], ..options };
+        assert!(Folder::lay_out(&none).err().unwrap().message.contains("none.py"));
+    }
+
+    #[test]
+    fn files_that_came_as_objects_lie_as_they_did() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, bytes: &[u8]| {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            path.display().to_string()
+        };
+        // A pattern comes as a folder of that name, a program without its permissions.
+        write("0/*/x.txt", b"x");
+        let program = write("1/program", b"\x7fELF and more");
+        let files = vec![home.path().join("0/*").display().to_string()];
+        let options = ProcessOptions { command: vec![program], files, ..ProcessOptions::default() };
+        let folder = Folder::lay_out(&options).unwrap();
+        assert_eq!(names(folder.path()), ["program", BRIDGE_NAME, "x.txt"]);
+        assert!(may_be_executed(Path::new(&folder.command[0])));
+    }
+
+    #[test]
+    fn a_bridge_of_the_users_own_counts_more() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join(BRIDGE_NAME);
+        std::fs::write(&own, "# mine").unwrap();
+        let files = vec![own.display().to_string()];
+        let options = ProcessOptions { command: vec!["python3".into()], files, ..ProcessOptions::default() };
+        let folder = Folder::lay_out(&options).unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join(BRIDGE_NAME)).unwrap(), "# mine");
+    }
+}

@@ -1,0 +1,232 @@
+//! The thread that owns one process: sends requests, hands answers out, and finds out which request kills a program.
+//!
+//! A process that dies or hangs takes all its open requests with it, so each of them is asked again alone. One that
+//! kills [`DEATHS`] processes *alone*, or lets one hang, is given up. Requests that depend on what the dead process
+//! kept are never asked again: whoever sent them must build that state anew.
+
+use crate::fault::Fault;
+use crate::folder::Folder;
+use crate::program::{Program, wait_for};
+use crate::queue::{Job, Queue};
+use crate::ticket::Reply;
+use crate::wire;
+use crate::words::Log;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{PipeReader, Read as _};
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::units::format_duration;
+use trainyard_core::{Clock as _, Error, Result, SystemClock};
+
+/// Processes that may die under one request.
+const DEATHS: u32 = 3;
+/// Time to become ready, unless requests may take longer: imports of large libraries are slow.
+const START: Duration = Duration::from_secs(120);
+/// How often a start looks whether all is over.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What all lanes of a program have in common.
+pub struct Setting {
+    /// The program in messages: ``reward `process` (python3 my.py)``.
+    pub place: String,
+    pub folder: Folder,
+    pub hello: String,
+    pub timeout: Duration,
+    pub variables: Vec<String>,
+    pub log: Log,
+}
+
+pub struct Lane {
+    pub number: usize,
+    pub queue: Arc<Queue>,
+    pub setting: Arc<Setting>,
+    pub wake: PipeReader,
+    clock: SystemClock,
+    running: Option<Running>,
+    /// Number of the process, from 1.
+    life: u64,
+    next: u64,
+    open: BTreeMap<u64, Job>,
+    /// To be asked alone.
+    again: VecDeque<Job>,
+    /// When the last answer came, or the first of the open requests was sent.
+    moved: Duration,
+}
+
+struct Running {
+    program: Program,
+    ready: Value,
+}
+
+impl Lane {
+    pub fn new(number: usize, queue: Arc<Queue>, setting: Arc<Setting>, wake: PipeReader) -> Self {
+        let (clock, open, again) = (SystemClock::new(), BTreeMap::new(), VecDeque::new());
+        Self {
+            number,
+            queue,
+            setting,
+            wake,
+            clock,
+            running: None,
+            life: 0,
+            next: 0,
+            open,
+            again,
+            moved: Duration::ZERO,
+        }
+    }
+    /// Works until the queue is shut.
+    pub fn run(mut self) {
+        while !self.queue.is_shut() {
+            self.admit();
+            self.wait();
+            self.receive();
+        }
+        if let Some(running) = self.running.take() {
+            running.program.close();
+        }
+    }
+    /// Sends what may be sent now.
+    fn admit(&mut self) {
+        while let Some(job) = self.take() {
+            if job.life.is_some_and(|life| self.running.is_none() || life != self.life) {
+                job.fail(Fault::Lost(
+                    Error::retryable("the process that held this state has ended").at(&self.setting.place),
+                ));
+                continue;
+            }
+            if let Err(error) = self.ensure() {
+                self.queue.fail_all(self.number, &error);
+                job.fail(Fault::Outage(error));
+                continue;
+            }
+            let Some(running) = &mut self.running else { continue };
+            let Some(request) = &job.request else {
+                job.responder.give(Ok(Reply { value: running.ready.clone(), life: self.life }));
+                continue;
+            };
+            self.next += 1;
+            running.program.send(&request.line(self.next));
+            if self.open.is_empty() {
+                self.moved = self.clock.monotonic();
+            }
+            self.open.insert(self.next, job);
+        }
+    }
+    fn take(&mut self) -> Option<Job> {
+        if !self.again.is_empty() {
+            return if self.open.is_empty() { self.again.pop_front() } else { None };
+        }
+        // A request that is asked again stays alone.
+        if self.open.values().any(|job| job.suspect) {
+            return None;
+        }
+        self.queue.take(self.number, self.open.len())
+    }
+    fn wait(&mut self) {
+        let left = self.setting.timeout.saturating_sub(self.clock.monotonic().saturating_sub(self.moved));
+        match &mut self.running {
+            Some(running) => running.program.wait(&self.wake, (!self.open.is_empty()).then_some(left)),
+            None => wait_for(&self.wake),
+        }
+        let mut woken = [0; 256];
+        while matches!(self.wake.read(&mut woken), Ok(count) if count == woken.len()) {}
+    }
+    /// Hands out the answers that came. A process that ended, answers what nobody asked, or is late is given up.
+    fn receive(&mut self) {
+        loop {
+            let Some(running) = &mut self.running else { return };
+            match running.program.line() {
+                Ok(None) => break,
+                Ok(Some(line)) => {
+                    if let Err(what) = self.hand_out(&line) {
+                        return self.lost(&what, false);
+                    }
+                }
+                Err(what) => return self.lost(&what, false),
+            }
+        }
+        let waited = self.clock.monotonic().saturating_sub(self.moved);
+        if !self.open.is_empty() && waited >= self.setting.timeout {
+            let limit = format_duration(self.setting.timeout);
+            self.lost(&format!("took longer than {limit} for one request and was killed"), true);
+        }
+    }
+    fn hand_out(&mut self, line: &[u8]) -> Result<(), String> {
+        let (id, result) = wire::answer(line)?;
+        let job = self.open.remove(&id).ok_or_else(|| format!("answered request {id}, which is not open"))?;
+        self.moved = self.clock.monotonic();
+        job.responder.give(result.map(|value| Reply { value, life: self.life }).map_err(Fault::Raised));
+        Ok(())
+    }
+    /// The process is gone; what it had not answered is asked again or given up.
+    fn lost(&mut self, what: &str, late: bool) {
+        let words = self.running.take().map(|running| running.program.last_words()).unwrap_or_default();
+        (self.setting.log)(LogLevel::Warn, &format!("{}: the program {what}", self.setting.place));
+        let open = std::mem::take(&mut self.open);
+        let alone = open.len() == 1;
+        for mut job in open.into_values() {
+            if job.life.is_some() {
+                job.fail(Fault::Lost(self.gone(what, &words)));
+                continue;
+            }
+            job.suspect = true;
+            job.deaths += u32::from(alone);
+            if alone && (late || job.deaths == DEATHS) {
+                job.fail(Fault::Outage(self.gone(what, &words)));
+            } else {
+                self.again.push_back(job);
+            }
+        }
+    }
+    fn gone(&self, what: &str, words: &str) -> Error {
+        let error = Error::retryable(format!("the program {what}")).at(&self.setting.place);
+        said(error.help("run the same command again once the program holds"), words)
+    }
+    fn ensure(&mut self) -> Result<()> {
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let Setting { place, folder, hello, timeout, variables, log } = &*self.setting;
+        let started = Program::start(&folder.command, folder.path(), variables, log.clone()).map_err(|e| e.at(place));
+        let mut program = started?;
+        program.send(&format!("{hello}\n"));
+        let (limit, begin) = (START.max(*timeout), self.clock.monotonic());
+        let refused = |program: Program, what: String| {
+            let error = Error::invalid(format!("the program does not start: {what}")).at(place);
+            said(error.help("start it by hand: it answers the line `hello` of the protocol"), &program.last_words())
+        };
+        loop {
+            match program.line() {
+                Err(what) => return Err(refused(program, format!("it {what}"))),
+                Ok(Some(line)) => match wire::ready(&line) {
+                    Err(what) => return Err(refused(program, what)),
+                    Ok(ready) => {
+                        self.life += 1;
+                        self.running = Some(Running { program, ready });
+                        return Ok(());
+                    }
+                },
+                Ok(None) => {}
+            }
+            if self.queue.is_shut() {
+                return Err(Error::cancelled("the stage is over").at(place));
+            }
+            if self.clock.monotonic().saturating_sub(begin) > limit {
+                let error = Error::retryable(format!("the program was not ready within {}", format_duration(limit)));
+                return Err(said(error.at(place), &program.last_words()));
+            }
+            program.wait(&self.wake, Some(LOOK));
+        }
+    }
+}
+
+/// Adds the last words of a program to an error.
+fn said(error: Error, words: &str) -> Error {
+    if words.is_empty() {
+        return error;
+    }
+    error.caused_by(&Error::data(format!("its last words:\n{words}")))
+}

@@ -1,0 +1,33 @@
+//! Programs of the user that answer requests: rewards, filter rules, verifiers, tools and environments written in any
+//! language.
+//!
+//! A program reads one JSON object per line from its standard input and writes one per line to its standard output
+//! (`docs/own-code.md` has the protocol). [`Workers`] starts a few of the same program, hands them requests, restarts
+//! those that die and kills those that hang. It knows no role: what a request means is for whoever sends it. An outage
+//! and an exception of the program are different [`Fault`]s, because only the first may pass.
+#![warn(missing_docs)]
+
+mod fault;
+mod folder;
+mod lane;
+mod options;
+mod program;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod ticket;
+mod wire;
+mod words;
+mod workers;
+
+pub use fault::{Fault, Raised};
+pub use options::ProcessOptions;
+pub use ticket::{Answer, Reply, Ticket};
+pub use words::{Log, silent};
+pub use workers::{Hello, Workers};
+
+/// The file `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. Every program
+/// finds it beside itself.
+pub const BRIDGE: &str = include_str!("../../../python/trainyard_bridge.py");
+/// Its name.
+pub const BRIDGE_NAME: &str = "trainyard_bridge.py";

@@ -1,0 +1,126 @@
+//! The options that all roles of a program share.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{Error, OptionProblem, Result};
+
+/// A program and how it is run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ProcessOptions {
+    /// The program and its arguments: `[python3, my_reward.py]`. A word that names a file beside the workflow file is
+    /// a source: its content is a part of the stage digest, and it goes where the stage runs. The program itself may
+    /// also come from the PATH.
+    #[schemars(schema_with = "command_schema")]
+    pub command: Vec<String>,
+    /// Further files and folders that the program needs, such as modules that it imports; sources too, and patterns
+    /// are allowed. It finds them in its working folder, each under its own name. It finds no other files there.
+    #[schemars(schema_with = "files_schema")]
+    pub files: Vec<String>,
+    /// Processes of the program that run at the same time.
+    #[schemars(range(min = 1, max = 256))]
+    pub workers: usize,
+    /// The most items in one request.
+    #[schemars(range(min = 1, max = 4096))]
+    pub batch: usize,
+    /// How long one request may take: `30s`, `2m`. A process that takes longer is killed.
+    pub timeout: String,
+    /// Names of environment variables that the program gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    /// Their values are not a part of the stage digest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Handed to the program as it is.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub options: Value,
+}
+
+impl Default for ProcessOptions {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            files: Vec::new(),
+            workers: 1,
+            batch: 32,
+            timeout: "30s".to_string(),
+            env: Vec::new(),
+            options: Value::Null,
+        }
+    }
+}
+
+/// A list of words, of which those that name files are sources.
+fn command_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": { "type": "string", "format": "command" } })
+}
+
+fn files_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": { "type": "string", "format": "sources" } })
+}
+
+impl ProcessOptions {
+    /// Everything that types cannot express; pointers are relative to the options.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.command.first().is_none_or(String::is_empty) {
+            let problem = OptionProblem::new("/command", "no program is named");
+            problems.push(problem.help("write for example `command: [python3, my_reward.py]`"));
+        }
+        problems.extend(OptionProblem::outside("/workers", self.workers, 1..=256));
+        problems.extend(OptionProblem::outside("/batch", self.batch, 1..=4096));
+        if let Err(error) = self.time() {
+            problems.push(OptionProblem::new("/timeout", error.message));
+        }
+        let mut names = BTreeSet::new();
+        for (at, name) in self.env.iter().enumerate() {
+            if name.is_empty() || name.contains(['=', '\0']) || !names.insert(name) {
+                let problem =
+                    OptionProblem::new(format!("/env/{at}"), format!("`{name}` is no new name of a variable"));
+                problems.push(problem.help("name each variable once; values come from the environment of the stage"));
+            }
+        }
+        problems
+    }
+    /// How long one request may take. Errors: invalid.
+    pub fn time(&self) -> Result<Duration> {
+        let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
+        if time.is_zero() {
+            return Err(Error::invalid("the time for a request is zero").help("write for example `30s`"));
+        }
+        Ok(time)
+    }
+    /// The command in messages.
+    pub fn shown(&self) -> String {
+        let word = |word: &String| word.rsplit('/').next().unwrap_or(word).to_string();
+        let words: Vec<String> = self.command.iter().take(4).map(word).collect();
+        let more = if self.command.len() > 4 { " …" } else { "" };
+        let text = format!("{}{more}", words.join(" "));
+        if text.len() > 80 { format!("{}…", text.chars().take(60).collect::<String>()) } else { text }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_all_reported_at_their_places() {
+        let good = ProcessOptions { command: vec!["sh".into()], ..ProcessOptions::default() };
+        assert_eq!(good.problems(), []);
+        let bad = ProcessOptions {
+            workers: 0,
+            batch: 5_000,
+            timeout: "30".into(),
+            env: vec!["A".into(), "A".into(), "B=1".into()],
+            ..ProcessOptions::default()
+        };
+        let places: Vec<String> = bad.problems().into_iter().map(|p| p.pointer).collect();
+        assert_eq!(places, ["/command", "/workers", "/batch", "/timeout", "/env/1", "/env/2"]);
+        assert!(ProcessOptions { timeout: "0s".into(), ..good.clone() }.time().is_err());
+        let shown = ProcessOptions { command: vec!["python3".into(), "/w/x/my.py".into()], ..good };
+        assert_eq!(shown.shown(), "python3 my.py");
+    }
+}

@@ -1,0 +1,255 @@
+//! One process of a program from its owner's side: started clean, written to and read without ever blocking, killed
+//! with all that it started.
+
+use crate::wire;
+use crate::words::{Log, Words};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::io::{self, PipeReader, Read, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Bytes of one answer.
+const LINE: usize = 64 << 20;
+/// Time for a program to end by itself once its input has ended.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// Between two looks at a process that is ending.
+const LOOK: Duration = Duration::from_millis(5);
+/// Variables that every program gets.
+const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
+
+pub struct Program {
+    child: Child,
+    /// None once it was closed.
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    /// None once the program has closed it.
+    errors: Option<ChildStderr>,
+    words: Words,
+    unsent: Vec<u8>,
+    sent: usize,
+    received: Vec<u8>,
+    /// Bytes of `received` that hold no end of a line.
+    searched: usize,
+    /// The program has closed its output.
+    ended: bool,
+}
+
+impl Program {
+    /// Starts it in a folder and a process group of its own. Errors: invalid (there is no such program), retryable.
+    pub fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
+        let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
+        let mut starting = Command::new(name);
+        starting.args(arguments).current_dir(folder).env_clear().process_group(0);
+        let named = VARIABLES.into_iter().chain(variables.iter().map(String::as_str));
+        starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
+        // The bridge keeps the standard output for itself; the order of Python's sets is the same in all processes;
+        // nothing is written beside the program.
+        starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
+        starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = starting.spawn().map_err(|e| not_started(name, &e))?;
+        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::bug("a program was started without pipes"));
+        };
+        let set = unblocked(&input).and_then(|()| unblocked(&output)).and_then(|()| unblocked(&errors));
+        let program = Self {
+            child,
+            input: Some(input),
+            output,
+            errors: Some(errors),
+            words: Words::new(log),
+            unsent: Vec::new(),
+            sent: 0,
+            received: Vec::new(),
+            searched: 0,
+            ended: false,
+        };
+        set.map_err(|e| Error::retryable(format!("cannot set up the pipes of a program: {e}")))?;
+        Ok(program)
+    }
+    /// Sends a line once the program reads.
+    pub fn send(&mut self, line: &str) {
+        self.unsent.extend_from_slice(line.as_bytes());
+        self.write();
+    }
+    /// Waits until the program or `wake` has something to say, or the time is over, then reads and writes what can be.
+    pub fn wait(&mut self, wake: &PipeReader, within: Option<Duration>) {
+        let mut pipes = vec![PollFd::new(wake, PollFlags::IN)];
+        if !self.ended {
+            pipes.push(PollFd::new(&self.output, PollFlags::IN));
+        }
+        if let Some(errors) = &self.errors {
+            pipes.push(PollFd::new(errors, PollFlags::IN));
+        }
+        if let Some(input) = self.input.as_ref().filter(|_| self.sent < self.unsent.len()) {
+            pipes.push(PollFd::new(input, PollFlags::OUT));
+        }
+        sleep_until(&mut pipes, within);
+        drop(pipes);
+        self.write();
+        self.read_errors();
+        self.read();
+    }
+    /// The next line of its output; none yet. Errors: why there will be none.
+    pub fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
+        if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
+            let end = self.searched + at;
+            let mut line: Vec<u8> = self.received.drain(..=end).collect();
+            self.searched = 0;
+            line.truncate(end);
+            return Ok(Some(line));
+        }
+        self.searched = self.received.len();
+        if self.received.len() > LINE {
+            return Err(format!("wrote a line of more than {} MiB", LINE >> 20));
+        }
+        if !self.ended {
+            return Ok(None);
+        }
+        let half = if self.received.is_empty() {
+            String::new()
+        } else {
+            format!(" in the middle of a line: {}", wire::shown(&self.received))
+        };
+        Err(format!("{}{half}", self.end()))
+    }
+    /// What it wrote to its standard error last; the process is killed.
+    pub fn last_words(mut self) -> String {
+        self.kill();
+        self.read_errors();
+        std::mem::replace(&mut self.words, Words::new(crate::silent())).last()
+    }
+    /// Ends its input and gives it a moment.
+    pub fn close(mut self) {
+        self.input = None;
+        let mut left = FAREWELL;
+        while !left.is_zero() && matches!(self.child.try_wait(), Ok(None)) {
+            self.read_errors();
+            self.read();
+            self.received.clear();
+            std::thread::sleep(LOOK);
+            left = left.saturating_sub(LOOK);
+        }
+        self.read_errors();
+    }
+
+    fn write(&mut self) {
+        let Some(input) = &mut self.input else { return };
+        while self.sent < self.unsent.len() {
+            match input.write(&self.unsent[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                // A program that does not read any more ends, or is late.
+                Err(_) => break,
+            }
+        }
+        self.unsent.clear();
+        self.sent = 0;
+    }
+    fn read(&mut self) {
+        let mut chunk = [0; 1 << 16];
+        while !self.ended && self.received.len() <= LINE {
+            match self.output.read(&mut chunk) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    self.received.extend_from_slice(&chunk[..count]);
+                    if count < chunk.len() {
+                        return;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.ended = true,
+            }
+        }
+    }
+    fn read_errors(&mut self) {
+        let mut chunk = [0; 1 << 14];
+        // A bound, for programs that write without end.
+        for _ in 0..64 {
+            let Some(errors) = &mut self.errors else { return };
+            match errors.read(&mut chunk) {
+                Ok(0) => self.errors = None,
+                Ok(count) => self.words.take(&chunk[..count]),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.errors = None,
+            }
+        }
+    }
+    /// How a program that closed its output ended. One that lives on is killed.
+    fn end(&mut self) -> String {
+        let mut left = FAREWELL;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return in_words(status),
+                Ok(None) if !left.is_zero() => std::thread::sleep(LOOK),
+                _ => break,
+            }
+            left = left.saturating_sub(LOOK);
+        }
+        self.kill();
+        "closed its standard output".to_string()
+    }
+    fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Waits for the pipe alone, as long as there is no process.
+pub fn wait_for(wake: &PipeReader) {
+    sleep_until(&mut [PollFd::new(wake, PollFlags::IN)], None);
+}
+
+/// Reading from it and writing to it return at once.
+pub fn unblocked(pipe: &impl AsFd) -> io::Result<()> {
+    let flags = fcntl_getfl(pipe)?;
+    Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
+}
+
+fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
+    let timeout = within.map(|within| Timespec {
+        tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(within.subsec_nanos()),
+    });
+    // Whatever it says, the pipes are tried afterwards.
+    let _ = poll(pipes, timeout.as_ref());
+}
+
+fn not_started(name: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::invalid(format!("there is no program `{name}`"))
+            .help("install it where the stage runs, or name a file beside the workflow file"),
+        io::ErrorKind::PermissionDenied => Error::invalid(format!("`{name}` may not be executed"))
+            .help("name its interpreter first, as in `command: [python3, my_reward.py]`, or begin the file with `#!`"),
+        _ => Error::retryable(format!("cannot start `{name}`")).caused_by(error),
+    }
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".to_string(),
+    }
+}

@@ -1,0 +1,214 @@
+//! Programs of a few lines of shell that answer well or misbehave in one way each.
+
+use super::*;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, ErrorKind};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const READY: &str = r#"read -r hello; echo '{"type":"ready","protocol":1,"greeting":"hi"}';"#;
+const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
+
+/// A program that is ready and then does something with every `$line`, whose id is `$id`.
+fn each(work: &str) -> String {
+    format!("{READY} while read -r line; do id=${{line#*:}}; id=${{id%%,*}}; {work}; done")
+}
+
+const ANSWER: &str = r#"echo "{\"id\":$id,\"result\":$id}""#;
+
+fn options(script: &str) -> ProcessOptions {
+    let command = ["sh", "-c", script].map(str::to_string).to_vec();
+    ProcessOptions { command, timeout: "20s".into(), ..ProcessOptions::default() }
+}
+
+fn workers(options: &ProcessOptions) -> Arc<Workers> {
+    Workers::start(options, HELLO, silent()).unwrap()
+}
+
+fn ask(workers: &Workers, body: &Value) -> Ticket {
+    workers.ask("score", body).unwrap()
+}
+
+fn wait(ticket: &Ticket) -> Answer {
+    ticket.wait(PATIENCE).expect("an answer in time")
+}
+
+fn outage(answer: Answer) -> Error {
+    match answer {
+        Err(Fault::Outage(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn all(error: &Error) -> String {
+    let causes: Vec<&str> = error.causes().collect();
+    format!("{error}\n{}", causes.join("\n"))
+}
+
+#[test]
+fn many_requests_are_answered_by_several_processes() {
+    let workers = workers(&ProcessOptions { workers: 3, ..options(&each(ANSWER)) });
+    let tickets: Vec<Ticket> = (0..300).map(|n| ask(&workers, &json!({"n": n}))).collect();
+    for ticket in &tickets {
+        assert!(wait(ticket).unwrap().value.is_u64());
+    }
+    assert_eq!(wait(&workers.ready()).unwrap().value["greeting"], "hi");
+}
+
+#[test]
+fn what_a_program_does_wrong_is_named_and_contained() {
+    for (work, words) in [
+        ("echo boom >&2; exit 3", "exited with status 3"),
+        ("kill -9 $$", "was killed by signal 9"),
+        (r#"printf '{"id":'; exit 0"#, r#"exited with status 0 in the middle of a line: `{"id":`"#),
+        ("echo hello", "wrote a line that is no answer"),
+        (r#"echo "{\"id\":$id}""#, "neither `result` nor `error`"),
+        (r#"echo '{"id":99,"result":1}'"#, "answered request 99, which is not open"),
+        ("yes x | tr -d '\\n'", "a line of more than 64 MiB"),
+        ("exec >&-; sleep 1000", "closed its standard output"),
+    ] {
+        let workers = workers(&options(&each(work)));
+        let error = outage(wait(&ask(&workers, &json!({}))));
+        assert_eq!(error.kind, ErrorKind::Retryable, "{work}: {error}");
+        assert!(error.message.starts_with("reward `process` (sh -c "), "{error}");
+        assert!(error.message.contains(words), "{work}: {error}");
+        assert_eq!(all(&error).contains("boom"), work.contains("boom"), "{error}");
+        assert!(wait(&ask(&workers, &json!({}))).is_err(), "{work}: the next request is asked too");
+    }
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_with_what_it_started() {
+    let script = each(r#"sleep 1000 & echo "$!" > child; wait"#);
+    let heard = Arc::new(Mutex::new(String::new()));
+    let sink = Arc::clone(&heard);
+    let log: Log = Arc::new(move |_: LogLevel, line: &str| sink.lock().unwrap().push_str(line));
+    let short = ProcessOptions { timeout: "300ms".into(), ..options(&format!("pwd >&2; {script}")) };
+    let workers = Workers::start(&short, HELLO, log).unwrap();
+    let error = outage(wait(&ask(&workers, &json!({}))));
+    assert!(error.message.contains("took longer than 300ms for one request and was killed"), "{error}");
+    let heard = heard.lock().unwrap().clone();
+    let folder = heard.split("reward").next().unwrap().trim();
+    let child = std::fs::read_to_string(Path::new(folder).join("child")).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.trim())).unwrap_or_default();
+    assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
+}
+
+#[test]
+fn what_does_not_start_says_why() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["no-such-program-7"], "there is no program `no-such-program-7`"),
+        (&["sh", "-c", "echo no module called x >&2; exit 1"], "no module called x"),
+        (&["sh", "-c", "read -r hello; echo '{\"type\":\"ready\",\"protocol\":2}'"], "version 2"),
+        (&["sh", "-c", "read -r hello; echo Loading…"], "its first line is not JSON: `Loading…`"),
+        (&["sh", "-c", "exit 0"], "it exited with status 0"),
+        (&["/etc/passwd"], "`/etc/passwd` may not be executed"),
+        (
+            &["sh", "-c", r#"echo '{"type":"error","error":{"type":"LookupError","message":"no function"}}'"#],
+            "LookupError: no function",
+        ),
+    ];
+    for (command, words) in cases {
+        let command = command.iter().map(|word| (*word).to_string()).collect();
+        let workers = workers(&ProcessOptions { command, ..ProcessOptions::default() });
+        let error = outage(wait(&ask(&workers, &json!({}))));
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+        assert!(all(&error).contains(words), "{words}: {}", all(&error));
+    }
+}
+
+#[test]
+fn a_request_that_kills_takes_no_other_with_it() {
+    let script = each(&format!("case $line in *poison*) exit 4;; esac; {ANSWER}"));
+    let workers = workers(&ProcessOptions { workers: 2, ..options(&script) });
+    let body = |n: i32| if n == 20 { json!({"x": "poison"}) } else { json!({"x": n}) };
+    let tickets: Vec<Ticket> = (0..50).map(|n| ask(&workers, &body(n))).collect();
+    for (n, ticket) in tickets.iter().enumerate() {
+        assert_eq!(wait(ticket).is_ok(), n != 20, "{n}");
+    }
+}
+
+#[test]
+fn a_process_that_dies_once_is_started_again_and_nothing_is_lost() {
+    let script = each(&format!("[ -e mark ] || {{ : > mark; exit 5; }}; {ANSWER}"));
+    let workers = workers(&options(&script));
+    let tickets: Vec<Ticket> = (0..10).map(|n| ask(&workers, &json!({"n": n}))).collect();
+    assert!(tickets.iter().all(|ticket| wait(ticket).is_ok()));
+    assert_eq!(wait(&tickets[9]).unwrap().life, 2);
+}
+
+#[test]
+fn a_process_that_ends_while_idle_is_started_again() {
+    let script = format!(r#"{READY} for n in 1 2; do read -r line; echo "{{\"id\":$n,\"result\":$n}}"; done"#);
+    let workers = workers(&options(&script));
+    // Ids count on in the next process, so the first answer of the second one fits no request.
+    assert_eq!(wait(&ask(&workers, &json!({}))).unwrap().value, 1);
+    assert_eq!(wait(&ask(&workers, &json!({}))).unwrap().value, 2);
+    assert!(wait(&ask(&workers, &json!({}))).is_err());
+}
+
+#[test]
+fn exceptions_are_no_outages() {
+    let error = r#"{\"type\":\"ValueError\",\"message\":\"bad\",\"traceback\":\"line 1\"}"#;
+    let workers = workers(&options(&each(&format!(r#"echo "{{\"id\":$id,\"error\":{error}}}""#))));
+    let Err(Fault::Raised(raised)) = wait(&ask(&workers, &json!({}))) else { panic!("no exception") };
+    assert_eq!(raised.to_string(), "ValueError: bad");
+    let error = raised.error();
+    assert_eq!((error.kind, error.causes().next()), (ErrorKind::Data, Some("line 1")));
+}
+
+#[test]
+fn state_is_lost_with_its_process_and_never_asked_for_again() {
+    let script = each(&format!("case $line in *end*) exit 0;; esac; {ANSWER}"));
+    let workers = workers(&ProcessOptions { workers: 2, ..options(&script) });
+    let on = |life, body: Value| wait(&workers.ask_on(1, life, "step", &body).unwrap());
+    let life = on(None, json!({})).unwrap().life;
+    assert_eq!(on(Some(life), json!({})).unwrap().life, life);
+    assert!(matches!(on(Some(life), json!({"x": "end"})), Err(Fault::Lost(_))));
+    assert!(matches!(on(Some(life), json!({})), Err(Fault::Lost(_))));
+    assert_eq!(on(None, json!({})).unwrap().life, life + 1);
+}
+
+#[test]
+fn the_environment_is_cleared_but_for_what_is_named() {
+    let show = r#"echo "{\"id\":$id,\"result\":[\"$CARGO_MANIFEST_DIR\",\"$PATH\",\"$TRAINYARD_PROTOCOL\"]}""#;
+    for named in [false, true] {
+        let env = if named { vec!["CARGO_MANIFEST_DIR".to_string()] } else { Vec::new() };
+        let workers = workers(&ProcessOptions { env, ..options(&each(show)) });
+        let seen = wait(&ask(&workers, &json!({}))).unwrap().value;
+        assert_eq!(seen[0].as_str().unwrap().is_empty(), !named);
+        assert_eq!((seen[1].as_str().unwrap().is_empty(), &seen[2]), (false, &json!("1")));
+    }
+}
+
+#[test]
+fn hello_says_what_for_and_processes_end_with_their_owner() {
+    let script = r#"read -r hello; echo '{"type":"ready","protocol":1}'; read -r line;
+        echo "{\"id\":1,\"result\":[$hello,$$]}"; trap '' TERM; while :; do sleep 0.1; done"#;
+    let given = ProcessOptions { options: json!({"limit": 3}), ..options(script) };
+    let workers = workers(&given);
+    let said = wait(&ask(&workers, &json!({}))).unwrap().value;
+    let expected =
+        json!({"type": "hello", "protocol": 1, "role": "reward", "name": "", "options": {"limit": 3}, "seed": 7});
+    assert_eq!(said[0], expected);
+    let pid = said[1].as_u64().unwrap();
+    assert!(Path::new(&format!("/proc/{pid}")).exists());
+    let unanswered = ask(&workers, &json!({}));
+    drop(workers);
+    assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it ignored the end of its input and was killed");
+    assert!(outage(wait(&unanswered)).message.contains("stopped before it answered"));
+}
+
+#[test]
+fn standard_error_is_the_log() {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&heard);
+    let log: Log = Arc::new(move |level: LogLevel, line: &str| sink.lock().unwrap().push((level, line.to_string())));
+    let workers = Workers::start(&options(&each(&format!("echo working >&2; {ANSWER}"))), HELLO, log).unwrap();
+    wait(&ask(&workers, &json!({}))).unwrap();
+    drop(workers);
+    assert_eq!(heard.lock().unwrap()[0], (LogLevel::Info, "working".to_string()));
+}

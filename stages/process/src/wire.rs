@@ -1,0 +1,135 @@
+//! Version 1 of the protocol: one JSON object per line.
+//!
+//! `hello` goes to the program and `ready` comes back. Then every request has an `id` and an `op`, and every answer
+//! the `id` of its request with a `result` or an `error`.
+
+use crate::fault::Raised;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+
+/// The version spoken here.
+pub const PROTOCOL: u32 = 1;
+
+#[derive(Serialize)]
+struct HelloLine<'a> {
+    r#type: &'static str,
+    protocol: u32,
+    role: &'a str,
+    name: &'a str,
+    options: &'a Value,
+    seed: u64,
+}
+
+/// The first line to a program, without its end.
+pub fn hello(role: &str, name: &str, options: &Value, seed: u64) -> String {
+    let line = HelloLine { r#type: "hello", protocol: PROTOCOL, role, name, options, seed };
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// What a program says when it is ready. Errors: words on what is wrong with its first line.
+pub fn ready(line: &[u8]) -> Result<Value, String> {
+    let said: Value =
+        serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", shown(line)))?;
+    match (said["type"].as_str(), said["protocol"].as_u64()) {
+        (Some("ready"), Some(version)) if version == u64::from(PROTOCOL) => Ok(said),
+        (Some("ready"), version) => {
+            let version = version.map_or_else(|| "no version".to_string(), |version| format!("version {version}"));
+            Err(format!("it speaks {version} of the protocol, and version {PROTOCOL} is spoken here"))
+        }
+        (Some("error"), _) => {
+            let raised: Raised = serde_json::from_value(said["error"].clone()).unwrap_or_default();
+            let trace = raised.traceback.trim_end();
+            Err(if trace.is_empty() { raised.to_string() } else { format!("{raised}\n{trace}") })
+        }
+        _ => Err(format!("its first line is not `ready`: {}", shown(line))),
+    }
+}
+
+/// A request without its id, made in the thread of whoever asks.
+pub struct Request(String);
+
+impl Request {
+    /// `body` is a map with the keys of the operation.
+    pub fn new(op: &str, body: &impl Serialize) -> Result<Self> {
+        let text = serde_json::to_string(body).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
+        let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
+            return Err(Error::bug("the body of a request is no map"));
+        };
+        let comma = if inner.is_empty() { "" } else { "," };
+        Ok(Self(format!(",\"op\":\"{op}\"{comma}{inner}}}")))
+    }
+    /// The whole line with its end.
+    pub fn line(&self, id: u64) -> String {
+        format!("{{\"id\":{id}{}\n", self.0)
+    }
+}
+
+#[derive(Deserialize)]
+struct AnswerLine {
+    id: u64,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Value>,
+    error: Option<Raised>,
+}
+
+/// A result of null is a result.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
+}
+
+/// Reads an answer: the id of its request, and its result or exception. Errors: words on what is wrong with the line.
+pub fn answer(line: &[u8]) -> Result<(u64, Result<Value, Raised>), String> {
+    let read: AnswerLine =
+        serde_json::from_slice(line).map_err(|e| format!("wrote a line that is no answer ({e}): {}", shown(line)))?;
+    match (read.result, read.error) {
+        (_, Some(raised)) => Ok((read.id, Err(raised))),
+        (Some(result), None) => Ok((read.id, Ok(result))),
+        (None, None) => Err(format!("wrote an answer with neither `result` nor `error`: {}", shown(line))),
+    }
+}
+
+/// The beginning of a line, for messages.
+pub fn shown(line: &[u8]) -> String {
+    const MOST: usize = 200;
+    let text = String::from_utf8_lossy(&line[..line.len().min(MOST)]).trim().to_string();
+    if line.len() > MOST { format!("`{text}…`") } else { format!("`{text}`") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn requests_begin_with_their_id() {
+        let request = Request::new("score", &json!({"items": [1]})).unwrap();
+        assert_eq!(request.line(7), "{\"id\":7,\"op\":\"score\",\"items\":[1]}\n");
+        assert_eq!(Request::new("close", &json!({})).unwrap().line(8), "{\"id\":8,\"op\":\"close\"}\n");
+        assert!(Request::new("close", &json!([])).is_err());
+    }
+
+    #[test]
+    fn answers_have_a_result_or_an_error() {
+        assert_eq!(answer(br#"{"id":1,"result":null}"#), Ok((1, Ok(Value::Null))));
+        let raised = Raised { kind: "E".into(), message: "m".into(), traceback: String::new() };
+        assert_eq!(answer(br#"{"id":2,"error":{"type":"E","message":"m"}}"#), Ok((2, Err(raised))));
+        for bad in [r#"{"id":1}"#, r#"{"result":1}"#, "", "3", r#"{"id":-1,"result":1}"#] {
+            assert!(answer(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_first_line_must_be_of_this_version() {
+        assert!(ready(br#"{"type":"ready","protocol":1,"tools":[]}"#).is_ok());
+        for (line, words) in [
+            (r#"{"type":"ready","protocol":2}"#, "version 2"),
+            (r#"{"type":"ready"}"#, "no version"),
+            ("hello", "not JSON"),
+            (r#"{"id":1}"#, "not `ready`"),
+            (r#"{"type":"error","error":{"type":"ImportError","message":"no x"}}"#, "ImportError: no x"),
+        ] {
+            assert!(ready(line.as_bytes()).unwrap_err().contains(words), "{line}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Rewards and filter rules that are programs of the user: what enters the digest, what a run shows of them, and what
+//! becomes of a run whose program fails.
+
+use crate::kit::{Sandbox, skipped};
+use std::process::Command;
+
+const CHATS: &str = r#"
+version: 1
+name: own
+stages:
+  chats:
+    uses: data/import
+    with: {source: chats.jsonl}
+  polite:
+    uses: data/filter
+    with:
+      trajectories: ["${{ stages.chats.trajectories }}"]
+      rules:
+        - {kind: process, command: [python3, my_rule.py], files: [words.py], options: {least: 1}}
+"#;
+
+const RULE: &str = r#"
+import trainyard_bridge as ty
+from words import polite
+
+@ty.rule
+def is_polite(episode):
+    print("judging", episode.messages[0].content)
+    found = sum(word in episode.messages[0].content for word in polite)
+    return found >= ty.options()["least"] or "no polite word"
+
+ty.run()
+"#;
+
+/// A reward that practices short answers.
+const RL: &str = r#"
+version: 1
+name: own
+stages:
+  problems:
+    uses: data/synthesize
+    with: {method: procedural, seed: 1, splits: {demonstrations: {levels: {1: 40}}, rl: {levels: {1: 8}}}}
+  base:
+    uses: model/init
+    with:
+      {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 2, heads: 2, intermediate_size: 64,
+          seed: 1}
+  rl:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.problems.problems }}
+      rewards:
+        - {kind: expression, value: "1 - tokens / 100"}
+        - {kind: process, name: terse, command: [python3, my_reward.py], timeout: 20s}
+      filters: []
+      steps: 2
+      problems_per_step: 2
+      rollout: {group_size: 4, max_turn_tokens: 24}
+"#;
+
+const REWARD: &str = r#"
+import trainyard_bridge as ty
+
+@ty.reward
+def terse(episode):
+    assert episode.rewards["expression"] <= 1
+    return -len(episode.text) / 1000
+
+ty.run()
+"#;
+
+fn python() -> bool {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        skipped("there is no python3");
+    }
+    there
+}
+
+fn chats(s: &Sandbox) {
+    let chat = |text: &str| {
+        format!(
+            "{{\"messages\": [{{\"role\": \"user\", \"content\": \"{text}\"}}, \
+             {{\"role\": \"assistant\", \"content\": \"yes\"}}]}}\n"
+        )
+    };
+    s.write("chats.jsonl", ["please help", "do it", "thanks"].map(chat).concat());
+    s.write("own.yaml", CHATS);
+    s.write("my_rule.py", RULE);
+    s.write("words.py", "polite = [\"please\", \"thanks\"]\n");
+}
+
+#[test]
+fn a_program_and_its_files_are_sources_and_what_it_prints_is_the_log() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    chats(&s);
+    s.run(&["run", "own.yaml"]).code(0).says("kept 2");
+    s.run(&["logs", "latest", "polite"]).code(0).prints("judging please help");
+    s.run(&["run", "own.yaml"]).code(0).says("polite: hit");
+    s.write("beside.py", "anything else in the folder");
+    s.run(&["run", "own.yaml"]).code(0).says("polite: hit");
+    s.write("words.py", "polite = [\"please\"]\n");
+    s.run(&["run", "own.yaml"]).code(0).says("kept 1");
+    s.write("my_rule.py", RULE.replace("no polite word", "not polite at all"));
+    s.run(&["run", "own.yaml"]).code(0).says("kept 1").says("chats: hit");
+    let reasons = s.run(&["artifacts", "show", "latest/polite/rejected", "--row", "0"]).code(0);
+    reasons.prints("not polite at all");
+}
+
+#[test]
+fn mistakes_in_a_command_are_found_before_the_run() {
+    let s = Sandbox::new();
+    chats(&s);
+    std::fs::remove_file(s.path("my_rule.py")).unwrap();
+    s.run(&["check", "own.yaml"]).code(2).says("there is no file or folder").says("my_rule.py");
+    s.write("own.yaml", CHATS.replace("[python3, my_rule.py]", "[]"));
+    s.run(&["check", "own.yaml"]).code(2).says("no program is named").says("command: [python3, my_reward.py]");
+    s.write("own.yaml", CHATS.replace("options: {least: 1}", "timeout: 30"));
+    s.run(&["check", "own.yaml"]).code(2).says("timeout");
+    s.write("rl.yaml", RL.replace("1 - tokens / 100", "1 - token / 100"));
+    s.write("my_reward.py", REWARD);
+    s.run(&["check", "rl.yaml"]).code(2).says("nothing is called `token`").says("tool_calls");
+}
+
+#[test]
+fn an_exception_is_shown_with_its_traceback_and_an_outage_is_no_verdict() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    chats(&s);
+    s.write("words.py", "polite = [1]\n");
+    s.run(&["run", "own.yaml"]).code(1).says("TypeError").says("in is_polite");
+    s.write("own.yaml", CHATS.replace("options: {least: 1}", "options: {least: 1}, on_error: skip"));
+    s.run(&["run", "own.yaml"]).code(0).says("kept 3");
+    s.write("own.yaml", CHATS);
+    s.write("words.py", "import os, sys\nprint('out of licenses', file=sys.stderr)\nsys.stderr.flush()\nos._exit(3)\n");
+    s.run(&["run", "own.yaml"]).code(1).says("exited with status 3").says("out of licenses");
+}
+
+#[test]
+fn rl_practices_what_a_python_function_says() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("rl.yaml", RL);
+    s.write("my_reward.py", REWARD);
+    s.run(&["run", "rl.yaml"]).code(0);
+    let query = "select count(rewards_terse), count(*) from self where rewards_expression <= 1";
+    let rows = s.run(&["artifacts", "query", "latest/rl/trajectories", query, "--format", "json"]).code(0).json();
+    assert!(rows["rows"][0][0].as_u64().unwrap() > 0, "{rows}");
+    s.write("my_reward.py", REWARD.replace("/ 1000", "/ 0"));
+    s.run(&["run", "rl.yaml"]).code(1).says("reward `terse`").says("ZeroDivisionError").says("in terse");
+}
+
+#[test]
+fn init_writes_the_bridge_and_nothing_over_it() {
+    let s = Sandbox::new();
+    s.run(&["init", "--python", "own"]).code(0).prints("trainyard_bridge.py").prints("my_reward.py");
+    assert!(s.read("own/trainyard_bridge.py").contains("def reward("));
+    s.run(&["init", "--python", "own"]).code(2).says("exists already");
+}
