@@ -1,4 +1,4 @@
-"""Rewards, filter rules and verifiers for Trainyard as Python functions.
+"""Rewards, filter rules, verifiers, tools and environments for Trainyard in Python.
 
     import trainyard_bridge as ty
 
@@ -18,17 +18,20 @@ package. This file belongs to one version of the protocol (`docs/own-code.md`) a
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
 import sys
 import traceback
+import typing
 from typing import Any, Callable, Iterable, Optional, Union
 
 PROTOCOL = 1
 
 __all__ = [
-    "Episode", "Message", "Problem", "Score", "Verdict", "name", "options", "reward", "rule", "run", "seed", "verifier",
+    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "name", "options", "reward",
+    "rule", "run", "seed", "tool", "verifier",
 ]
 
 
@@ -184,6 +187,57 @@ class Verdict:
         self.reason = reason
 
 
+class State(dict):
+    """What a tool keeps for one episode: a dictionary that is empty at first.
+
+    A tool that has a parameter of this type gets it beside what the model gives.
+    """
+
+
+class Done:
+    """The end of an episode, with the model's final answer or without one."""
+
+    __slots__ = ("answer", "text")
+
+    def __init__(self, answer: Any = None, text: str = "") -> None:
+        self.answer = answer
+        self.text = text
+
+
+class Environment:
+    """An environment: a class with `reset`, and with `step` or tools.
+
+    Every episode has an object of its own. Methods with `@tool` are tools of the environment. What the methods return
+    depends on the problem, the seed and what was called before, and on nothing else: an episode may be played again.
+    """
+
+    def reset(self, problem: Problem, seed: int) -> None:
+        """Begins an episode. The model has read the problem; what else it reads first is said by `prompt`."""
+
+    def step(self, text: str) -> Any:
+        """Answers a turn of the model without a call of a tool.
+
+        A text is what the model reads next, as a message of the user; so is a list of `{"role": …, "content": …}`.
+        `Done(answer)` ends the episode. None: the turn is the final answer.
+        """
+
+    @classmethod
+    def prompt(cls, problem: Problem) -> Any:
+        """What the model reads first: a text, or a list of `{"role": …, "content": …}`.
+
+        It depends on the problem alone.
+        """
+
+    @classmethod
+    def verify(cls, problem: Problem, answer: str) -> bool:
+        """Whether an answer is right. Without this method, the verifier decides that the problem names."""
+        raise NotImplementedError
+
+    def fork(self) -> Environment:
+        """A copy that goes on by itself. Without this method, the episode is played again."""
+        raise NotImplementedError
+
+
 _given: dict[str, Any] = {"name": "", "options": None, "seed": 0}
 
 
@@ -210,7 +264,7 @@ class _Function:
         self.batch = batch
 
 
-_functions: dict[str, dict[str, _Function]] = {"reward": {}, "rule": {}, "verifier": {}}
+_functions: dict[str, dict[str, _Function]] = {"reward": {}, "rule": {}, "tool": {}, "verifier": {}}
 
 
 def _decorator(role: str, function: Optional[Callable[..., Any]], batch: bool) -> Any:
@@ -243,6 +297,186 @@ def verifier(function: Optional[Callable[..., Any]] = None, *, batch: bool = Fal
     With `@verifier(batch=True)`, it takes a list of pairs.
     """
     return _decorator("verifier", function, batch)
+
+
+def tool(function: Callable[..., Any]) -> Any:
+    """Makes a function, or a method of an environment, a tool of the model.
+
+    Its name, its docstring and its signature are what the model is told: a parameter without a default is required, and
+    what the docstring says of it under `Args:` is its description. What it returns is turned into text. An exception is
+    an error that the model sees. In an environment, `Done` ends the episode.
+    """
+    function._is_tool = True  # type: ignore[attr-defined]
+    # Methods belong to their environments.
+    if "." not in function.__qualname__.rpartition(">.")[2]:
+        _functions["tool"][function.__name__] = _Function(function, False)
+    return function
+
+
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
+def _schema(hint: Any) -> dict[str, Any]:
+    """The JSON Schema of a type."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _TYPES:
+        return {"type": _TYPES[hint]}
+    if origin is typing.Literal:
+        return {"type": _TYPES.get(type(inner[0]), "string"), "enum": list(inner)}
+    if origin in (list, tuple, set):
+        items = _schema(inner[0]) if inner else {}
+        return {"type": "array", **({"items": items} if items else {})}
+    if origin is dict:
+        return {"type": "object"}
+    kinds = [_schema(kind) for kind in inner if kind is not type(None)]
+    if len(kinds) == 1:
+        return kinds[0]
+    return {"anyOf": kinds} if kinds else {}
+
+
+def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The first part of a docstring, and what it says of each parameter under `Args:`."""
+    text, told, name = inspect.cleandoc(function.__doc__ or ""), {}, ""
+    head, _, below = text.partition("Args:\n")
+    for line in below.splitlines():
+        if line and not line[0].isspace():
+            break
+        word, colon, rest = line.strip().partition(":")
+        if colon and word.split(" ")[0].isidentifier() and not line.startswith(" " * 8):
+            name = word.split(" ")[0]
+            told[name] = rest.strip()
+        elif name:
+            told[name] = f"{told[name]} {line.strip()}".strip()
+    return " ".join(head.split("\n\n")[0].split()), told
+
+
+def _described(function: Callable[..., Any], own: bool) -> dict[str, Any]:
+    """A tool as the model is told of it; `own`: it is a method."""
+    hints = typing.get_type_hints(function)
+    summary, told = _documented(function)
+    properties: dict[str, Any] = {}
+    required = []
+    for at, parameter in enumerate(inspect.signature(function).parameters.values()):
+        hint = hints.get(parameter.name, str)
+        if (own and at == 0) or hint is State:
+            continue
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"tool `{function.__name__}`: parameter `{parameter.name}` has no name of its own")
+        schema = _schema(hint)
+        if parameter.name in told:
+            schema["description"] = told[parameter.name]
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+        elif parameter.default is not None:
+            schema["default"] = parameter.default
+        properties[parameter.name] = schema
+    parameters = {"type": "object", "properties": properties, "required": required}
+    return {"name": function.__name__, "description": summary, "parameters": parameters}
+
+
+def _called(function: Callable[..., Any], arguments: Any, given: dict[str, Any]) -> Any:
+    """Calls a tool; `given` are parameters that are not the model's."""
+    name = getattr(function, "__name__", "")
+    if not isinstance(arguments, dict):
+        raise TypeError(f"the arguments of `{name}` must be an object")
+    try:
+        inspect.signature(function).bind(**arguments, **given)
+    except TypeError as error:
+        return {"text": f"error: tool `{name}`: {error}", "error": True}
+    return _called_back(function(**arguments, **given))
+
+
+def _called_back(value: Any) -> Any:
+    if isinstance(value, Done):
+        return {"text": value.text, "done": True, "answer": None if value.answer is None else str(value.answer)}
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list, bool)) else str(value)
+
+
+def _messages(value: Any) -> list[dict[str, str]]:
+    """A text as a message of the user, or messages as they are."""
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    return [message.data if isinstance(message, Message) else message for message in value]
+
+
+def _stepped(value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, Done):
+        return {"done": True, "answer": None if value.answer is None else str(value.answer)}
+    return {"messages": _messages(value)}
+
+
+def _tools() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operations of functions that are tools."""
+    functions = {name: made.call for name, made in _functions["tool"].items()}
+    states: dict[int, State] = {}
+    wants = {
+        name: [key for key, hint in typing.get_type_hints(function).items() if hint is State]
+        for name, function in functions.items()
+    }
+
+    def call(request: dict[str, Any]) -> Any:
+        name = request["tool"]
+        state = states[request["session"]]
+        return _called(functions[name], request["arguments"], {key: state for key in wants[name]})
+
+    operations = {
+        "start": lambda request: states.__setitem__(request["session"], State()),
+        "call": call,
+        "close": lambda request: states.pop(request["session"], None) and None,
+    }
+    return operations, {"tools": [_described(function, False) for function in functions.values()]}
+
+
+def _environments() -> dict[str, type]:
+    """The classes of the program that are environments, without those that others are made from."""
+    found, left = [], [Environment]
+    while left:
+        children = left.pop().__subclasses__()
+        found.extend(child for child in children if not child.__subclasses__())
+        left.extend(children)
+    return {kind.__name__: kind for kind in found}
+
+
+def _environment() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operations of an environment."""
+    known, wanted = _environments(), _given["name"]
+    if wanted not in known and (wanted or len(known) != 1):
+        names = ", ".join(sorted(known)) or "none"
+        raise LookupError(f"this program has {len(known)} environments; choose one by the option `name`: {names}")
+    kind: Any = known.get(wanted) or next(iter(known.values()))
+    own = lambda method: getattr(kind, method) is not getattr(Environment, method)  # noqa: E731
+    has = {method: getattr(kind, method).__qualname__ != f"Environment.{method}" for method in ("prompt", "verify")}
+    tools = {n: f for n, f in inspect.getmembers(kind, inspect.isfunction) if getattr(f, "_is_tool", False)}
+    playing: dict[int, Any] = {}
+
+    def start(request: dict[str, Any]) -> None:
+        episode = kind()
+        if episode.reset(Problem(request["problem"]), request["seed"]) is not None:
+            raise TypeError("`reset` returns nothing: what the model reads first is returned by `prompt`")
+        playing[request["session"]] = episode
+
+    def call(request: dict[str, Any]) -> Any:
+        return _called(getattr(playing[request["session"]], tools[request["tool"]].__name__), request["arguments"], {})
+
+    operations = {
+        "start": start,
+        "call": call,
+        "step": lambda request: _stepped(playing[request["session"]].step(request["text"])),
+        "fork": lambda request: playing.__setitem__(request["session"], playing[request["from"]].fork()),
+        "close": lambda request: playing.pop(request["session"], None) and None,
+        "prompt": lambda request: _messages(kind.prompt(Problem(request["problem"]))),
+        "verify": lambda request: [
+            _guarded(_right, kind.verify(Problem(item["problem"]), item["answer"])) for item in request["items"]
+        ],
+    }
+    offers = {"forks": own("fork"), "steps": own("step"), "prompts": has["prompt"], "verifies": has["verify"]}
+    return operations, {"tools": [_described(function, True) for function in tools.values()], **offers}
 
 
 def _number(value: Any, what: str) -> float:
@@ -356,6 +590,10 @@ def _operations(role: str) -> tuple[dict[str, Callable[[dict[str, Any]], Any]], 
     """The operations of a role by name, and what `ready` says besides."""
     if role in _ROLES:
         return {_ROLES[role][0]: _items(role)}, {}
+    if role == "tool":
+        return _tools()
+    if role == "environment":
+        return _environment()
     raise LookupError(f"this bridge knows no role `{role}`")
 
 

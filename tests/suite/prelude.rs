@@ -132,9 +132,9 @@ impl Tool for Bell {
     fn name(&self) -> &'static str {
         "bell"
     }
-    fn spec(&self) -> ToolSpec {
+    fn specs(&self) -> Vec<ToolSpec> {
         let parameters = json!({"type": "object", "properties": {}});
-        ToolSpec { name: "bell".into(), description: "Rings.".into(), parameters }
+        vec![ToolSpec { name: "bell".into(), description: "Rings.".into(), parameters }]
     }
     fn open(&self, _: &Arc<ToolHost>, _: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self))

@@ -76,7 +76,10 @@ impl WeightSource for Rounded {
         self.0.shape(name)
     }
     fn values(&self, name: &str) -> Result<Vec<f32>> {
-        Ok(self.0.values(name)?.into_iter().map(|x| f32::from_bits(x.to_bits() & 0xffff_0000)).collect())
+        Ok(WeightSource::values(&self.0, name)?
+            .into_iter()
+            .map(|x| f32::from_bits(x.to_bits() & 0xffff_0000))
+            .collect())
     }
 }
 

@@ -13,8 +13,10 @@ pub use lookup::Entry;
 use crate::tracking::Trackers;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use trainyard_api::{AnyFamily, DynStage, PartPage, Stages};
+use trainyard_api::{AnyFamily, DynStage, Family, PartPage, Stages};
 use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
+use trainyard_data::export::ExportFormat;
+use trainyard_envs::environments::Environments;
 use trainyard_learn::compose;
 use trainyard_runtime::executors::ExecutorKind;
 
@@ -51,6 +53,10 @@ impl Catalogue {
         }
         Some(pages)
     }
+    /// The environments that stages may play.
+    pub fn environments(&self) -> &Environments {
+        &self.parts.envs.environments
+    }
     /// Sorted by name.
     pub fn stages(&self) -> impl Iterator<Item = &KindInfo> {
         self.stages.infos()
@@ -62,6 +68,10 @@ impl Catalogue {
     /// What may follow runs.
     pub fn trackers(&self) -> &Trackers {
         &self.trackers
+    }
+    /// The formats of exports.
+    pub fn export_formats(&self) -> &Family<&'static dyn ExportFormat> {
+        &self.data.export
     }
     /// Sorted by name.
     pub fn executors(&self) -> &[ExecutorKind] {

@@ -8,6 +8,7 @@
 
 pub mod attempt;
 pub mod catalogue;
+pub mod conformance;
 mod in_process;
 pub mod machine;
 pub mod notifications;
@@ -15,6 +16,7 @@ pub mod query_process;
 mod scratch;
 pub mod session;
 pub mod tracking;
+pub mod trial;
 pub mod wiring;
 pub mod workflow;
 

@@ -5,6 +5,7 @@ use crate::in_process::InProcessStages;
 use crate::machine;
 use crate::scratch::Scratch;
 use crate::session::{self, Session};
+use crate::tracking::Around;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -57,6 +58,12 @@ pub fn outside(
         clock,
         observer,
     })
+}
+
+/// What the trackers of a session's runs are built with.
+pub fn around(session: &Session) -> Around {
+    let folder = session.site.folder.clone().unwrap_or_default();
+    Around { store: session.store.clone(), handle: session.handle(), folder }
 }
 
 /// This machine's slots, which all runs of this user share, or of all users who name the same folder; `None` if no

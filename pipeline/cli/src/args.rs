@@ -1,14 +1,18 @@
 //! The grammar of the command line; doc comments are the help texts. Each command is a file in `commands/`.
 
 mod artifacts;
+mod conformance;
 mod init;
 mod runs;
 mod serve;
+mod try_stage;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
+pub use conformance::{ConformanceArgs, ConformanceCommand};
 pub use init::InitArgs;
 pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
+pub use try_stage::TryArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -65,6 +69,11 @@ pub enum Command {
     #[command(after_help = "Example:
   trainyard plan agent.yaml -p steps=400")]
     Plan(PlanArgs),
+    /// Play a few episodes of a stage with its environment, tools and rewards, before anything is trained.
+    #[command(after_help = "Examples:
+  trainyard try agent.yaml --stage rl -n 3
+  trainyard try agent.yaml --stage rl -n 3 --model latest/sft/model")]
+    Try(TryArgs),
     /// List, show, cancel and resume runs.
     Runs(RunsArgs),
     /// Print what a run's stages logged.
@@ -79,6 +88,7 @@ pub enum Command {
   trainyard artifacts query latest/rl/trajectories \"select level, avg(reward) from self group by level\"
   trainyard artifacts export latest/rl/model model
   trainyard artifacts export latest/rl/trajectories rollouts.jsonl --columns id,messages,reward
+  trainyard artifacts export latest/demos/demonstrations demos --as trl
   trainyard artifacts pin latest/rl/model --note \"in the paper\"
   trainyard artifacts gc --keep-last 3 --dry-run
 
@@ -111,6 +121,10 @@ An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTP
     Init(InitArgs),
     /// Check this machine, the site file and the store.
     Doctor(DoctorArgs),
+    /// Say which rules an environment of yours keeps, and what is missing.
+    #[command(after_help = "Example:
+  trainyard conformance environment shop-script.yaml")]
+    Conformance(ConformanceArgs),
     /// Recompute stored vectors of RL algorithms with the parts of this build.
     Parity(ParityArgs),
     /// Print completions for a shell.

@@ -62,6 +62,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Run(args) => commands::run::run(&args, catalogue),
         Command::Check(args) => commands::check::run(&args, catalogue),
         Command::Plan(args) => commands::plan::run(&args, catalogue),
+        Command::Try(args) => commands::try_stage::run(&args, catalogue),
         Command::Runs(args) => commands::runs::run(&args, catalogue),
         Command::Logs(args) => commands::logs::run(&args, catalogue),
         Command::Explain(args) => commands::explain::run(&args, catalogue),
@@ -73,6 +74,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Schema(args) => commands::schema::run(&args, catalogue),
         Command::Init(args) => commands::init::run(&args, catalogue),
         Command::Doctor(args) => commands::doctor::run(&args, catalogue),
+        Command::Conformance(args) => commands::conformance::run(&args, catalogue),
         Command::Parity(args) => commands::parity::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         // The error was reported where the engine reads it; the code only tells success.

@@ -15,7 +15,7 @@ pub use trainyard_api::family::fill_schema;
 pub use trainyard_api::{Ports, Prepared, Report, SimpleStage, Slot, Stage, StageContext, port};
 pub use trainyard_core::{ArtifactKind, Cardinality, Facts, MetricRead, Placement, PortInfo, Producers, Wired};
 pub use trainyard_data::io::{read_many_problems, write_problems, write_trajectories};
-pub use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+pub use trainyard_tables::{Message, Ordered, Problem, Status, StopReason, Trajectory};
 
 // RL parts: advantages, corrections, curricula, filters, losses, modulations, replays, strategies; preference losses.
 pub use trainyard_learn::corrections::Correction;
@@ -38,7 +38,8 @@ pub use trainyard_envs::{
 };
 pub use trainyard_process::Log;
 
-// Filter rules, import formats, synthesis methods.
+// Filter rules, import and export formats, synthesis methods.
+pub use trainyard_data::export::{ExportFormat, FileKind, Form as ExportForm, Item as ExportItem, LeftOut};
 pub use trainyard_data::filter::{Judgment, Rule, RuleContext};
 pub use trainyard_data::import::{Convert, Format, Imported, Reading, Row};
 pub use trainyard_data::solutions::Solution;

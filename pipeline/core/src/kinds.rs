@@ -70,6 +70,8 @@ pub struct KindInfo {
     pub all_cpus: bool,
     /// Fits weights to data, so that running it twice costs what nobody wants to pay twice.
     pub trains: bool,
+    /// Plays episodes, some of which `trainyard try` shows before a run.
+    pub plays: bool,
     /// A `with:` block that works.
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.

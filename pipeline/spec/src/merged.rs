@@ -9,9 +9,8 @@ use crate::files::{Files, absolute};
 use crate::options::{SchemaView, source_pointers};
 use crate::print;
 use crate::run_stage::file_name;
-use crate::tree::{Content, Entry, Node, core_value};
+use crate::tree::{Content, Entry, Node};
 use crate::workflow::{FILE_KEYS, is_file};
-use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::StageKinds;
 
@@ -108,7 +107,7 @@ impl Mover<'_> {
         }
         let (Some(info), Some(with)) = (self.catalogue.kind(&name), stage.get_mut("with")) else { return };
         let mut found = Vec::new();
-        source_pointers(&value(with), &SchemaView::root(&info.options), "", &mut found);
+        source_pointers(&with.value(), &SchemaView::root(&info.options), "", &mut found);
         for found in found {
             if let Some(node) = with.at_mut(&found.pointer) {
                 self.path(node);
@@ -159,14 +158,6 @@ fn name_of(path: &Node) -> String {
 fn children<'t>(tree: &'t mut Node, key: &str) -> impl Iterator<Item = &'t mut Entry> {
     let content = tree.get_mut(key).map(|node| &mut node.content);
     content.into_iter().filter_map(|c| if let Content::Map(entries) = c { Some(entries) } else { None }).flatten()
-}
-
-fn value(node: &Node) -> Value {
-    match &node.content {
-        Content::Scalar(scalar) => core_value(scalar),
-        Content::List(items) => items.iter().map(value).collect(),
-        Content::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), value(&e.value))).collect()),
-    }
 }
 
 #[cfg(test)]

@@ -86,6 +86,14 @@ impl Node {
             _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
         })
     }
+    /// The value as plain YAML means it, where no schema says more.
+    pub fn value(&self) -> Value {
+        match &self.content {
+            Content::Scalar(scalar) => core_value(scalar),
+            Content::List(items) => items.iter().map(Self::value).collect(),
+            Content::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.value())).collect()),
+        }
+    }
     /// Plain `null`, `~` or nothing.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.plain && is_null(&s.text))

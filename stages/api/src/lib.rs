@@ -13,6 +13,7 @@ pub mod report;
 pub mod simple_stage;
 pub mod slot;
 pub mod stage;
+pub mod trial;
 
 pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
 pub use family::{AnyFamily, Chosen, Family, PartKind, PartOptions, PartPage};
@@ -21,3 +22,4 @@ pub use report::Report;
 pub use simple_stage::{Simple, SimpleStage};
 pub use slot::Slot;
 pub use stage::{DynPrepared, DynStage, Ports, Prepared, Stage, erase, port};
+pub use trial::{Component, Trial, Tried};

@@ -4,6 +4,7 @@
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
 use crate::context::StageContext;
+use crate::trial::{Trial, Tried};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,6 +48,8 @@ pub trait Stage: Send + Sync + 'static {
     const ALL_CPUS: bool = false;
     /// Fits weights to data: what a recipe may pay for once.
     const TRAINS: bool = false;
+    /// Plays episodes, some of which [`Stage::trial`] shows.
+    const PLAYS: bool = false;
     /// The metric that progress lines and summaries show, if there is one.
     const MAIN_METRIC: Option<&'static str> = None;
     /// Folders of the families whose parts the options may name; sorted.
@@ -80,6 +83,11 @@ pub trait Stage: Send + Sync + 'static {
     }
     /// Does the work. Must be deterministic in (config, inputs).
     fn run(&self, prepared: Self::Prepared, context: &mut StageContext) -> Result<()>;
+    /// The first episodes that a run would play, with nothing learned and nothing written. Only of kinds with
+    /// [`Stage::PLAYS`]; output folders and checkpoints are not there.
+    fn trial(&self, _prepared: Self::Prepared, _trial: &Trial, _context: &mut StageContext) -> Result<Vec<Tried>> {
+        Err(Error::invalid(format!("stages of kind `{}` play no episodes that could be tried", Self::NAME)))
+    }
 }
 
 /// The config struct of a stage kind.
@@ -148,6 +156,10 @@ pub trait DynStage: Send + Sync {
     fn run(&self, options: &Value, context: &mut StageContext) -> Result<()> {
         self.prepare(options)?.run(context)
     }
+    /// Prepares and plays a few episodes.
+    fn trial(&self, options: &Value, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+        self.prepare(options)?.trial(trial, context)
+    }
 }
 
 /// Prepared options with their types erased; the methods are those of [`Prepared`] and, where they ask for prepared
@@ -173,6 +185,8 @@ pub trait DynPrepared: Send {
     fn metrics_read(&self, producers: &Producers) -> Vec<MetricRead>;
     /// See [`Stage::run`].
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()>;
+    /// See [`Stage::trial`].
+    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>>;
 }
 
 /// Prepared options beside their stage kind.
@@ -212,6 +226,9 @@ impl<S: Stage> DynPrepared for Ready<'_, S> {
     }
     fn run(self: Box<Self>, context: &mut StageContext) -> Result<()> {
         self.stage.run(self.prepared, context)
+    }
+    fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+        self.stage.trial(self.prepared, trial, context)
     }
 }
 
@@ -273,6 +290,7 @@ pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
         placement: S::PLACEMENT,
         all_cpus: S::ALL_CPUS,
         trains: S::TRAINS,
+        plays: S::PLAYS,
         example: S::EXAMPLE,
         main_metric: S::MAIN_METRIC,
         metrics: stage.metrics(),

@@ -1,4 +1,4 @@
-//! Data stages: import, synthesis, filtering, selection, preference pairs and step labels.
+//! Data stages: import, export, synthesis, filtering, selection, preference pairs and step labels.
 //!
 //! Each stage is a pure function from tables to tables, and rejected rows are outputs with their reasons. Rows are text
 //! until `sft` tokenizes them. Tool results always come from tools that ran.
@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod annotation;
+pub mod export;
 pub mod facts;
 pub mod filter;
 pub mod hash;

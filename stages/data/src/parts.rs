@@ -1,5 +1,6 @@
 //! The families of this room, beside those of the environments that its stages play in.
 
+use crate::export::{ExportFormat, registry as exports};
 use crate::filter::{Rule, registry as rules};
 use crate::import::{Format, registry as formats};
 use crate::synthesize::{Method, registry as methods};
@@ -10,6 +11,8 @@ use trainyard_api::{AnyFamily, Family};
 pub struct Parts {
     /// Environments and what belongs to them.
     pub envs: Arc<trainyard_envs::Parts>,
+    /// Formats of `artifacts export --as`.
+    pub export: Family<&'static dyn ExportFormat>,
     /// File formats of `data/import`.
     pub import: Family<&'static dyn Format>,
     /// Rules of `data/filter`.
@@ -21,10 +24,16 @@ pub struct Parts {
 impl Parts {
     /// Those of this crate, with these environments.
     pub fn standard(envs: Arc<trainyard_envs::Parts>) -> Self {
-        Self { envs, import: formats::family(), rules: rules::family(), synthesize: methods::family() }
+        Self {
+            envs,
+            export: exports::family(),
+            import: formats::family(),
+            rules: rules::family(),
+            synthesize: methods::family(),
+        }
     }
     /// Those of this room, sorted by folder.
-    pub fn families(&self) -> [&dyn AnyFamily; 3] {
-        [&self.import, &self.rules, &self.synthesize]
+    pub fn families(&self) -> [&dyn AnyFamily; 4] {
+        [&self.export, &self.import, &self.rules, &self.synthesize]
     }
 }

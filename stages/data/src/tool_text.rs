@@ -22,7 +22,7 @@ pub struct Call {
 
 impl Call {
     /// `{"name": …, "arguments": …}`, the name first as Qwen's templates write it.
-    fn json(&self) -> String {
+    pub fn json(&self) -> String {
         format!("{{\"name\": {}, \"arguments\": {}}}", Value::from(self.name.as_str()), self.arguments)
     }
     /// With the id before the name, if there is one.
@@ -69,6 +69,34 @@ pub fn read_call(call: &Value) -> Result<Call> {
     Ok(Call { id, name: name.to_string(), arguments })
 }
 
+/// A call in one of the forms of `tool_calls`, whose arguments keep their order.
+#[derive(Deserialize)]
+struct Stored<'t> {
+    id: Option<String>,
+    #[serde(borrow)]
+    function: Option<Written<'t>>,
+    name: Option<String>,
+    #[serde(borrow)]
+    arguments: Option<&'t RawValue>,
+}
+
+/// Reads the column `tool_calls` of a message: its calls, and whether they are in OpenAI's form, which a template is to
+/// write beside the content. Errors: data.
+pub fn parsed_calls(text: &str) -> Result<(Vec<Call>, bool)> {
+    let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is no JSON list of calls: {e}"));
+    let stored: Vec<Stored<'_>> = serde_json::from_str(text).map_err(wrong)?;
+    let apart = stored.iter().any(|call| call.function.is_some());
+    let call = |Stored { id, function, name, arguments }: Stored<'_>| -> Result<Call> {
+        let (name, arguments) = match function {
+            Some(function) => (Some(function.name), function.arguments),
+            None => (name, arguments),
+        };
+        let name = name.ok_or_else(|| Error::data("a tool call has no `name`"))?;
+        Ok(Call { id: id.filter(|id| !id.is_empty()), ..written_call(Written { name, arguments })? })
+    };
+    Ok((stored.into_iter().map(call).collect::<Result<_>>()?, apart))
+}
+
 /// A call in a text of its own, whose arguments keep their order.
 #[derive(Deserialize)]
 struct Written<'t> {
@@ -84,12 +112,15 @@ pub fn read_written(text: &str) -> Result<Vec<Call>> {
         true => serde_json::from_str(text).map_err(wrong)?,
         false => vec![serde_json::from_str(text).map_err(wrong)?],
     };
-    let call = |Written { name, arguments }: Written<'_>| match arguments.map(RawValue::get) {
-        None => Ok(Call { name, arguments: "{}".into(), id: None }),
+    calls.into_iter().map(written_call).collect()
+}
+
+fn written_call(Written { name, arguments }: Written<'_>) -> Result<Call> {
+    match arguments.map(RawValue::get) {
+        None | Some("null") => Ok(Call { name, arguments: "{}".into(), id: None }),
         Some(quoted) if quoted.starts_with('"') => read_call(&json!({"name": name, "arguments": unquoted(quoted)?})),
         Some(plain) => Ok(Call { name, arguments: plain.to_string(), id: None }),
-    };
-    calls.into_iter().map(call).collect()
+    }
 }
 
 fn unquoted(json: &str) -> Result<String> {

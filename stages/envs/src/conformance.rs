@@ -38,25 +38,53 @@ struct Seen {
     outcome: Option<Outcome>,
 }
 
+/// A property of environments, and whether it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What holds or not, in a few words.
+    pub property: &'static str,
+    /// Ok if it holds; else what is missing. None if it could not be looked at, because the script did not come to its
+    /// end or has a single turn.
+    pub result: Option<Result<(), String>>,
+}
+
 /// Runs the whole suite. The error says what does not hold.
 pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+    findings(environment, script).into_iter().filter_map(|finding| finding.result).collect()
+}
+
+/// Every property of the suite, in order, and whether it holds.
+pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Finding> {
+    let whole = scripted(environment, script).and_then(|()| play(environment, script, 7));
+    let with_whole = |look: &dyn Fn(&Seen) -> Result<(), String>| whole.as_ref().ok().map(look);
+    // With a single turn there is nothing to limit and nothing to fork.
+    let several = script.turns.len() > 1 && whole.is_ok();
+    let first = script.turns.first().copied().unwrap_or_default();
+    let found = |property, result| Finding { property, result };
+    vec![
+        found("the script can be played", Some(whole.as_ref().map(|_| ()).map_err(Clone::clone))),
+        found("resets repeat", with_whole(&|whole| repeats(environment, script, whole))),
+        found("the answer is accepted and counts add up", with_whole(&|whole| answers(environment, script, whole))),
+        found("the end is final", with_whole(&|_| refuses_late_turns(environment, script))),
+        found("limits hold", several.then(|| limits_hold(environment, script, first))),
+        found("forks are independent", with_whole(&|whole| forks(environment, script, whole)).filter(|_| several)),
+        found("transcripts round-trip", Some(round_trips(environment, script))),
+    ]
+}
+
+fn scripted(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
     if script.turns.len() < environment.max_turns().min(2) as usize {
         return Err("the script needs a turn with a call and a turn with the answer".to_string());
     }
-    let whole = play(environment, script, 7)?;
-    repeats(environment, script, &whole)?;
-    answers(environment, script, &whole)?;
-    refuses_late_turns(environment, script)?;
-    // With a single turn there is nothing to limit and nothing to fork.
-    if let [first, .., _] = script.turns {
-        limits_hold(environment, script, first)?;
-        forks(environment, script, &whole)?;
-    }
-    round_trips(environment, script)
+    Ok(())
 }
 
 fn start(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Box<dyn Episode>, String> {
     environment.start(script.problem, seed).map_err(|e| format!("start: {e}"))
+}
+
+fn opening(environment: &dyn Environment, script: &Script<'_>) -> Result<Vec<Message>, String> {
+    environment.prompt(script.problem).map_err(|e| format!("prompt: {e}"))
 }
 
 /// Takes one turn and waits for its observation; never returns `Pending`.
@@ -70,7 +98,7 @@ fn turn(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) ->
             if episode.fork().is_ok() {
                 return Err("a fork was made while results are pending".to_string());
             }
-            match episode.poll(PATIENCE) {
+            match episode.poll(PATIENCE).map_err(|e| format!("poll: {e}"))? {
                 None | Some(Step::Pending) => Err(format!("no observation within {PATIENCE:?}")),
                 Some(step) => Ok(step),
             }
@@ -103,7 +131,7 @@ fn go_on(
 }
 
 fn play(environment: &dyn Environment, script: &Script<'_>, seed: u64) -> Result<Seen, String> {
-    let mut seen = Seen { messages: environment.prompt(script.problem), ..Seen::default() };
+    let mut seen = Seen { messages: opening(environment, script)?, ..Seen::default() };
     let mut episode = start(environment, script, seed)?;
     go_on(environment, &mut *episode, script.turns, &mut seen)?;
     Ok(seen)
@@ -143,7 +171,7 @@ fn refuses_late_turns(environment: &dyn Environment, script: &Script<'_>) -> Res
     if episode.fork().is_ok() {
         return Err("a fork after the end was accepted".to_string());
     }
-    if episode.poll(Duration::ZERO).is_some() {
+    if episode.poll(Duration::ZERO).is_ok_and(|step| step.is_some()) {
         Err("polling after the end returned something".to_string())
     } else {
         Ok(())
@@ -168,7 +196,7 @@ fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) 
 
 fn forks(environment: &dyn Environment, script: &Script<'_>, whole: &Seen) -> Result<(), String> {
     let [first, rest @ ..] = script.turns else { return Ok(()) };
-    let mut seen = Seen { messages: environment.prompt(script.problem), ..Seen::default() };
+    let mut seen = Seen { messages: opening(environment, script)?, ..Seen::default() };
     let mut original = start(environment, script, 7)?;
     go_on(environment, &mut *original, &[first], &mut seen)?;
     let fork = |episode: &dyn Episode| episode.fork().map_err(|e| format!("fork: {e}"));

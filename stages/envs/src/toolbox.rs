@@ -86,7 +86,7 @@ mod tests {
             .verifiers
             .add(constant("never", "nothing is right", "Never.", &Never as &'static dyn Verifier))
             .unwrap();
-        assert_eq!(toolbox.tool("snake").unwrap().spec().name, "python");
+        assert_eq!(toolbox.tool("snake").unwrap().specs()[0].name, "python");
         assert_eq!(toolbox.formats_for_any_tools(), ["hermes", "json", "llama3", "mistral", "qwen", "toolrl"]);
         let problem = |verifier: &str| Problem { answer: "5".into(), verifier: verifier.into(), ..Problem::default() };
         let right = |verifier: &str, answer: &str| toolbox.verify(&problem(verifier), answer).unwrap();

@@ -18,7 +18,7 @@ pub use tensors::{load_tensors, save_tensors};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::tensor::candle;
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,6 +28,8 @@ use trainyard_core::{Error, Result};
 
 /// The tensors of an adapter (`adapter::peft`).
 pub const ADAPTER: &str = "adapter_model.safetensors";
+/// The bias of a scoring head.
+const SCORE_BIAS: &str = "score.bias";
 /// The folder of an adapter's base model.
 pub const BASE: &str = "base";
 
@@ -73,6 +75,7 @@ pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Res
 /// The same, with numbers and files as the options say. Errors: weights that are not finite, or not when rounded.
 pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, options: &SaveOptions) -> Result<()> {
     expect_finite(weights)?;
+    let weights = &with_score_bias(config, weights)?;
     if options.dtype == SavedType::Bf16 {
         expect_bf16(weights)?;
     }
@@ -88,6 +91,18 @@ pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, opt
     } else {
         shards::save(folder, weights, options)
     }
+}
+
+/// The weights with a `score.bias` of zeros, if they have a scoring head: transformers' head has one, and would draw a
+/// random one where the file has none.
+fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
+    let mut weights = weights.clone();
+    if let Some(labels) = config.num_labels
+        && !weights.contains_key(SCORE_BIAS)
+    {
+        weights.insert(SCORE_BIAS.to_string(), Tensor::zeros(labels, DType::F32, &Device::Cpu).map_err(candle)?);
+    }
+    Ok(weights)
 }
 
 /// A weight beyond the largest bfloat16 is an error of kind data.

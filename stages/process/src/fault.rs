@@ -64,6 +64,8 @@ pub enum Fault {
     Outage(Error),
     /// The process that held the state of this request is gone; the state can be built again in another one.
     Lost(Error),
+    /// The process that held the state of this request took longer for it than it may, and was killed.
+    Late(Error),
     /// The program's code raised an exception.
     Raised(Raised),
 }
@@ -71,7 +73,7 @@ pub enum Fault {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Outage(error) | Fault::Lost(error) => error,
+            Fault::Outage(error) | Fault::Lost(error) | Fault::Late(error) => error,
             Fault::Raised(raised) => raised.error(),
         }
     }

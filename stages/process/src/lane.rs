@@ -167,9 +167,11 @@ impl Lane {
         (self.setting.log)(LogLevel::Warn, &format!("{}: the program {what}", self.setting.place));
         let open = std::mem::take(&mut self.open);
         let alone = open.len() == 1;
-        for mut job in open.into_values() {
+        for (at, mut job) in open.into_values().enumerate() {
             if job.life.is_some() {
-                job.fail(Fault::Lost(self.gone(what, &words)));
+                // Requests are worked on in their order, so the first is the late one.
+                let fault = if late && at == 0 { Fault::Late } else { Fault::Lost };
+                job.fail(fault(self.gone(what, &words)));
                 continue;
             }
             job.suspect = true;

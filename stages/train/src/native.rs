@@ -113,7 +113,7 @@ mod tests {
             let native = environment(&parts, &options, &template, &mut policy, &host).unwrap();
             let environment = native.as_deref().unwrap_or(&*played);
             let mut conversation = Conversation::new(&policy.folder.chat, None);
-            conversation.extend(&environment.prompt(&problems[0])).unwrap();
+            conversation.extend(&environment.prompt(&problems[0]).unwrap()).unwrap();
             conversation.open_first_turn().unwrap();
             assert_eq!(tuned.contexts[0].tokens[..first], *conversation.context(), "{tools:?}");
             policy.folder.chat.tokenizer().decode(conversation.context()).unwrap()

@@ -27,6 +27,10 @@ impl Rewards {
         rewards.iter_mut().try_for_each(|one| one.reward.open(log))?;
         Ok(Self(rewards))
     }
+    /// The components by name, in order, with their weights.
+    pub fn weights(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().map(|reward| (reward.component.as_str(), reward.weight))
+    }
     /// Sets the rewards of the groups that one of `steps` steps scores together. Call it once per group and step:
     /// rewards with state see the group before they score.
     ///

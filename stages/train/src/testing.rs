@@ -248,7 +248,7 @@ pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::
 /// Demonstrations of sums with operands below `most`.
 pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
     let environment = environment();
-    sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p))).collect()
+    sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p).unwrap())).collect()
 }
 
 /// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be

@@ -1,8 +1,9 @@
-//! Nested Arrow columns as flat ones: fields of structs and keys of maps become columns of their own.
+//! Nested Arrow columns as flat ones: fields of structs, keys of maps and names of lists of `{name, value}` become
+//! columns of their own.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use arrow_select::nullif::nullif;
 use arrow_select::take::take;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,8 +116,8 @@ impl Plan<'_> {
                     self.add(root, name, part.data_type(), [steps.clone(), vec![Step::Field(i)]].concat());
                 }
             }
-            DataType::Map(entries, _) if steps.is_empty() && self.keys.contains_key(&name) => {
-                let DataType::Struct(pair) = entries.data_type() else { return };
+            kind if steps.is_empty() && self.keys.contains_key(&name) => {
+                let Some(pair) = by_text(kind) else { return };
                 for key in &self.keys[&name] {
                     let child = self.child(&name, key);
                     self.add(root, child, pair[1].data_type(), vec![Step::Key(key.clone())]);
@@ -184,26 +185,39 @@ fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// The values of a map under one key, null where it is not there.
-fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
-    let map = column.as_map();
-    let keys = map.keys().as_string::<i32>();
-    let offsets = map.value_offsets();
-    let find = |row: usize| {
-        (offsets[row] as usize..offsets[row + 1] as usize)
-            .find(|i| map.is_valid(row) && keys.value(*i) == key)
-            .map(|i| i as u64)
-    };
-    let places: UInt64Array = (0..map.len()).map(find).collect();
-    take(map.values(), &places, None)
+/// A map, or a list of names and values, as its keys and values one after another and where each row's begin.
+fn entries(column: &ArrayRef) -> (&StringArray, &ArrayRef, &[i32]) {
+    match column.data_type() {
+        DataType::Map(..) => {
+            let map = column.as_map();
+            (map.keys().as_string(), map.values(), map.value_offsets())
+        }
+        _ => {
+            let lists = column.as_list::<i32>();
+            let pairs = lists.values().as_struct();
+            (pairs.column(0).as_string(), pairs.column(1), lists.value_offsets())
+        }
+    }
 }
 
-/// The keys of each text-keyed map column of a file, where they are few enough.
+/// The values under one key, null where it is not there.
+fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
+    let (keys, values, offsets) = entries(column);
+    let find = |row: usize| {
+        (offsets[row] as usize..offsets[row + 1] as usize)
+            .find(|i| column.is_valid(row) && keys.value(*i) == key)
+            .map(|i| i as u64)
+    };
+    let places: UInt64Array = (0..column.len()).map(find).collect();
+    take(values, &places, None)
+}
+
+/// The keys of each column of a file that holds values by text, where they are few enough.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let maps: Vec<_> = schema
         .fields()
         .iter()
-        .filter(|field| has_text_keys(field.data_type()))
+        .filter(|field| by_text(field.data_type()).is_some())
         .map(|field| field.name().clone())
         .collect();
     let mut found: BTreeMap<String, BTreeSet<String>> =
@@ -215,7 +229,7 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     for batch in reader {
         let batch = batch?;
         for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-            let names = column.as_map().keys().as_string::<i32>().iter().flatten();
+            let names = entries(column).0.iter().flatten();
             if let Some(keys) = found.get_mut(field.name()) {
                 for name in names {
                     if !keys.contains(name) {
@@ -229,7 +243,11 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     Ok(found)
 }
 
-fn has_text_keys(kind: &DataType) -> bool {
-    let DataType::Map(entries, _) = kind else { return false };
-    matches!(entries.data_type(), DataType::Struct(pair) if pair.len() == 2 && pair[0].data_type() == &DataType::Utf8)
+/// The key and the value of columns that hold values by text: maps, and lists of `{name, value}`.
+fn by_text(kind: &DataType) -> Option<&Fields> {
+    let (DataType::Map(items, _) | DataType::List(items)) = kind else { return None };
+    let DataType::Struct(pair) = items.data_type() else { return None };
+    let named =
+        matches!(kind, DataType::Map(..)) || (pair.len() == 2 && pair[0].name() == "name" && pair[1].name() == "value");
+    (named && pair.len() == 2 && pair[0].data_type() == &DataType::Utf8).then_some(pair)
 }

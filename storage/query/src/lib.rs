@@ -3,9 +3,10 @@
 //! The columns that a statement can name are loaded into an in-memory SQLite database, which answers it. Nothing else
 //! can be reached: no other file, no second statement.
 //!
-//! Nested columns are flattened: a struct `sampling` becomes `sampling_temperature`, …; a map `rewards` one column
-//! per key (`rewards_answer`); lists of structs (`messages`, `verdicts`) JSON text. Lists of numbers are JSON text in
-//! SQL, too, and come back as lists. NaN is null. Integers beyond 2^63 keep their digits but compare as text.
+//! Nested columns are flattened: a struct `sampling` becomes `sampling_temperature`, …; a map, or a list of names and
+//! values such as `rewards`, one column per key (`rewards_answer`); other lists of structs (`messages`, `verdicts`)
+//! JSON text. Lists of numbers are JSON text in SQL, too, and come back as lists. NaN is null. Integers beyond 2^63
+//! keep their digits but compare as text.
 //!
 //! The limits bound what is read and what is returned. What a join multiplies in between is bounded only by the process
 //! that runs it.

@@ -1,8 +1,8 @@
 //! Rows made of Arrow columns. Types have been compared before, so only nulls and unknown words can still be wrong.
 
-use crate::schema::{conform, fitted};
+use crate::schema::{NAMED_NUMBER, conform, fitted};
 use arrow_array::cast::AsArray;
-use arrow_array::types::ArrowPrimitiveType;
+use arrow_array::types::{ArrowPrimitiveType, Float64Type};
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StringArray, new_null_array};
 use arrow_schema::{FieldRef, Schema};
 use serde::de::DeserializeOwned;
@@ -82,19 +82,11 @@ impl<'a> Columns<'a> {
     pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<Columns<'a>> {
         Ok(self.inner(name, self.whole(name)?.as_struct(), fields))
     }
-    pub(crate) fn maps(&self, name: &str) -> Result<Vec<BTreeMap<String, f64>>> {
-        let maps = self.whole(name)?.as_map();
-        self.refuse_nulls(name, maps.keys())?;
-        self.refuse_nulls(name, maps.values())?;
-        let (keys, values) =
-            (maps.keys().as_string::<i32>(), maps.values().as_primitive::<arrow_array::types::Float64Type>());
-        let offsets = maps.value_offsets();
-        Ok(offsets
-            .windows(2)
-            .map(|pair| {
-                (pair[0] as usize..pair[1] as usize).map(|i| (keys.value(i).to_string(), values.value(i))).collect()
-            })
-            .collect())
+    /// Numbers by name, one set per row.
+    pub(crate) fn named_numbers(&self, name: &str) -> Result<Vec<BTreeMap<String, f64>>> {
+        let (ranges, parts) = self.struct_lists(name, &Schema::new(NAMED_NUMBER.clone()))?;
+        let (names, values) = (parts.strings("name")?, parts.numbers::<Float64Type>("value")?);
+        Ok(ranges.into_iter().map(|range| range.map(|i| (names[i].clone(), values[i])).collect()).collect())
     }
     /// Words of a closed set.
     pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {

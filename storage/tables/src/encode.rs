@@ -1,10 +1,8 @@
 //! Arrow columns made of rows.
 
-use crate::schema::{item, map_fields, required};
+use crate::schema;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, ListArray, MapArray, PrimitiveArray, StringArray, StructArray,
-};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, ListArray, PrimitiveArray, StringArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Fields};
 use std::collections::BTreeMap;
@@ -54,7 +52,12 @@ pub(crate) fn bool_lists<'a>(rows: impl Iterator<Item = &'a [bool]>) -> ArrayRef
 
 /// Lists of the given lengths over their concatenated values.
 pub(crate) fn nested(lengths: impl Iterator<Item = usize>, values: ArrayRef, valid: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(ListArray::new(item(values.data_type().clone()), OffsetBuffer::from_lengths(lengths), values, valid))
+    Arc::new(ListArray::new(
+        schema::item(values.data_type().clone()),
+        OffsetBuffer::from_lengths(lengths),
+        values,
+        valid,
+    ))
 }
 
 pub(crate) fn structs(fields: &DataType, columns: Vec<ArrayRef>) -> ArrayRef {
@@ -62,14 +65,12 @@ pub(crate) fn structs(fields: &DataType, columns: Vec<ArrayRef>) -> ArrayRef {
     Arc::new(StructArray::new(fields, columns, None))
 }
 
-/// One map per row, with sorted keys.
-pub(crate) fn maps<'a>(rows: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> ArrayRef {
+/// One list of names and numbers per row, sorted by name.
+pub(crate) fn named_numbers<'a>(rows: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
-    let keys = strings(rows.iter().flat_map(|row| row.keys().map(String::as_str)));
+    let names = strings(rows.iter().flat_map(|row| row.keys().map(String::as_str)));
     let values: ArrayRef = Arc::new(Float64Array::from_iter_values(rows.iter().flat_map(|row| row.values().copied())));
-    let entries = StructArray::new(map_fields(), vec![keys, values], None);
-    let field = Arc::new(required("entries", DataType::Struct(map_fields())));
-    Arc::new(MapArray::new(field, OffsetBuffer::from_lengths(rows.iter().map(|row| row.len())), entries, None, true))
+    nested(rows.iter().map(|row| row.len()), structs(&schema::named_number(), vec![names, values]), None)
 }
 
 fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef {

@@ -22,12 +22,15 @@ pub mod builder;
 mod damage;
 mod decode;
 mod encode;
+pub mod errored_turns;
 pub mod export;
 pub mod extra;
 #[cfg(test)]
 mod extra_tests;
 pub mod file;
 pub mod json;
+pub mod ordered;
+pub mod ordered_columns;
 pub mod problem;
 mod problem_columns;
 pub mod rows;
@@ -42,10 +45,12 @@ pub mod trajectory;
 mod trajectory_columns;
 
 pub use builder::TableBuilder;
+pub use errored_turns::{answers_in_prompt, errored_turns, mask_turns};
 pub use export::{export_csv, export_jsonl};
 pub use extra::Extra;
 pub use file::{BatchReader, BatchWriter, Part, read_batches, read_schema, row_count, write_batches};
 pub use json::rows_as_json;
+pub use ordered::Ordered;
 pub use problem::{Message, Problem};
 pub use rows::{
     RowReader, RowWriter, TableRow, read_problems, read_rows, read_trajectories, write_problems, write_rows,

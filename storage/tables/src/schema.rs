@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, ListArray, RecordBatch, StructArray, new_null_array};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use trainyard_core::{Error, Result};
 
 pub(crate) fn required(name: &str, kind: DataType) -> Field {
@@ -33,13 +33,37 @@ pub(crate) fn structure(fields: &[Field]) -> DataType {
     DataType::Struct(Fields::from(fields.to_vec()))
 }
 
-/// `map<string, f64>` with sorted keys.
-pub(crate) fn sorted_map() -> DataType {
-    DataType::Map(Arc::new(required("entries", DataType::Struct(map_fields()))), true)
+/// `list<struct{name, value}>`, sorted by name. Files of versions before it hold a map: no outside reader took those.
+pub(crate) fn named_numbers() -> DataType {
+    list(named_number())
 }
 
-pub(crate) fn map_fields() -> Fields {
-    Fields::from(vec![required("keys", DataType::Utf8), required("values", DataType::Float64)])
+/// An item of such a list.
+pub(crate) fn named_number() -> DataType {
+    structure(&NAMED_NUMBER)
+}
+
+/// Its fields.
+pub(crate) static NAMED_NUMBER: LazyLock<Vec<Field>> =
+    LazyLock::new(|| vec![required("name", DataType::Utf8), required("value", DataType::Float64)]);
+
+/// The name and the value of the items of [`named_numbers`], in the type of such a list or of a map.
+fn named_parts(kind: &DataType) -> Option<&Fields> {
+    let (DataType::Map(items, _) | DataType::List(items)) = kind else { return None };
+    match items.data_type() {
+        DataType::Struct(parts) if parts.len() == 2 => Some(parts),
+        _ => None,
+    }
+}
+
+/// Whether a map has the names and values of an expected list.
+fn is_map_of(found: &DataType, expected: &DataType) -> bool {
+    match (found, named_parts(found), named_parts(expected)) {
+        (DataType::Map(..), Some(found), Some(expected)) => {
+            found.iter().zip(expected).all(|(a, b)| same_shape(a.data_type(), b.data_type()))
+        }
+        _ => false,
+    }
 }
 
 /// The index in the file of each expected column; none for a nullable one that is missing.
@@ -71,6 +95,7 @@ fn mismatch(message: String) -> Error {
 /// Whether cells of the first type can be read as the second.
 fn readable(found: &DataType, expected: &DataType) -> bool {
     match (found, expected) {
+        (DataType::Map(..), DataType::List(_)) => is_map_of(found, expected),
         (DataType::List(found), DataType::List(expected)) => readable(found.data_type(), expected.data_type()),
         (DataType::Struct(found), DataType::Struct(expected)) => {
             expected.iter().all(|field| match found.find(field.name()) {
@@ -89,6 +114,13 @@ pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Arr
         return Ok(column.clone());
     }
     match (column.data_type(), kind) {
+        (DataType::Map(..), DataType::List(item)) => {
+            let maps = column.as_map();
+            let parts = vec![maps.keys().clone(), maps.values().clone()];
+            let items = StructArray::try_new(named_parts(kind).cloned().unwrap_or_default(), parts, None)?;
+            let list = ListArray::try_new(item.clone(), maps.offsets().clone(), Arc::new(items), maps.nulls().cloned());
+            Ok(Arc::new(list?))
+        }
         (DataType::List(_), DataType::List(item)) => {
             let lists = column.as_list::<i32>();
             let values = fitted(lists.values(), item.data_type())?;
@@ -123,12 +155,6 @@ pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
 fn same_shape(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
         (DataType::List(a), DataType::List(b)) => same_shape(a.data_type(), b.data_type()),
-        (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
-            (DataType::Struct(a), DataType::Struct(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_shape(a.data_type(), b.data_type()))
-            }
-            _ => false,
-        },
         (DataType::Struct(a), DataType::Struct(b)) => {
             a.len() == b.len()
                 && a.iter().zip(b).all(|(a, b)| a.name() == b.name() && same_shape(a.data_type(), b.data_type()))

@@ -389,6 +389,45 @@ fn single_precision_numbers_print_as_they_are_written() {
     let shown = &rows_as_json(&path, 0, 1).unwrap()[0];
     assert_eq!(
         (&shown["logprobs"], &shown["rewards"], &shown["status"]),
-        (&json!([-0.1, null]), &json!({"answer": 1.0}), &json!("ok"))
+        (&json!([-0.1, null]), &json!([{"name": "answer", "value": 1.0}]), &json!("ok"))
     );
+}
+
+/// Versions before wrote a map, which Arrow names otherwise than a list.
+#[test]
+fn rewards_that_an_older_version_wrote_as_a_map_are_read() {
+    use arrow_array::builder::{Float64Builder, MapBuilder, StringBuilder};
+    let folder = folder();
+    let (new, old) = (folder.path().join("new"), folder.path().join("old"));
+    let row = |rewards: &[(&str, f64)]| Trajectory {
+        rewards: rewards.iter().map(|(name, value)| (name.to_string(), *value)).collect(),
+        ..Trajectory::default()
+    };
+    let rows = [row(&[("answer", 1.0), ("format", 0.5)]), row(&[]), row(&[("answer", -0.25)])];
+    write_trajectories(&new, &rows).unwrap();
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Float64Builder::new());
+    for row in &rows {
+        for (name, value) in &row.rewards {
+            maps.keys().append_value(name);
+            maps.values().append_value(*value);
+        }
+        maps.append(true).unwrap();
+    }
+    let (_, batches) = read_batches(&new).unwrap();
+    let place = batches[0].schema_ref().index_of("rewards").unwrap();
+    let mut columns = batches[0].columns().to_vec();
+    columns[place] = Arc::new(maps.finish());
+    let names = batches[0].schema();
+    let fields = names.fields().iter().zip(&columns);
+    let fields: Vec<_> = fields.map(|(f, c)| arrow_schema::Field::new(f.name(), c.data_type().clone(), true)).collect();
+    let batch = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(fields)), columns).unwrap();
+    write_batches(&old, batch.schema(), &[batch]).unwrap();
+    assert!(format!("{}", read_schema(&old).unwrap().field(place).data_type()).starts_with("Map"));
+    assert_eq!(read_trajectories(&old).unwrap(), rows);
+}
+
+#[test]
+fn no_column_of_an_artifact_is_a_map() {
+    let types = Trajectory::schema(Extra::ALL).fields().iter().map(|f| f.data_type().to_string()).collect::<String>();
+    assert!(!types.contains("Map("), "{types}");
 }

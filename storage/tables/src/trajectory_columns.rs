@@ -2,13 +2,13 @@
 
 use crate::decode::Columns;
 use crate::encode::{
-    bool_lists, bools, lists, maps, nested, numbers, optional_lists, optional_numbers, optional_strings, strings,
-    structs,
+    bool_lists, bools, lists, named_numbers, nested, numbers, optional_lists, optional_numbers, optional_strings,
+    strings, structs,
 };
 use crate::extra::Extra;
 use crate::problem_columns::{decode_messages, encode_messages, messages_type};
 use crate::rows::TableRow;
-use crate::schema::{list, optional, required, sorted_map, structure};
+use crate::schema::{self, list, optional, required, structure};
 use crate::trajectory::{Sampling, Trajectory, Verdict};
 use arrow_array::ArrayRef;
 use arrow_array::types::{Float32Type, Float64Type, UInt16Type, UInt32Type, UInt64Type};
@@ -45,7 +45,7 @@ fn schema(extra: Extra) -> SchemaRef {
         optional("step_labels", list(Float32)),
         optional("step_scores", list(Float32)),
         required("messages", messages_type(extra)),
-        required("rewards", sorted_map()),
+        required("rewards", schema::named_numbers()),
         required("reward", Float64),
         required("turn_rewards", list(Float64)),
         required("stop_reason", Utf8),
@@ -102,7 +102,7 @@ impl TableRow for Trajectory {
             optional_lists::<Float32Type>(rows.iter().map(|r| r.step_labels.as_deref())),
             optional_lists::<Float32Type>(rows.iter().map(|r| r.step_scores.as_deref())),
             encode_messages(rows.iter().map(|r| r.messages.as_slice()), extra),
-            maps(rows.iter().map(|r| &r.rewards)),
+            named_numbers(rows.iter().map(|r| &r.rewards)),
             numbers::<Float64Type>(rows.iter().map(|r| r.reward)),
             lists::<Float64Type>(rows.iter().map(|r| r.turn_rewards.as_slice())),
             words(rows.iter().map(|r| &r.stop_reason)),
@@ -170,7 +170,7 @@ fn decode_outcome(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> 
     fill(rows, columns.optional_strings("environment_tools")?, |r, v| r.environment_tools = v);
     let restarts = columns.optional_lists::<UInt32Type>("restarts")?;
     fill(rows, restarts, |r, v| r.restarts = v.unwrap_or_default());
-    fill(rows, columns.maps("rewards")?, |r, v| r.rewards = v);
+    fill(rows, columns.named_numbers("rewards")?, |r, v| r.rewards = v);
     fill(rows, columns.numbers::<Float64Type>("reward")?, |r, v| r.reward = v);
     fill(rows, columns.lists::<Float64Type>("turn_rewards")?, |r, v| r.turn_rewards = v);
     fill(rows, columns.words("stop_reason")?, |r, v| r.stop_reason = v);

@@ -30,9 +30,9 @@ impl Tool for Echo {
     fn name(&self) -> &'static str {
         "echo"
     }
-    fn spec(&self) -> ToolSpec {
+    fn specs(&self) -> Vec<ToolSpec> {
         let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-        ToolSpec { name: "echo".into(), description: "Says it again.".into(), parameters }
+        vec![ToolSpec { name: "echo".into(), description: "Says it again.".into(), parameters }]
     }
     fn open(&self, _: &Arc<ToolHost>, _: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self))
@@ -105,7 +105,7 @@ fn a_tool_a_format_and_a_verifier_of_a_program_are_used_by_its_environments() {
     assert!(environment.verify(&problem, "xyz").unwrap() && !environment.verify(&problem, "xy").unwrap());
     let mut episode = environment.start(&problem, 0).unwrap();
     let step = episode.step(&environment.format().parse(">hello")).unwrap();
-    let step = if step == Step::Pending { episode.poll(Duration::from_secs(1)).unwrap() } else { step };
+    let step = if step == Step::Pending { episode.poll(Duration::from_secs(1)).unwrap().unwrap() } else { step };
     assert!(matches!(&step, Step::Observe(seen) if seen.messages[0].content == "hello"), "{step:?}");
 }
 
@@ -133,7 +133,7 @@ fn what_names_tools_and_formats_knows_those_of_the_program() {
     assert_eq!(catalogue.stage("data/filter").unwrap().validate(&options), []);
     let refused = standard().stage("data/filter").unwrap().validate(&options);
     assert_eq!(refused[0].pointer, "/environment/tools/0");
-    assert!(refused[0].help.as_ref().unwrap().contains("calculator, python"), "{refused:?}");
+    assert!(refused[0].help.as_ref().unwrap().contains("calculator, process, python"), "{refused:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::tracking::{self, Around, Tracker, Trackers};
 use std::sync::Arc;
 use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage, Stage, Stages, erase};
 use trainyard_core::{Error, Result};
+use trainyard_data::export::{ExportFormat, registry as export};
 use trainyard_data::filter::{Rule, registry as rules};
 use trainyard_data::import::{Format, registry as import};
 use trainyard_data::synthesize::{Method, registry as synthesize};
@@ -35,6 +36,7 @@ pub struct Builder {
     toolbox: Toolbox,
     environments: Vec<AddEnvironment>,
     rewards: Family<dyn Reward>,
+    export: Family<&'static dyn ExportFormat>,
     import: Family<&'static dyn Format>,
     rules: Family<dyn Rule>,
     synthesize: Family<&'static dyn Method>,
@@ -64,6 +66,7 @@ impl Catalogue {
             toolbox: Toolbox::standard(),
             environments: Vec::new(),
             rewards: rewards::family(),
+            export: export::family(),
             import: import::family(),
             rules: rules::family(),
             synthesize: synthesize::family(),
@@ -151,6 +154,12 @@ impl Builder {
         let added = self.import.add(import::line(format));
         self.note(added)
     }
+    /// Adds a format of `artifacts export --as`.
+    #[must_use]
+    pub fn export_format(mut self, format: &'static dyn ExportFormat) -> Self {
+        let added = self.export.add(export::line(format));
+        self.note(added)
+    }
     /// Adds a method of `data/synthesize`.
     #[must_use]
     pub fn synthesis_method(mut self, method: &'static dyn Method) -> Self {
@@ -229,8 +238,8 @@ impl Builder {
             envs: envs.clone(),
             backends: Arc::new(backends::family()),
         };
-        let (import, rules, synthesize) = (self.import, self.rules, self.synthesize);
-        let data = Arc::new(trainyard_data::Parts { envs, import, rules, synthesize });
+        let (export, import, rules, synthesize) = (self.export, self.import, self.rules, self.synthesize);
+        let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
             trainyard_lm::registry::stages(),

@@ -1,6 +1,7 @@
 //! The way from what a run says to the threads of its trackers.
 
-use super::{Around, Opened, Point, Seen, Tracker, Trackers};
+use super::registry::Trackers;
+use super::tracker::{Around, Opened, Point, Seen, Tracker};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, channel, sync_channel};

@@ -1,6 +1,6 @@
 //! `mlflow`: runs of an MLflow server, over its REST interface (version 2.0).
 
-use super::{Opened, Seen, Tracker};
+use super::tracker::{Opened, Seen, Tracker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -44,9 +44,9 @@ impl PartOptions for MlflowOptions {
     const KIND: &'static str = "mlflow";
     const SUMMARY: &'static str = "runs of an MLflow server";
     const DOC: &'static str = "Each run is a run of MLflow with the workflow's parameters. Its metrics are \
-        `<stage>/<metric>`, with the steps of the stage; what a stage ends with is `<stage>/final/<metric>`. A run that \
-        another process goes on with is found again by its tag `trainyard.run`. Characters that MLflow does not take \
-        in names become `.`, and numbers that are not finite are left out.";
+        `<stage>/<metric>`, with the steps of the stage; what a stage ends with is `<stage>/final/<metric>`. A run \
+        that another process goes on with is found again by its tag `trainyard.run`. Characters that MLflow does not \
+        take in names become `.`, and numbers that are not finite are left out.";
     fn check(&self) -> Vec<OptionProblem> {
         let url = Address::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message));
         let token = self.token.as_ref().filter(|token| !token.starts_with("env:")).map(|_| {

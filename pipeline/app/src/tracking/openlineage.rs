@@ -1,6 +1,6 @@
 //! `openlineage`: which attempts read and wrote which artifacts, as run events of OpenLineage (specification 2-0-2).
 
-use super::{Around, Opened, Seen, Tracker, identifier, timestamp};
+use super::tracker::{Around, Opened, Seen, Tracker, identifier, timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -46,8 +46,8 @@ impl PartOptions for OpenLineageOptions {
     const DOC: &'static str = "A workflow is a job and so is each of its stages (`<workflow>.<stage>`); a run and each \
         attempt are runs of theirs. `START` comes when an attempt starts and `COMPLETE` when its result is published, \
         with the artifacts that it read and wrote as datasets: their namespace is the URL of the store, their name \
-        `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and tables have their \
-        columns. `FAIL` has the error. An attempt whose stage is a cache hit does not exist, and has no event.";
+        `<digest of the stage>/<generation>/<output>`, their version the digest of their content, and tables have \
+        their columns. `FAIL` has the error. An attempt whose stage is a cache hit does not exist, and has no event.";
     fn check(&self) -> Vec<OptionProblem> {
         let url = self.url.as_ref().and_then(|url| Address::read(url).err());
         url.map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()

@@ -1,7 +1,7 @@
 //! `opentelemetry`: a span for the run and for each attempt, to any collector that takes OTLP over HTTP as JSON
 //! (OpenTelemetry protocol 1.x).
 
-use super::{Opened, Seen, Tracker, identifier};
+use super::tracker::{Opened, Seen, Tracker, identifier};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -39,10 +39,10 @@ impl PartOptions for OpenTelemetryOptions {
     const KIND: &'static str = "opentelemetry";
     const SUMMARY: &'static str = "spans for an OpenTelemetry collector";
     const DOC: &'static str = "A run is a trace: one span for it, and below that one for each attempt of a stage, sent \
-        when it ends, with the attributes `trainyard.run`, `trainyard.stage`, `trainyard.attempt`, `trainyard.pool` and \
-        `trainyard.digest`. A failed attempt's span has the status error with its message. Ids follow from the names \
-        of run, stage and attempt, so a run that another process goes on with stays one trace; its own span then begins \
-        where that process did.";
+        when it ends, with the attributes `trainyard.run`, `trainyard.stage`, `trainyard.attempt`, `trainyard.pool` \
+        and `trainyard.digest`. A failed attempt's span has the status error with its message. Ids follow from the \
+        names of run, stage and attempt, so a run that another process goes on with stays one trace; its own span then \
+        begins where that process did.";
     fn check(&self) -> Vec<OptionProblem> {
         Address::read(&self.url).err().map(|e| OptionProblem::new("/url", e.message)).into_iter().collect()
     }

@@ -4,7 +4,7 @@ use super::mlflow::{Mlflow, MlflowOptions};
 use super::openlineage::{OpenLineage, OpenLineageOptions};
 use super::opentelemetry::{OpenTelemetry, OpenTelemetryOptions};
 use super::tensorboard::{TensorBoard, TensorBoardOptions};
-use super::{Around, Tracker};
+use super::tracker::{Around, Tracker};
 use trainyard_api::Family;
 use trainyard_api::family::PartKind;
 

@@ -3,7 +3,7 @@
 //! An event file is a sequence of records, each a length, a checksum, a message and a checksum of that. The messages
 //! are protocol buffers (tensorflow/core/util/event.proto) of four fields, which are written here by hand.
 
-use super::{Around, Opened, Seen, Tracker};
+use super::tracker::{Around, Opened, Seen, Tracker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! What the tests of trackers share.
 
-use super::{Opened, Point, Seen};
+use super::tracker::{Opened, Point, Seen};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};

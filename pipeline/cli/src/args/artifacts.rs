@@ -38,7 +38,8 @@ pub enum ArtifactsCommand {
     },
     /// One read-only SQL statement over a table artifact, which it calls `self`.
     Query(QueryArgs),
-    /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file.
+    /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` writes
+    /// rows as another program reads them.
     Export(ExportArgs),
     /// Remove what nobody can reach any more; `--dry-run` shows what that is, by workflow and stage.
     ///
@@ -92,6 +93,17 @@ pub struct ExportArgs {
     /// Write into a folder that is not empty.
     #[arg(long)]
     pub force: bool,
+    /// Write rows as another program reads them: `trl`, `verl`, `sharegpt`, `openai` (`trainyard stages export`), or as
+    /// they are: `jsonl`, `csv`. A folder gets one file and a card.
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub format_as: Option<String>,
+    /// What the rows are for; found by the artifact if left out.
+    #[arg(long, value_name = "FORM", requires = "format_as",
+        value_parser = ["sft", "tokens", "preference", "prompts", "steps"])]
+    pub form: Option<String>,
+    /// Write a card (`README.md`) with the provenance beside the files, as the Hugging Face hub shows it.
+    #[arg(long)]
+    pub card: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -1,7 +1,7 @@
 //! `trainyard artifacts`: list, show, query, export, pin, gc.
 
 mod export;
-mod fetch;
+pub(super) mod fetch;
 mod gc;
 mod list;
 mod pins;
@@ -23,7 +23,7 @@ pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         ArtifactsCommand::Show { artifact, row: Some(row), .. } => show::row(&session, artifact, *row, args.format),
         ArtifactsCommand::Show { artifact, rows, .. } => show::run(&session, artifact, *rows, args.format),
         ArtifactsCommand::Query(asked) => query::run(&session, asked, args.format),
-        ArtifactsCommand::Export(asked) => export::run(&session, asked, args.format),
+        ArtifactsCommand::Export(asked) => export::run(&session, asked, catalogue, args.format),
         ArtifactsCommand::Gc(asked) => gc::run(&session, asked, args.format),
         ArtifactsCommand::Pin { artifact, note } => pins::pin(&session, artifact, note.clone(), args.format),
         ArtifactsCommand::Unpin { artifact } => pins::unpin(&session, artifact, args.format),

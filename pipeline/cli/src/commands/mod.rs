@@ -3,6 +3,7 @@
 pub mod artifacts;
 pub mod check;
 pub mod completions;
+pub mod conformance;
 pub mod doctor;
 pub mod explain;
 pub mod init;
@@ -17,3 +18,4 @@ pub mod schema;
 pub mod serve;
 pub mod stages;
 mod taken;
+pub mod try_stage;

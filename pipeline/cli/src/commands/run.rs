@@ -90,7 +90,7 @@ fn execute(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let progress: Arc<dyn Observer> = Arc::new(Progress::new(clock.clone()).comparing(&plan));
-    let around = tracking::Around::of(&session);
+    let around = wiring::around(&session);
     let tracked = tracking::follow(catalogue.trackers(), &session.site.tracking, &around, clock.clone(), progress)?;
     let world = wiring::outside(&session, catalogue, clock.clone(), tracked.clone())?;
     let interrupt = options.interrupt.clone();

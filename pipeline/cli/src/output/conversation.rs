@@ -34,6 +34,17 @@ pub fn row(row: &Value) -> String {
 }
 
 fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
+    let hidden: Vec<&str> = TOLD.iter().chain(&PER_TOKEN).copied().collect();
+    format!("{}\n\n{}", conversation(cells, messages), record(cells, &hidden)).trim_end().to_string()
+}
+
+/// The conversation of a trajectory, and how it ended.
+pub fn told(row: &Value) -> String {
+    let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
+    row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
+}
+
+fn conversation(cells: &Map<String, Value>, messages: &[Value]) -> String {
     let mut text = String::new();
     for name in ["id", "problem_id"] {
         let _ = writeln!(text, "{name}: {}", plain(cells.get(name).unwrap_or(&Value::Null)));
@@ -53,8 +64,6 @@ fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
         let of = |name: &str| verdict.get(name).map(plain).unwrap_or_default();
         let _ = writeln!(text, "{} by {}: {}", if kept { "kept" } else { "dropped" }, of("rule"), of("reason"));
     }
-    let hidden: Vec<&str> = TOLD.iter().chain(&PER_TOKEN).copied().collect();
-    let _ = write!(text, "\n{}", record(cells, &hidden));
     text.trim_end().to_string()
 }
 

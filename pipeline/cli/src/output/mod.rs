@@ -11,4 +11,5 @@ pub mod runs;
 pub mod schedules;
 pub mod style;
 pub mod table;
+pub mod tried;
 pub mod width;

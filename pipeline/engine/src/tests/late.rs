@@ -37,6 +37,7 @@ impl OneKind {
             placement: Placement::Process,
             all_cpus: false,
             trains: false,
+            plays: false,
             example: "{}",
             main_metric: None,
             metrics: trainyard_core::Declared::default(),

@@ -230,6 +230,7 @@ impl Kinds {
             placement: Placement::Process,
             all_cpus: false,
             trains: false,
+            plays: false,
             example: "{}",
             main_metric: None,
             metrics: declared(metrics),

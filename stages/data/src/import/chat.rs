@@ -127,6 +127,16 @@ fn not_text(part: &Value) -> Error {
     Error::data(format!("a content part is of type `{kind}`; only text can be imported"))
 }
 
+/// Assistant messages that are not to be learned (`weight: 0`) and that a tool answered: calls that failed, whose turns
+/// training leaves out of the loss.
+fn unlearned_calls(row: &Map<String, Value>) -> u32 {
+    let Some(Value::Array(list)) = row.get("messages") else { return 0 };
+    let is = |message: &Value, role: &str| message.get("role").and_then(Value::as_str) == Some(role);
+    let unlearned = |message: &Value| message.get("weight").and_then(Value::as_f64) == Some(0.0);
+    let failed = |pair: &&[Value]| is(&pair[0], "assistant") && unlearned(&pair[0]) && is(&pair[1], "tool");
+    list.windows(2).filter(failed).count() as u32
+}
+
 /// The tools that a row offers, as JSON text of a list of `{"type": "function", "function": {…}}`, keys in the file's
 /// order; none if there are none. They may be a list, JSON text of one, or a list of JSON texts.
 pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
@@ -206,6 +216,7 @@ pub fn trajectory(row: &Row, messages: Vec<Message>, reading: &Reading) -> Resul
         tool_calls: calls,
         environment: reading.environment_or("math-problems"),
         tools: tools(&row.columns)?,
+        tool_errors: unlearned_calls(&row.columns),
         messages,
         ..Trajectory::default()
     })

@@ -67,10 +67,12 @@ fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>
         Value::String(text) => vec![Message::new("assistant", text.as_str())],
         list => messages(list, "message")?,
     };
-    if answer.iter().any(|m| m.role == "user") {
+    let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
+    // After a prompt in messages, an answer that begins with the agent goes on, though the user may reply to it.
+    let goes_on = prompt.is_some_and(Value::is_array) && answer.first().is_some_and(|m| m.role == "assistant");
+    if !goes_on && answer.iter().any(|m| m.role == "user") {
         return Ok(answer);
     }
-    let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
     let mut all = text_or_messages(prompt.ok_or_else(|| missing(row, "column `prompt`"))?, "user")?;
     all.extend(answer);
     Ok(all)

@@ -2,7 +2,8 @@
 //!
 //! `prompt` is a list of `{role, content}`; the answer is `reward_model.ground_truth`, `extra_info.answer` or `answer`.
 //! If present, `data_source` becomes the column `source`, and `extra_info.{index, split, answer}` become id, split and
-//! reference.
+//! reference. `extra_info.problem`, which
+//! our export writes, has the other columns.
 
 use super::chat::text_or_messages;
 use super::format::{Convert, Format, Reading, missing, verifier_for};
@@ -51,12 +52,31 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<P
         reference: nested("extra_info", "answer"),
         ..Problem::default()
     };
+    if let Some(own) = row.get("extra_info").and_then(|extra| extra.get("problem")).filter(|own| own.is_object()) {
+        return exported(problem, own, reading);
+    }
     // Rows may repeat a question under different system messages, so the id includes the position in the file.
     let index = nested("extra_info", "index").unwrap_or_else(|| place.to_string());
     problem.id = format!("{}-{index}", problem_id(&reading.name, problem.question()));
     problem.verifier = verifier_for(&problem.answer);
     problem.canonical = crate::text::normal(problem.question());
     Ok(problem)
+}
+
+/// A row of our export: `extra_info.problem` has the columns that verl does not.
+fn exported(problem: Problem, own: &Value, reading: &Reading) -> Result<Problem> {
+    let own_text = |key: &str| {
+        own.get(key).and_then(text).ok_or_else(|| Error::data(format!("`extra_info.problem` has no `{key}`")))
+    };
+    let level = own.get("level").and_then(Value::as_u64).and_then(|level| u32::try_from(level).ok());
+    Ok(Problem {
+        id: own_text("id")?,
+        environment: reading.environment.clone().map_or_else(|| own_text("environment"), Ok)?,
+        level: level.ok_or_else(|| Error::data("`extra_info.problem.level` is no whole number"))?,
+        verifier: own_text("verifier")?,
+        canonical: own_text("canonical")?,
+        ..problem
+    })
 }
 
 /// Text unchanged, numbers and structures as JSON; null is `None`.

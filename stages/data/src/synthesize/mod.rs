@@ -12,6 +12,7 @@ pub mod play;
 pub mod procedural;
 pub mod registry;
 pub mod splits;
+mod trial;
 
 pub use config::Config;
 pub use method::{Method, Synthesized};
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
@@ -45,6 +46,7 @@ impl Stage for Synthesize {
         r#"{"method": "procedural", "seed": 1, "splits": {"demonstrations": {"levels": {"1": 600, "2": 600}}, "#,
         r#""test": {"total": 300}}}"#,
     );
+    const PLAYS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("demonstrations");
 
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "synthesize", "tools", "verifiers"];
@@ -115,7 +117,7 @@ impl Stage for Synthesize {
 
     fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
-        let method = method.map_err(|problem| Error::invalid(problem.message))?;
+        let method = method_of(method)?;
         let host = ToolHost::of_stage(context);
         let environment = environment.build(&host)?;
         let given = io::read_many_problems(context.many("problems"))?;
@@ -133,6 +135,15 @@ impl Stage for Synthesize {
         host.report(context);
         publish(made, &reported(method, &config), context)
     }
+    fn trial(&self, prepared: PreparedSynthesis, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+        let PreparedSynthesis { config, method, environment, .. } = prepared;
+        let environment = environment.build(&ToolHost::of_stage(context))?;
+        trial::trial(config, method_of(method)?, &*environment, trial, context)
+    }
+}
+
+fn method_of(read: Result<&'static dyn Method, OptionProblem>) -> Result<&'static dyn Method> {
+    read.map_err(|problem| Error::invalid(problem.message))
 }
 
 /// Options of `data/synthesize` with the method and the environment that they name.
@@ -152,7 +163,7 @@ impl Prepared for PreparedSynthesis {
         let mut problems = self.environment.problems();
         match &self.method {
             Ok(method) => {
-                let environment = self.environment.build(&ToolHost::new(1)).ok();
+                let environment = self.environment.build(&ToolHost::idle()).ok();
                 problems.extend(method.check(&self.config, environment.as_deref(), &self.parts.envs.environments));
             }
             Err(problem) => problems.push(problem.clone()),

@@ -92,7 +92,7 @@ impl<'a> Game<'a> {
         let mut game = Self {
             script,
             episode: environment.start(script.problem, script.seed)?,
-            messages: environment.prompt(script.problem),
+            messages: environment.prompt(script.problem)?,
             turns: 0,
             tool_calls: 0,
             tool_errors: 0,
@@ -146,7 +146,7 @@ impl<'a> Game<'a> {
 
     fn wait(&mut self, wait: Duration) -> Result<()> {
         if self.outcome.is_none()
-            && let Some(step) = self.episode.poll(wait)
+            && let Some(step) = self.episode.poll(wait)?
         {
             self.take(step)?;
         }

@@ -21,7 +21,7 @@ use trainyard_envs::environments::{self, Environments, ProblemGenerator, word_pr
 use trainyard_tables::Problem;
 
 /// The split whose problems are demonstrated.
-const DEMONSTRATIONS: &str = "demonstrations";
+pub(super) const DEMONSTRATIONS: &str = "demonstrations";
 /// The split for RL.
 const PRACTICE: &str = "rl";
 /// The split for which coverage is measured.

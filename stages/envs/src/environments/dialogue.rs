@@ -31,6 +31,8 @@ pub struct Dialogue {
     toolbox: Arc<Toolbox>,
     /// Tools of the options.
     tools: Vec<Box<dyn Tool>>,
+    /// Of each of the first `specs`, the place in `tools`.
+    owners: Vec<usize>,
     /// Descriptions of `tools`, then of the environment's own tools.
     specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
@@ -56,11 +58,19 @@ impl Dialogue {
     ) -> Result<Arc<Self>> {
         let (host, toolbox) = (Arc::clone(&setup.host), Arc::clone(&setup.toolbox));
         let tools = options.tools.iter().map(|choice| toolbox.chosen_tool(choice)).collect::<Result<Vec<_>>>()?;
-        let specs = options.specs(own, &toolbox);
+        let mut specs = Vec::new();
+        let mut owners = Vec::new();
+        for (place, tool) in tools.iter().enumerate() {
+            let offered = tool.offered(&host)?;
+            owners.resize(owners.len() + offered.len(), place);
+            specs.extend(offered);
+        }
+        specs.extend(own.iter().cloned());
+        expect_distinct(&specs)?;
         let format = if specs.is_empty() { Box::new(Text) } else { toolbox.format(&options.format, &specs)? };
         let clock = Arc::new(SystemClock::new());
         let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, host.log()));
-        Ok(Arc::new(Self { options, host, toolbox, tools, specs, format, read_answer, verifier, clock }))
+        Ok(Arc::new(Self { options, host, toolbox, tools, owners, specs, format, read_answer, verifier, clock }))
     }
     /// The options it was built with.
     pub fn options(&self) -> &DialogueOptions {
@@ -114,7 +124,7 @@ impl Dialogue {
     }
     /// Starts an episode whose own tools have these sessions, in the order of their specs.
     pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>, seed: u64) -> Result<Box<dyn Episode>> {
-        let names = self.specs[self.tools.len()..].iter().map(|spec| spec.name.clone());
+        let names = self.specs[self.owners.len()..].iter().map(|spec| spec.name.clone());
         if names.len() != sessions.len() {
             return Err(Error::bug(format!(
                 "{} sessions for {} tools of the environment",
@@ -129,7 +139,7 @@ impl Dialogue {
         self.open(Some(own_state), seed)
     }
     fn open(self: &Arc<Self>, own_state: Option<Box<dyn EpisodeState>>, seed: u64) -> Result<Box<dyn Episode>> {
-        if own_state.is_none() && self.specs.len() > self.tools.len() {
+        if own_state.is_none() && self.specs.len() > self.owners.len() {
             return Err(Error::bug("an episode with tools of the environment was started without a state for them"));
         }
         let mut sessions = Vec::with_capacity(self.tools.len());
@@ -160,6 +170,15 @@ impl Dialogue {
     }
 }
 
+/// Calls could not tell two tools of one name apart.
+fn expect_distinct(specs: &[ToolSpec]) -> Result<()> {
+    let twice = specs.iter().enumerate().find(|(i, spec)| specs[..*i].iter().any(|other| other.name == spec.name));
+    twice.map_or(Ok(()), |(_, spec)| {
+        let message = format!("two tools of the environment are called `{}`", spec.name);
+        Err(Error::invalid(message).help("leave one of them out, or give it another name"))
+    })
+}
+
 /// Whose turn it is.
 enum Phase {
     Agent,
@@ -168,6 +187,8 @@ enum Phase {
         awaited: VecDeque<Ticket>,
         came: Vec<ToolResult>,
         held_until: Option<Duration>,
+        /// The turn, if it has no calls and the environment's state answers it.
+        spoken: Option<String>,
     },
     Over,
 }
@@ -205,7 +226,7 @@ impl DialogueEpisode {
         let calls = turn.calls.iter().map(|call| match call {
             Err(message) => Ticket::ready(ToolResult::error(message.clone())),
             Ok(call) => match (dialogue.specs.iter().position(|spec| spec.name == call.name), &mut *own_state) {
-                (Some(index), _) if index < sessions.len() => sessions[index].submit(&call.arguments),
+                (Some(index), _) if index < dialogue.owners.len() => sessions[dialogue.owners[index]].submit_call(call),
                 (Some(_), Some(own_state)) => own_state.submit(call),
                 _ => {
                     let known: Vec<&str> = dialogue.specs.iter().map(|spec| spec.name.as_str()).collect();
@@ -215,14 +236,28 @@ impl DialogueEpisode {
         });
         calls.collect()
     }
+    /// Waits for the results of a turn, which may be there already.
+    fn wait_for(&mut self, awaited: VecDeque<Ticket>, spoken: Option<String>) -> Result<Step> {
+        let held_until = self.dialogue.held_until(self.seed, self.turns);
+        self.phase = Phase::Tools { awaited, came: Vec::new(), held_until, spoken };
+        Ok(self.poll(Duration::ZERO)?.unwrap_or(Step::Pending))
+    }
     /// Processes the results of a turn once all have come.
-    fn observe(&mut self, results: Vec<ToolResult>) -> Step {
-        let errors = results.iter().filter(|r| r.error).count() as u32;
-        self.tool_calls += results.len() as u32;
+    fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<Step> {
+        if let Some(failure) = self.own_state.as_mut().and_then(|own_state| own_state.failure()) {
+            self.phase = Phase::Over;
+            return Err(failure);
+        }
+        let calls = if spoken.is_some() { &[] } else { results.as_slice() };
+        let errors = calls.iter().filter(|r| r.error).count() as u32;
+        self.tool_calls += calls.len() as u32;
         self.tool_errors += errors;
         let lost = results.iter().any(|r| r.infrastructure);
         if lost || results.iter().any(|r| r.timed_out) {
-            return self.broken_off(!lost);
+            return Ok(self.broken_off(!lost));
+        }
+        if let Some(text) = spoken {
+            return Ok(self.spoken(&text));
         }
         let reply = self
             .own_state
@@ -230,7 +265,7 @@ impl DialogueEpisode {
             .map_or_else(|| AfterTurn::Continue(Vec::new()), |own_state| own_state.after_calls(&results));
         let tool_calls = results.len() as u32;
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
-        self.follow(reply, Observation { messages, tool_calls, tool_errors: errors })
+        Ok(self.follow(reply, Observation { messages, tool_calls, tool_errors: errors }))
     }
     /// Handles a turn without calls: the environment decides, or else it is the answer.
     fn spoken(&mut self, text: &str) -> Step {
@@ -271,7 +306,10 @@ impl Episode for DialogueEpisode {
             return Ok(self.end(StopReason::Length, None));
         }
         if turn.calls.is_empty() {
-            return Ok(self.spoken(&turn.text));
+            let Some(ticket) = self.own_state.as_mut().and_then(|own_state| own_state.say(&turn.text)) else {
+                return Ok(self.spoken(&turn.text));
+            };
+            return self.wait_for([ticket].into(), Some(turn.text.clone()));
         }
         if self.turns >= self.dialogue.options.max_turns {
             return Ok(self.end(StopReason::Turns, None));
@@ -279,22 +317,24 @@ impl Episode for DialogueEpisode {
         if u64::from(self.tool_calls) + turn.calls.len() as u64 > u64::from(self.dialogue.options.max_tool_calls) {
             return Ok(self.end(StopReason::ToolLimit, None));
         }
-        let held_until = self.dialogue.held_until(self.seed, self.turns);
-        self.phase = Phase::Tools { awaited: self.submit(turn), came: Vec::new(), held_until };
-        Ok(self.poll(Duration::ZERO).unwrap_or(Step::Pending))
+        let tickets = self.submit(turn);
+        self.wait_for(tickets, None)
     }
-    fn poll(&mut self, wait: Duration) -> Option<Step> {
-        let Phase::Tools { awaited, came, held_until } = &mut self.phase else { return None };
+    fn poll(&mut self, wait: Duration) -> Result<Option<Step>> {
+        let Phase::Tools { awaited, came, held_until, spoken } = &mut self.phase else { return Ok(None) };
         while let Some(ticket) = awaited.front() {
             // May wait this long for each call; callers want patience, not precision.
-            came.push(if wait.is_zero() { ticket.poll()? } else { ticket.wait(wait)? });
+            let Some(result) = (if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) }) else {
+                return Ok(None);
+            };
+            came.push(result);
             awaited.pop_front();
         }
         if held_until.is_some_and(|then| !self.dialogue.sleep_until(then, wait)) {
-            return None;
+            return Ok(None);
         }
-        let results = std::mem::take(came);
-        Some(self.observe(results))
+        let (results, spoken) = (std::mem::take(came), spoken.take());
+        self.observe(results, spoken).map(Some)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
         match self.phase {

@@ -37,8 +37,8 @@ impl<T: DialogueEnvironment> Environment for T {
     fn format(&self) -> &dyn ToolFormat {
         self.dialogue().format()
     }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
-        self.dialogue().prompt(problem)
+    fn prompt(&self, problem: &Problem) -> Result<Vec<Message>> {
+        Ok(self.dialogue().prompt(problem))
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.open(problem, seed)

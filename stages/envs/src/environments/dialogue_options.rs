@@ -73,7 +73,10 @@ impl DialogueOptions {
         for (index, choice) in self.tools.iter().enumerate() {
             let (place, kind) = (format!("/tools/{index}"), choice.kind());
             let wrong = toolbox.tools.check(choice.options());
-            if wrong.is_empty() && self.tools[..index].iter().any(|earlier| earlier.kind() == kind) {
+            // Two programs may offer different tools.
+            let known = toolbox.chosen_tool(choice).is_ok_and(|tool| !tool.specs().is_empty());
+            let same = |earlier: &ToolChoice| earlier == choice || known && earlier.kind() == kind;
+            if wrong.is_empty() && self.tools[..index].iter().any(same) {
                 problems.push(OptionProblem::new(&place, format!("tool `{kind}` is listed twice")));
             }
             problems.extend(wrong.into_iter().map(|problem| problem.within(&place)));
@@ -93,9 +96,11 @@ impl DialogueOptions {
         problems.extend(verifier.map(|problem| problem.within("/verifier")));
         problems
     }
-    /// Descriptions of the tools that the options name, then of the environment's `own`.
+    /// Descriptions of the tools that the options name, as far as they are known before anything runs, then of the
+    /// environment's `own`.
     pub(crate) fn specs(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
-        let named = self.tools.iter().filter_map(|choice| toolbox.chosen_tool(choice).ok()).map(|tool| tool.spec());
+        let named =
+            self.tools.iter().filter_map(|choice| toolbox.chosen_tool(choice).ok()).flat_map(|tool| tool.specs());
         named.chain(own.iter().cloned()).collect()
     }
 }

@@ -177,16 +177,16 @@ fn latency_delays_results_without_changing_them() {
     assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
     assert!(episode.step(&turn).is_err() && episode.fork().is_err());
     clock.advance(Duration::from_millis(4));
-    assert_eq!(episode.poll(Duration::ZERO), None);
+    assert_eq!(episode.poll(Duration::ZERO), Ok(None));
     clock.advance(Duration::from_millis(6));
-    assert_eq!(episode.poll(Duration::ZERO), Some(expected.clone()));
-    assert_eq!(episode.poll(Duration::ZERO), None, "an observation is returned once");
+    assert_eq!(episode.poll(Duration::ZERO), Ok(Some(expected.clone())));
+    assert_eq!(episode.poll(Duration::ZERO), Ok(None), "an observation is returned once");
     let fork = episode.fork().unwrap();
     for mut next in [episode, fork] {
         // The clock does not move, so the whole remaining time is waited for.
         assert_eq!(next.step(&turn).unwrap(), Step::Pending);
-        assert_eq!(next.poll(Duration::from_millis(1)), None);
-        assert_eq!(next.poll(Duration::from_millis(10)), Some(expected.clone()));
+        assert_eq!(next.poll(Duration::from_millis(1)), Ok(None));
+        assert_eq!(next.poll(Duration::from_millis(10)), Ok(Some(expected.clone())));
         assert!(matches!(next.step(&slow.format().parse("2")).unwrap(), Step::Done(_)), "an answer is not delayed");
     }
 }
@@ -200,7 +200,7 @@ fn latency_depends_on_the_seed() {
         assert_eq!(episode.step(&turn).unwrap(), Step::Pending);
     }
     clock.advance(Duration::from_millis(7));
-    let seen = episodes.iter_mut().filter_map(|e| e.poll(Duration::ZERO)).count();
+    let seen = episodes.iter_mut().filter_map(|e| e.poll(Duration::ZERO).unwrap()).count();
     assert!((1..40).contains(&seen), "{seen} of 40");
     let late = slow.options().latency.unwrap();
     assert_eq!(seen, (0..40).filter(|seed| late.of_turn(*seed, 1) <= Duration::from_millis(7)).count());

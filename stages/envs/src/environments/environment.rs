@@ -61,7 +61,9 @@ pub trait Environment: Send + Sync {
     /// How tool calls are written.
     fn format(&self) -> &dyn ToolFormat;
     /// The opening messages: the problem's own and what the environment adds (tool descriptions).
-    fn prompt(&self, problem: &Problem) -> Vec<Message>;
+    ///
+    /// Errors: those of a program that is asked for them.
+    fn prompt(&self, problem: &Problem) -> Result<Vec<Message>>;
     /// Starts an episode. `seed` determines everything random in it.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
     /// The largest number of agent turns in an episode.
@@ -87,7 +89,9 @@ pub trait Episode: Send {
     /// after the end is an error of kind `bug`.
     fn step(&mut self, turn: &AgentTurn) -> Result<Step>;
     /// While a step is pending: the step once all tool results have come, `None` until then. Blocks up to `wait`.
-    fn poll(&mut self, wait: Duration) -> Option<Step>;
+    ///
+    /// Errors: those of the environment's own code, where it is a program of the user.
+    fn poll(&mut self, wait: Duration) -> Result<Option<Step>>;
     /// A copy with the tools' state after the last completed call. Fails while a step is pending and after the end.
     fn fork(&self) -> Result<Box<dyn Episode>>;
 }

@@ -5,7 +5,7 @@
 //! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
 
 use crate::tools::{Ticket, ToolCall, ToolResult, ToolSession};
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 /// What follows a turn.
@@ -22,6 +22,14 @@ pub trait EpisodeState: Send {
     /// Submits a call of one of the environment's own tools. Arguments that do not fit the tool give a ready ticket
     /// with an error for the agent.
     fn submit(&mut self, call: &ToolCall) -> Ticket;
+    /// Hands a turn without calls to something that answers later; [`EpisodeState::after_text`] is asked once it has.
+    fn say(&mut self, _text: &str) -> Option<Ticket> {
+        None
+    }
+    /// Why the stage cannot go on, once the results of a turn have come: the environment's own code failed.
+    fn failure(&mut self) -> Option<Error> {
+        None
+    }
     /// What follows a turn whose calls, of any tools, have these results. Not called when a call was lost.
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
         AfterTurn::Continue(Vec::new())

@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn turns_use_the_environments_format() {
-        let tool = crate::tools::registry::tool("calculator").unwrap().spec();
+        let tool = crate::tools::registry::tool("calculator").unwrap().specs().remove(0);
         let format = build("code", &[tool]).unwrap();
         let call = |text: &str| ToolCall { name: "calculator".to_string(), arguments: json!({"expression": text}) };
         let text = |turn: ScriptedTurn| turn.text(&*format, "19");

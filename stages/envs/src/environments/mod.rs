@@ -17,6 +17,7 @@ pub mod math_problems;
 pub(crate) mod mistakes;
 pub mod multi_hop_questions;
 pub(crate) mod names;
+pub mod process;
 pub mod questions;
 pub mod registry;
 pub mod setup;

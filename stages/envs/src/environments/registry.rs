@@ -3,7 +3,7 @@
 use crate::Toolbox;
 use crate::environments::{
     Environment, EnvironmentOptions, Setup, countdown, customer_service, function_calling, grid_world, math_problems,
-    multi_hop_questions, sql_questions, word_problems,
+    multi_hop_questions, process, sql_questions, word_problems,
 };
 use crate::tools::ToolHost;
 use serde_json::Value;
@@ -54,6 +54,7 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
         line(toolbox, |o, setup| Ok(Box::new(grid_world::GridWorld::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(math_problems::MathProblems::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, setup)?))),
+        line(toolbox, |o, setup| Ok(Box::new(process::ProcessEnvironment::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(sql_questions::SqlQuestions::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(word_problems::WordProblems::new(o, setup)?))),
     ];
@@ -62,7 +63,7 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
 
 /// Kinds of a family whose environment generates problems, sorted.
 pub fn generating(environments: &Environments) -> Vec<&'static str> {
-    let host = ToolHost::new(1);
+    let host = ToolHost::idle();
     let makes = |kind: &&str| environments.build(&(*kind).into(), &host).is_ok_and(|e| e.generator().is_some());
     environments.names().into_iter().filter(makes).collect()
 }
@@ -90,11 +91,17 @@ mod tests {
         assert!(family().members().iter().all(|kind| !kind.summary.is_empty() && !kind.doc.is_empty()));
         let host = ToolHost::new(1);
         for name in names {
-            let whole = complete(&json!({"kind": name})).unwrap();
+            let mut whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
             assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
+            if name == "process" {
+                assert_eq!(check(&whole)[0].pointer, "/command", "which program, nobody else can know");
+                whole["command"] = json!(["true"]);
+                assert_eq!(build(&whole, &ToolHost::idle()).unwrap().kind(), name);
+            } else {
+                assert_eq!(build(&whole, &host).unwrap().kind(), name);
+            }
             assert_eq!(check(&whole), []);
-            assert_eq!(build(&whole, &host).unwrap().kind(), name);
         }
         assert!(host.worker_ids().is_empty(), "building must not start a worker");
         let generating = generating(&family());
@@ -142,8 +149,8 @@ mod tests {
         let family = family();
         let word_problems = family.members().iter().find(|kind| kind.kind == "word-problems").unwrap().branch();
         let items = &word_problems["properties"]["tools"]["items"]["oneOf"];
-        assert_eq!(items[0]["enum"], json!(["calculator", "python"]));
-        assert!(items[2]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
+        assert_eq!(items[0]["enum"], json!(["calculator", "process", "python"]));
+        assert!(items[3]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
     }
 
     #[test]

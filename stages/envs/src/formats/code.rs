@@ -72,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn code() -> Code {
-        Code::new(&[tool("python").unwrap().spec()]).unwrap()
+        Code::new(&tool("python").unwrap().specs()).unwrap()
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn several_tools_are_rejected() {
         assert!(Code::new(&[]).is_err());
-        assert!(Code::new(&["calculator", "python"].map(|name| tool(name).unwrap().spec())).is_err());
+        assert!(Code::new(&["calculator", "python"].map(|name| tool(name).unwrap().specs().remove(0))).is_err());
     }
 
     proptest! {

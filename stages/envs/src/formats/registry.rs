@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn names_are_sorted_and_build() {
         assert!(names().is_sorted());
-        let tools = [crate::tools::registry::tool("python").unwrap().spec()];
+        let tools = crate::tools::registry::tool("python").unwrap().specs();
         for name in names() {
             let format = build(name, &tools).unwrap();
             assert_eq!(format.kind(), name);

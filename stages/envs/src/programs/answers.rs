@@ -38,7 +38,7 @@ pub fn ask<T: Serialize>(workers: &Workers, op: &str, items: &[T]) -> Result<Vec
         match ticket.answer() {
             Ok(reply) => rows.extend(read(reply.value, count).map_err(|e| e.at(workers.place()))?),
             Err(Fault::Raised(raised)) => rows.extend((0..count).map(|_| Err(raised.clone()))),
-            Err(Fault::Outage(error) | Fault::Lost(error)) => return Err(error),
+            Err(Fault::Outage(error) | Fault::Lost(error) | Fault::Late(error)) => return Err(error),
         }
     }
     Ok(rows)

@@ -29,7 +29,7 @@ fn score(rewards: &mut [WeightedReward], sizes: &[usize]) -> Result<Vec<Vec<BTre
     let row = |n: usize| Trajectory { id: format!("rl/0/p/{n}"), ..Trajectory::default() };
     let groups: Vec<Vec<Trajectory>> = sizes.iter().map(|size| (0..*size).map(row).collect()).collect();
     let members: Vec<Vec<&Trajectory>> = groups.iter().map(|group| group.iter().collect()).collect();
-    let correct = vec![true; 100];
+    let correct = [true; 100];
     let scenes: Vec<Scene<'_>> = members
         .iter()
         .map(|members| {

@@ -7,13 +7,15 @@ use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
 use crate::tools::pool::{Pool, PoolKey};
+use crate::tools::process::options::ProgramOptions;
+use crate::tools::process::program::Program;
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_process::{Log, silent};
 
 /// The interpreter that options ask for: its program and its version, if they say so.
@@ -27,32 +29,63 @@ pub struct ToolHost {
     pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
     /// Interpreters of the user by the program and version that were asked for.
     installations: Mutex<BTreeMap<Wanted, Installation>>,
-    /// Of the stage.
-    log: OnceLock<Log>,
+    /// Programs of the user by role, name and options.
+    programs: Mutex<BTreeMap<String, Arc<Program>>>,
+    /// Hears what they say.
+    log: Log,
+    /// Starts no program.
+    idle: bool,
 }
 
 impl ToolHost {
     /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
     pub fn new(workers: usize) -> Arc<Self> {
-        Self::start(workers, None)
+        Self::start(workers, None, silent(), false)
     }
-    /// A host with one process per CPU of a stage, whose programs write to its log.
+    /// The host of a running stage, whose log hears what programs of the user say.
     pub fn of_stage(context: &StageContext) -> Arc<Self> {
-        let host = Self::new(context.cpus);
-        let _ = host.log.set(log(context));
-        host
+        Self::with_log(context.cpus, log(context))
+    }
+    /// A host with up to `workers` processes, whose programs of the user write into this log.
+    pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
+        Self::start(workers, None, log, false)
+    }
+    /// A host that starts no program of the user, for checks: what only a program knows is left out.
+    pub fn idle() -> Arc<Self> {
+        Self::start(1, None, silent(), true)
     }
     /// Where programs of the user write.
     pub fn log(&self) -> Log {
-        self.log.get().cloned().unwrap_or_else(silent)
+        self.log.clone()
     }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Self::start(workers, Some(WorkerProgram(program.into())))
+        Self::start(workers, Some(WorkerProgram(program.into())), silent(), false)
     }
-    fn start(workers: usize, program: Option<WorkerProgram>) -> Arc<Self> {
-        let (pools, installations) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { workers: workers.max(1), program, pools, installations, log: OnceLock::new() })
+    fn start(workers: usize, program: Option<WorkerProgram>, log: Log, idle: bool) -> Arc<Self> {
+        let (pools, installations, programs) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Self { workers: workers.max(1), program, pools, installations, programs, log, idle })
+    }
+    /// Whether programs of the user are left alone.
+    pub fn is_idle(&self) -> bool {
+        self.idle
+    }
+    /// A program of the user in this role, started if it does not run; `name` is what the options call its part.
+    ///
+    /// Errors: those of [`Program::start`].
+    pub fn program(&self, options: &ProgramOptions, role: &str, name: &str) -> Result<Arc<Program>> {
+        let key = serde_json::to_string(&(role, name, options))
+            .map_err(|e| Error::bug(format!("options of a program have no JSON form: {e}")))?;
+        if self.idle {
+            return Err(Error::bug("a program is asked for where none is started"));
+        }
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = programs.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let program = Program::start(options, role, name, self.log.clone())?;
+        programs.insert(key, Arc::clone(&program));
+        Ok(program)
     }
     /// Opens a session of the embedded interpreter under these limits.
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {

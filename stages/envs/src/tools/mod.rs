@@ -1,9 +1,10 @@
 //! Tools an agent can call, and where they run.
 //!
-//! [`calculator`] answers in this process; programs run in worker processes (`pool`, [`worker`]) that exchange the
-//! frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`). [`search`] and
-//! [`sql`] need a corpus or a database, so the environments that have one open their sessions and the registry does not
-//! list them. No tool can reach the network or files that are not its own.
+//! [`calculator`] answers in this process; programs of the model run in worker processes (`pool`, [`worker`]) that
+//! exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
+//! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions and the
+//! registry does not list them. None of these can reach the network or files that are not its own. [`mod@process`] is a
+//! program of the user, which nothing confines.
 
 pub mod calculator;
 pub mod call;
@@ -16,6 +17,7 @@ pub mod host;
 pub(crate) mod interpreter;
 pub mod limits;
 pub(crate) mod pool;
+pub mod process;
 pub mod python;
 pub mod registry;
 pub mod search;

@@ -111,12 +111,12 @@ impl Tool for Python {
     fn name(&self) -> &'static str {
         PythonOptions::KIND
     }
-    fn spec(&self) -> ToolSpec {
+    fn specs(&self) -> Vec<ToolSpec> {
         let description = match self.0.interpreter {
             PythonInterpreter::Monty => MONTY,
             PythonInterpreter::Cpython => CPYTHON,
         };
-        ToolSpec {
+        vec![ToolSpec {
             name: self.name().to_string(),
             description: description.to_string(),
             parameters: json!({
@@ -124,7 +124,7 @@ impl Tool for Python {
                 "properties": {"code": {"type": "string", "description": "the program"}},
                 "required": ["code"],
             }),
-        }
+        }]
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         let PythonOptions { interpreter, program, version } = &self.0;

@@ -4,21 +4,23 @@ use crate::tools::ToolResult;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// What a result comes from.
+pub(crate) trait Claim: Send + Sync {
+    /// The result, if it has arrived.
+    fn poll(&self) -> Option<ToolResult>;
+    /// Blocks up to about `wait` for the result.
+    fn wait(&self, wait: Duration) -> Option<ToolResult>;
+}
+
+/// The caller's side. The result stays available until the ticket is dropped.
+#[derive(Clone)]
+pub struct Ticket(Arc<dyn Claim>);
+
 #[derive(Default)]
 struct Slot {
     result: Mutex<Option<ToolResult>>,
     filled: Condvar,
 }
-
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<ToolResult>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The caller's side. The result stays available until the ticket is dropped.
-#[derive(Clone)]
-pub struct Ticket(Arc<Slot>);
 
 /// The answering side.
 pub(crate) struct Responder(Arc<Slot>);
@@ -26,7 +28,11 @@ pub(crate) struct Responder(Arc<Slot>);
 impl Ticket {
     pub(crate) fn new() -> (Self, Responder) {
         let slot = Arc::new(Slot::default());
-        (Self(Arc::clone(&slot)), Responder(slot))
+        (Self(Arc::clone(&slot) as Arc<dyn Claim>), Responder(slot))
+    }
+    /// A ticket whose result has another source.
+    pub(crate) fn on(claim: impl Claim + 'static) -> Self {
+        Self(Arc::new(claim))
     }
     /// A ticket that is answered already.
     pub fn ready(result: ToolResult) -> Self {
@@ -36,14 +42,27 @@ impl Ticket {
     }
     /// The result, if it has arrived.
     pub fn poll(&self) -> Option<ToolResult> {
-        self.0.lock().clone()
+        self.0.poll()
     }
     /// Blocks up to `wait` for the result.
     pub fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        let guard = self.0.lock();
-        let waited = self.0.filled.wait_timeout_while(guard, wait, |result| result.is_none());
-        let (guard, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        guard.clone()
+        self.0.wait(wait)
+    }
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<ToolResult>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Claim for Slot {
+    fn poll(&self) -> Option<ToolResult> {
+        self.lock().clone()
+    }
+    fn wait(&self, wait: Duration) -> Option<ToolResult> {
+        let waited = self.filled.wait_timeout_while(self.lock(), wait, |result| result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 }
 

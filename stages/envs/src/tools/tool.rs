@@ -3,7 +3,7 @@
 //! State lives in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
 //! any token.
 
-use crate::tools::{Ticket, ToolHost, ToolLimits, ToolResult, ToolSpec};
+use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_core::Result;
@@ -12,8 +12,12 @@ use trainyard_core::Result;
 pub trait Tool: Send + Sync {
     /// The name in the registry and in calls.
     fn name(&self) -> &'static str;
-    /// The description for the model.
-    fn spec(&self) -> ToolSpec;
+    /// The descriptions for the model, as far as they are known before anything runs. Most tools have one.
+    fn specs(&self) -> Vec<ToolSpec>;
+    /// The descriptions for the model. A program of the user is asked for them, so it starts here.
+    fn offered(&self, _host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
+        Ok(self.specs())
+    }
     /// Opens a fresh session. Tools that run programs use a worker of `host`; others ignore it.
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>>;
 }
@@ -23,6 +27,10 @@ pub trait ToolSession: Send {
     /// Submits a call. Calls of one session run in order. `arguments` that do not fit the tool give a ready ticket with
     /// an error for the agent.
     fn submit(&mut self, arguments: &Value) -> Ticket;
+    /// Submits a call of one of several tools that share this session.
+    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+        self.submit(&call.arguments)
+    }
     /// A new session with the state after the last *completed* call.
     fn fork(&self) -> Result<Box<dyn ToolSession>>;
 }

@@ -4,18 +4,16 @@
 //! template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read, not an
 //! example to imitate. Rows are independent of each other, so they are encoded on all threads, in order.
 
-mod masks;
 mod packs;
 
 pub use packs::{Packer, unpack};
 
 use crate::folder::ModelFolder;
 use crate::template::{Conversation, Encoded};
-use masks::{errored_turns, mask_turns};
 use rayon::prelude::*;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
-use trainyard_tables::Trajectory;
+use trainyard_tables::{Trajectory, errored_turns, mask_turns};
 
 /// One sequence to learn from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,7 +4,14 @@ use super::chat_template::ChatTemplate;
 use crate::tokenizer::special;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use trainyard_core::Result;
+use trainyard_core::{Digest, Result};
+
+/// SHA-256 of the sources that models of earlier versions have. They render the same text, without the marks around
+/// what the agent writes.
+const FORMER: [&str; 2] = [
+    "c4aefb18de5fe04855b5c3cdc081bd039fc1eeceec437e1521f6025a59e7d5dd",
+    "8dd20c68235b58eff13203e6eed8800f0eebf830b238f56d8e510826fe069bf8",
+];
 
 /// A built-in chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -27,9 +34,10 @@ impl Builtin {
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
-    /// Whether this is the source of a built-in template.
+    /// Whether this is the source of a built-in template, of this version or an earlier one.
     pub fn wrote(source: &str) -> bool {
         [Self::Compact, Self::Chatml].iter().any(|builtin| builtin.source() == source)
+            || FORMER.contains(&Digest::of(source.as_bytes()).as_str())
     }
     /// Compiles the source.
     pub fn template(self) -> Result<ChatTemplate> {

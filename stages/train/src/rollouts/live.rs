@@ -88,7 +88,7 @@ impl<'a> Live<'a> {
             model.chat.expect_tools()?;
         }
         let mut conversation = Conversation::new(&model.chat, None);
-        conversation.extend(&scaffolded(environment.prompt(problem), &job.scaffold))?;
+        conversation.extend(&scaffolded(environment.prompt(problem)?, &job.scaffold))?;
         conversation.open_first_turn()?;
         let episode = environment.start(problem, seed)?;
         let start = job.start.clone();
@@ -202,7 +202,7 @@ impl<'a> Live<'a> {
                     return Err(Error::data("the beginning of an earlier episode goes on after the end of this one")
                         .help("give episodes that were made with this environment's tools, format and limits"));
                 }
-                Some(Step::Pending) | None => self.step = self.episode.poll(REPLAY_WAIT),
+                Some(Step::Pending) | None => self.step = self.episode.poll(REPLAY_WAIT)?,
             }
         }
     }
@@ -260,7 +260,7 @@ impl<'a> Live<'a> {
         wait: Duration,
     ) -> Result<Progress<'a>> {
         let step = match self.step.take() {
-            Some(Step::Pending) | None => self.episode.poll(wait),
+            Some(Step::Pending) | None => self.episode.poll(wait)?,
             ready => ready,
         };
         match step {

@@ -84,7 +84,7 @@ fn without_scaffold<'a>(
     setting: &Setting<'_, 'a>,
 ) -> Result<Conversation<'a>> {
     let mut plain = Conversation::new(&setting.model.chat, None);
-    plain.extend(&setting.environment.prompt(problem))?;
+    plain.extend(&setting.environment.prompt(problem)?)?;
     plain.open_first_turn()?;
     let own: Vec<usize> = (0..messages.len()).filter(|&i| messages[i].role == "assistant").collect();
     for (k, (turn, &at)) in turns.iter().zip(own.iter().rev().take(turns.len()).rev()).enumerate() {

@@ -207,8 +207,8 @@ impl Episode for LostEpisode {
     fn step(&mut self, _: &AgentTurn) -> Result<Step> {
         Ok(Step::Done(Outcome { stop: StopReason::Error, status: Status::Infrastructure, ..Outcome::default() }))
     }
-    fn poll(&mut self, _: Duration) -> Option<Step> {
-        None
+    fn poll(&mut self, _: Duration) -> Result<Option<Step>> {
+        Ok(None)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
         Ok(Box::new(Self))
@@ -224,7 +224,7 @@ impl Environment for Lost {
     fn format(&self) -> &dyn ToolFormat {
         self.0.format()
     }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
+    fn prompt(&self, problem: &Problem) -> Result<Vec<Message>> {
         self.0.prompt(problem)
     }
     fn start(&self, _: &Problem, _: u64) -> Result<Box<dyn Episode>> {

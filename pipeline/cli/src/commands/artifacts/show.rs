@@ -97,9 +97,15 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let _ = write!(text, "\n\n{} rows, for SQL:\n\n{table}", summary.rows);
 }
 
-/// What a statement calls a column: the parts of structs and maps are columns of their own, as far as the preview shows
-/// them.
+/// What a statement calls a column: the parts of structs and maps and the items of lists of names and values are
+/// columns of their own, as far as the preview shows them.
 fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
+    if is_named(&column.r#type) {
+        let items = preview.iter().filter_map(|row| row.get(&column.name)?.as_array()).flatten();
+        let names: BTreeSet<&str> = items.filter_map(|item| item.get("name")?.as_str()).collect();
+        let names: Vec<String> = names.into_iter().map(|name| format!("{}_{name}", column.name)).collect();
+        return if names.is_empty() { vec![column.name.clone()] } else { names };
+    }
     if !column.r#type.starts_with("Struct") && !column.r#type.starts_with("Map") {
         return vec![column.name.clone()];
     }
@@ -111,11 +117,19 @@ fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     parts.into_iter().map(|part| format!("{}_{part}", column.name)).collect()
 }
 
+/// Whether this is the Arrow type of a list of names and values, whatever may be null in it.
+fn is_named(arrow: &str) -> bool {
+    let plain = arrow.replace("non-null ", "");
+    plain.starts_with("List(Struct(")
+        && plain.contains(r#""name": Utf8, "value": "#)
+        && plain.matches("\": ").count() == 2
+}
+
 /// The type that a statement meets, in plain words.
 fn sql_type(arrow: &str) -> String {
     let is = |starts: &[&str]| starts.iter().any(|start| arrow.starts_with(start));
     let word = match arrow {
-        _ if is(&["Struct", "Map"]) => "by part",
+        _ if is(&["Struct", "Map"]) || is_named(arrow) => "by part",
         _ if is(&["List", "LargeList", "FixedSizeList"]) && arrow.contains("Struct") => "text (JSON)",
         _ if is(&["List", "LargeList", "FixedSizeList"]) => "list",
         _ if is(&["Utf8", "LargeUtf8"]) => "text",
@@ -160,6 +174,11 @@ mod tests {
         };
         let preview = [json!({"rewards": {"answer": 1, "format": 0}})];
         assert_eq!(sql_names(&column("rewards", "Map(…)"), &preview), ["rewards_answer", "rewards_format"]);
+        let named = "List(non-null Struct(\"name\": non-null Utf8, \"value\": non-null Float64))";
+        let listed = [json!({"rewards": [{"name": "answer", "value": 1}, {"name": "format", "value": 0}]})];
+        assert_eq!(sql_names(&column("rewards", named), &listed), ["rewards_answer", "rewards_format"]);
+        assert_eq!(sql_names(&column("rewards", named), &[]), ["rewards"]);
+        assert_eq!(sql_type(named), "by part");
         assert_eq!(sql_names(&column("messages", "List(Struct(…))"), &preview), ["messages"]);
         assert_eq!(sql_type("List(Struct(role Utf8))"), "text (JSON)");
         assert_eq!(sql_type("List(Float32)"), "list");

@@ -154,7 +154,7 @@ fn gold_agent_resolves_every_real_task() {
     let options =
         json!({"kind": "customer-service", "database": folder.join("db.json"), "policy": folder.join("policy.md")});
     let environment = crate::testing::environment(&options, 1).unwrap();
-    assert!(environment.prompt(&problems[0])[0].content.starts_with("# Retail agent policy"));
+    assert!(environment.prompt(&problems[0]).unwrap()[0].content.starts_with("# Retail agent policy"));
     let mut idle = Vec::new();
     for problem in &problems {
         assert_eq!(play_gold(&*environment, problem), "resolved", "{}", problem.id);

@@ -217,7 +217,7 @@ fn errors_name_files_and_problems() {
 
 #[test]
 fn prompt_has_policy_tools_and_first_user_message() {
-    let prompt = environment(&json!({})).prompt(&cancelling());
+    let prompt = environment(&json!({})).prompt(&cancelling()).unwrap();
     assert_eq!(prompt.iter().map(|m| m.role.as_str()).collect::<Vec<_>>(), ["system", "user"]);
     assert!(
         prompt[0].content.starts_with("You answer customers") && prompt[0].content.contains("cancel_pending_order")

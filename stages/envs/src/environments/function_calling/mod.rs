@@ -110,7 +110,7 @@ impl Environment for FunctionCalling {
     fn format(&self) -> &dyn ToolFormat {
         &*self.format
     }
-    fn prompt(&self, problem: &Problem) -> Vec<Message> {
+    fn prompt(&self, problem: &Problem) -> Result<Vec<Message>> {
         let mut messages = problem.messages.clone();
         if !self.options.system.is_empty() {
             match messages.first_mut().filter(|m| m.role == "system") {
@@ -118,7 +118,7 @@ impl Environment for FunctionCalling {
                 None => messages.insert(0, Message::new("system", self.options.system.as_str())),
             }
         }
-        messages
+        Ok(messages)
     }
     fn start(&self, _problem: &Problem, _seed: u64) -> Result<Box<dyn Episode>> {
         Ok(Box::new(OneTurn { over: false }))
@@ -173,8 +173,8 @@ impl Episode for OneTurn {
             timed_out: false,
         }))
     }
-    fn poll(&mut self, _wait: Duration) -> Option<Step> {
-        None
+    fn poll(&mut self, _wait: Duration) -> Result<Option<Step>> {
+        Ok(None)
     }
     fn fork(&self) -> Result<Box<dyn Episode>> {
         if self.over {

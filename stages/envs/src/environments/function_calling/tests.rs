@@ -64,7 +64,8 @@ fn unreadable_calls_have_no_answer() {
     let cut = AgentTurn { truncated: true, ..environment.format().parse("<response> I") };
     let Step::Done(done) = episode.step(&cut).unwrap() else { panic!("the episode continues") };
     assert_eq!((done.answer, done.stop), (None, StopReason::Length));
-    assert!(episode.step(&cut).is_err() && episode.fork().is_err() && episode.poll(Duration::ZERO).is_none());
+    assert!(episode.step(&cut).is_err() && episode.fork().is_err());
+    assert_eq!(episode.poll(Duration::ZERO), Ok(None));
 }
 
 #[test]
@@ -72,9 +73,9 @@ fn system_option_precedes_the_problems_system_message() {
     let environment = environment(&json!({"system": "Be quick."}));
     let user = Message::new("user", "Hi");
     let bare = Problem { messages: vec![user.clone()], ..Problem::default() };
-    assert_eq!(environment.prompt(&bare), [Message::new("system", "Be quick."), user.clone()]);
+    assert_eq!(environment.prompt(&bare).unwrap(), [Message::new("system", "Be quick."), user.clone()]);
     let told = Problem { messages: vec![Message::new("system", "Tools: none"), user.clone()], ..Problem::default() };
-    assert_eq!(environment.prompt(&told), [Message::new("system", "Be quick.\n\nTools: none"), user]);
+    assert_eq!(environment.prompt(&told).unwrap(), [Message::new("system", "Be quick.\n\nTools: none"), user]);
 }
 
 #[test]

@@ -24,8 +24,8 @@ impl Tool for Calculator {
     fn name(&self) -> &'static str {
         "calculator"
     }
-    fn spec(&self) -> ToolSpec {
-        ToolSpec {
+    fn specs(&self) -> Vec<ToolSpec> {
+        vec![ToolSpec {
             name: self.name().to_string(),
             description: DOC.to_string(),
             parameters: json!({
@@ -33,7 +33,7 @@ impl Tool for Calculator {
                 "properties": {"expression": {"type": "string", "description": "for example (12+7)*3/4"}},
                 "required": ["expression"],
             }),
-        }
+        }]
     }
     fn open(&self, _host: &Arc<ToolHost>, _limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(CalculatorSession))

@@ -270,7 +270,8 @@ unsafe fn tiles<L: Lanes, W: Kept, const R: usize>(
     R
 }
 
-/// `R` rows times `16 N` columns, accumulators in registers. `w` is a panel and which sixteen of its columns come first.
+/// `R` rows times `16 N` columns, accumulators in registers. `w` is a panel and which sixteen of its columns come
+/// first.
 #[inline(always)]
 unsafe fn tile<L: Lanes, W: Kept, const R: usize, const N: usize>(
     x: *const f32,

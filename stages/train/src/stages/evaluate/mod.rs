@@ -12,6 +12,7 @@ pub mod scorer;
 pub mod summary;
 #[cfg(test)]
 mod tests;
+mod trial;
 pub mod twins;
 
 pub use config::Config;
@@ -31,7 +32,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use summary::Summary;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Stage, StageContext, port};
+use trainyard_api::{Ports, Stage, StageContext, Trial, Tried, port};
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
@@ -84,6 +85,7 @@ impl Stage for Evaluate {
     const DOC: &'static str = DOC;
     const EXAMPLE: &'static str = r#"{"names": ["sft", "rl"], "samples": 8, "problems_limit": 300}"#;
     const ALL_CPUS: bool = true;
+    const PLAYS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("accuracy");
 
     const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
@@ -130,18 +132,13 @@ impl Stage for Evaluate {
         refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
         let names = config.model_names(models.len());
-        let problems = problems::read(context.input("problems")?, "problems")?;
-        problems::expect_environment(&config.environment, &problems, "problems")?;
-        let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-        if problems.is_empty() {
-            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
-        }
+        let problems = tested(&config, context)?;
         let host = ToolHost::of_stage(context);
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
         let backend = backend.build(&context.secrets)?;
         let mut scorer = scorer(&config, &backend, context)?;
-        let chance = Chance::new(config.seed).child("evaluate", &[]);
+        let chance = chance(&config);
         let per_model = |name: &String| {
             problems.len() as u64 * (1 + if config.is_sampled(name) { u64::from(config.samples) } else { 0 })
         };
@@ -168,6 +165,31 @@ impl Stage for Evaluate {
         write_results(&context.output_parquet("results")?, &rows.concat())?;
         Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)
     }
+    fn trial(
+        &self,
+        prepared: WithEnvironment<Config>,
+        trial: &Trial,
+        context: &mut StageContext,
+    ) -> Result<Vec<Tried>> {
+        let drawn = (tested(&prepared.config, context)?, chance(&prepared.config));
+        trial::trial(&self.parts, prepared, drawn, trial, context)
+    }
+}
+
+/// The problems that every model plays. Errors: data and invalid, naming the input.
+fn tested(config: &Config, context: &StageContext) -> Result<Vec<Problem>> {
+    let problems = problems::read(context.input("problems")?, "problems")?;
+    problems::expect_environment(&config.environment, &problems, "problems")?;
+    let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
+    if problems.is_empty() {
+        return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+    }
+    Ok(problems)
+}
+
+/// The source of all random draws.
+fn chance(config: &Config) -> Chance {
+    Chance::new(config.seed).child("evaluate", &[])
 }
 
 /// What training problems the tested ones resemble, if training problems are given.

@@ -8,10 +8,12 @@ use crate::config::kv_memory;
 use crate::model::Policy;
 use crate::results::ResultRow;
 use crate::rollouts::{Driver, Job, Limits, ToolWait};
+use trainyard_api::CancelToken;
 use trainyard_core::{Chance, Result};
 use trainyard_envs::Environment;
 use trainyard_learn::Rollout;
 use trainyard_learn::statistics::StepReduction;
+use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
 
 /// Problems whose drawn samples run in one call.
@@ -40,16 +42,7 @@ impl Evaluation<'_> {
     ) -> Result<()> {
         let context = ledger.context;
         let mut sampler = policy.sampler(context.cpus)?;
-        let mut driver = Driver {
-            sampler: &mut *sampler,
-            model: &policy.folder,
-            environment: self.environment,
-            limits: self.limits(),
-            sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
-            chance: self.chance,
-            name: format!("evaluate/{name}/greedy"),
-            cancel: &context.cancel,
-        };
+        let mut driver = self.greedy(name, policy, &mut *sampler, &context.cancel);
         ledger.next_model();
         let greedy: Vec<Job> = (0..self.problems.len()).map(|i| Job::root(i, 0)).collect();
         if !ledger.resume()? {
@@ -74,6 +67,26 @@ impl Evaluation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Plays as the first episode of every problem is played.
+    pub fn greedy<'s>(
+        &'s self,
+        name: &str,
+        policy: &'s Policy,
+        sampler: &'s mut dyn Sampler,
+        cancel: &'s CancelToken,
+    ) -> Driver<'s, 's> {
+        Driver {
+            sampler,
+            model: &policy.folder,
+            environment: self.environment,
+            limits: self.limits(),
+            sampling: Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 },
+            chance: self.chance,
+            name: format!("evaluate/{name}/greedy"),
+            cancel,
+        }
     }
 
     fn limits(&self) -> Limits {

@@ -11,6 +11,7 @@ use crate::rewards::Scored;
 use crate::rollouts::{Driver, Forking, Job, Start, rescore};
 use trainyard_core::{Chance, Result};
 use trainyard_learn::{Batch, Draw, Grid, Group, PassRates, Rollout, Spawn};
+use trainyard_lm::backend::Sampler;
 use trainyard_tables::Trajectory;
 
 /// What one step sampled.
@@ -84,15 +85,10 @@ impl Run<'_> {
         Ok(all)
     }
 
-    /// Runs the episodes of one draw.
-    fn sample(&self, name: &str, draw: &Draw, progress: &mut Progress, chance: Chance) -> Result<Vec<Rollout>> {
-        let size = self.config.rollout.group_size;
-        let place = self.place(progress.state.step);
-        let strategy = &mut *progress.parts.strategy;
-        let spawns = strategy.start(draw, &self.pool, size, place, &chance.child("start", &[]));
-        let jobs: Vec<Job> = spawns.into_iter().map(|s| job(draw, s)).collect();
-        let mut driver = Driver {
-            sampler: &mut *progress.sampler,
+    /// Samples episodes whose ids begin with `name`.
+    pub(super) fn driver<'s>(&'s self, sampler: &'s mut dyn Sampler, name: &str, chance: Chance) -> Driver<'s, 's> {
+        Driver {
+            sampler,
             model: &self.policy.folder,
             environment: &*self.environment,
             limits: self.limits(),
@@ -100,7 +96,17 @@ impl Run<'_> {
             chance,
             name: name.to_string(),
             cancel: &self.cancel,
-        };
+        }
+    }
+
+    /// Runs the episodes of one draw.
+    fn sample(&self, name: &str, draw: &Draw, progress: &mut Progress, chance: Chance) -> Result<Vec<Rollout>> {
+        let size = self.config.rollout.group_size;
+        let place = self.place(progress.state.step);
+        let strategy = &mut *progress.parts.strategy;
+        let spawns = strategy.start(draw, &self.pool, size, place, &chance.child("start", &[]));
+        let jobs: Vec<Job> = spawns.into_iter().map(|s| job(draw, s)).collect();
+        let mut driver = self.driver(&mut *progress.sampler, name, chance);
         let mut rollouts = if strategy.needs().fork {
             let forking = Forking::new(strategy, size, chance.child("strategy", &[]));
             driver.run_forking(&self.problems, &jobs, forking)?

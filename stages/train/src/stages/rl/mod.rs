@@ -10,6 +10,7 @@ mod declared;
 mod defaults;
 mod effects;
 mod learn;
+mod open;
 pub mod parts;
 mod pool;
 mod report;
@@ -19,6 +20,7 @@ mod state;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod trial;
 pub mod update;
 pub mod validate;
 mod verdicts;
@@ -26,19 +28,20 @@ mod verdicts;
 pub use config::Config;
 
 use crate::config::{default_environment, default_rewards};
-use crate::model::{self, Policy};
+use crate::model;
 use crate::native;
 use crate::optimize::Method;
 use crate::problems;
 use crate::rewards::Rewards;
 use crate::with_backend::PLACE;
+use open::{Opened, Opening, open};
 use parts::Parts;
-use run::{Episodes, Run};
+use run::Run;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_api::stage::refuse;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
+use trainyard_api::{Ports, Prepared, Stage, StageContext, Trial, Tried, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot};
 use trainyard_envs::programs;
@@ -72,6 +75,7 @@ impl Stage for Rl {
     );
     const ALL_CPUS: bool = true;
     const TRAINS: bool = true;
+    const PLAYS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("reward_mean");
 
     const FAMILIES: &'static [&'static str] = &[
@@ -150,32 +154,10 @@ impl Stage for Rl {
         // If the parts could not be built earlier, building them again gives the error.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
-        let host = ToolHost::of_stage(context);
-        let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
-        let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
-        let mut policy = policy.with_template(&config.template)?;
-        let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host)?;
-        let environment = native.map_or_else(|| environment.build(&host), Ok)?;
-        let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
-        let problems = problems::read(context.input("problems")?, "problems")?;
-        if problems.is_empty() {
-            return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
-        }
-        let validation =
-            context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
-        problems::expect_environment(&config.environment, &problems, "problems")?;
-        problems::expect_environment(&config.environment, &validation, "validation")?;
-        let demonstrations = context
-            .optional("demonstrations")
-            .map(|a| read_trajectories(&a.parquet()))
-            .transpose()?
-            .unwrap_or_default();
-        if demonstrations.is_empty() && parts.needs().demonstrations {
-            return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
-                .help("connect `demonstrations` to the trajectories that solve these problems"));
-        }
+        let needs_demonstrations = parts.needs().demonstrations;
+        let opening = Opening { config: &config, environment, backend, elsewhere, needs_demonstrations };
+        let Opened { policy, learns, episodes, host } = open(&self.parts, opening, context)?;
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
-        let episodes = Episodes { environment, problems, validation, demonstrations };
         let run = Run::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
         let outcome = run.run(parts, Rewards::new(&rewards, &programs::log(context))?, record.as_deref(), context)?;
         host.report(context);
@@ -183,6 +165,15 @@ impl Stage for Rl {
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
         report::write(context, &config, &declared, &outcome.state)
+    }
+    fn trial(&self, prepared: PreparedRl, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
+        refuse(prepared.problems_with(&context.wired()))?;
+        let PreparedRl { config, composed, parts, environment, rewards, backend, elsewhere } = prepared;
+        let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
+        let needs_demonstrations = parts.needs().demonstrations;
+        let opening = Opening { config: &config, environment, backend, elsewhere, needs_demonstrations };
+        let opened = open(&self.parts, opening, context)?;
+        trial::trial(&config, opened, (parts, Rewards::new(&rewards, &programs::log(context))?), trial, context)
     }
 }
 
@@ -223,7 +214,7 @@ impl Prepared for PreparedRl {
             problems.extend(elsewhere.problem_with_weights());
         }
         problems.extend(self.rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
-        if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::new(1))) {
+        if let (Some(parts), Ok(environment)) = (&self.parts, self.environment.build(&ToolHost::idle())) {
             problems.extend(parts.contradictions(&self.config, &*environment, &self.sampler()));
         }
         problems

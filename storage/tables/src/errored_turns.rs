@@ -1,7 +1,7 @@
 //! Turns whose tool call failed: context to read, not an example to imitate.
 
+use crate::{Message, Trajectory};
 use std::collections::BTreeSet;
-use trainyard_tables::{Message, Trajectory};
 
 /// Agent turns (from 0) followed by a failed tool result.
 pub fn errored_turns(row: &Trajectory) -> BTreeSet<u16> {
@@ -22,7 +22,7 @@ pub fn mask_turns(mask: &mut [bool], turns: &[u16], errored: &BTreeSet<u16>) -> 
 
 /// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
 /// is encoded from its messages, and every one is a turn.
-fn answers_in_prompt(row: &Trajectory) -> usize {
+pub fn answers_in_prompt(row: &Trajectory) -> usize {
     let all = row.messages.iter().filter(|m| m.role == "assistant").count();
     if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
 }

@@ -1,0 +1,170 @@
+//! Files that hold an environment to the conformance suite: its options, a problem and the script of an agent that
+//! solves it.
+
+use crate::catalogue::Catalogue;
+use crate::machine;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::Path;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::conformance::{Finding, Script, findings};
+use trainyard_envs::{Environment, ToolCall, ToolHost};
+use trainyard_process::Log;
+use trainyard_spec::files::{DiskFiles, absolute};
+use trainyard_spec::options::command::names_source;
+use trainyard_spec::options::{SchemaView, source_pointers};
+use trainyard_spec::{Diagnostic, Sources, yaml};
+use trainyard_tables::{Message, Problem};
+
+/// What a file says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// As in a stage.
+    environment: Value,
+    problem: Posed,
+    /// All but the last make calls, and the last one ends the episode with the right answer.
+    turns: Vec<Turn>,
+    /// A turn that changes what later turns see. The first turn if left out.
+    #[serde(default)]
+    disturbance: Option<Turn>,
+}
+
+/// The problem that the script solves.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Posed {
+    #[serde(default)]
+    prompt: String,
+    #[serde(default)]
+    answer: Value,
+    /// For the verifier.
+    #[serde(default)]
+    verifier: Value,
+    #[serde(default = "one")]
+    level: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What the agent writes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+enum Turn {
+    /// As it stands.
+    Text(String),
+    /// A call, in the environment's format.
+    Call(Call),
+    /// Several calls.
+    Calls(Vec<Call>),
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    call: String,
+    #[serde(default = "none")]
+    arguments: Value,
+}
+
+fn none() -> Value {
+    json!({})
+}
+
+/// Why a file cannot be used.
+pub enum Refusal {
+    /// It is no YAML.
+    Text(Vec<Diagnostic>, Box<Sources>),
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Holds the environment of a file to the suite; `log` hears what programs of the user say.
+///
+/// Errors: the file cannot be read, or its environment cannot be built.
+pub fn check(catalogue: &Catalogue, path: &Path, log: Log) -> Result<Vec<Finding>, Refusal> {
+    let mut file = read(path)?;
+    let folder = std::path::absolute(path).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
+    place_sources(catalogue, &mut file.environment, folder.parent().unwrap_or(Path::new("/")));
+    let found = catalogue.environments().check(&file.environment);
+    if let Some(problem) = found.into_iter().next() {
+        return Err(Refusal::Error(refused(problem)));
+    }
+    let host = ToolHost::with_log(machine::cpus() as usize, log);
+    let environment = catalogue.environments().build(&file.environment, &host)?;
+    let problem = posed(&file.problem, environment.kind());
+    let turns: Vec<String> = file.turns.iter().map(|turn| written(turn, &*environment)).collect();
+    let disturbance = file.disturbance.as_ref().map(|turn| written(turn, &*environment));
+    let texts: Vec<&str> = turns.iter().map(String::as_str).collect();
+    let disturbance = disturbance.as_deref().or(texts.first().copied()).unwrap_or_default();
+    Ok(findings(&*environment, &Script { problem: &problem, turns: &texts, disturbance }))
+}
+
+fn read(path: &Path) -> Result<File, Refusal> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::invalid(format!("{shown}: {e}")).help("name a file with an `environment` and `turns`"))?;
+    let mut sources = Sources::default();
+    let file = sources.add(shown.clone(), Some(path), text);
+    let (tree, diagnostics) = yaml::read(&sources, file);
+    let Some(tree) = tree.filter(|_| !diagnostics.iter().any(Diagnostic::is_error)) else {
+        return Err(Refusal::Text(diagnostics, Box::new(sources)));
+    };
+    serde_json::from_value(tree.value()).map_err(|e| {
+        let error = Error::invalid(format!("{shown}: {e}"));
+        Refusal::Error(error.help("a file holds `environment`, `problem`, `turns` and perhaps `disturbance`"))
+    })
+}
+
+/// Sources of the options, which are relative to the file, by their absolute paths.
+fn place_sources(catalogue: &Catalogue, options: &mut Value, folder: &Path) {
+    let schema = catalogue.environments().schema();
+    let mut found = Vec::new();
+    source_pointers(options, &SchemaView::root(&schema), "", &mut found);
+    // A word without an ending may be a file too.
+    for place in found {
+        let location = absolute(folder, &place.text).display().to_string();
+        if (!place.word || names_source(&DiskFiles, &place.pointer, &place.text, &location))
+            && let Some(value) = options.pointer_mut(&place.pointer)
+        {
+            *value = Value::String(location);
+        }
+    }
+}
+
+fn refused(problem: OptionProblem) -> Error {
+    let error = Error::invalid(format!("environment{}: {}", problem.pointer, problem.message));
+    problem.help.into_iter().fold(error, Error::help)
+}
+
+fn posed(posed: &Posed, environment: &str) -> Problem {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    Problem {
+        id: "conformance".into(),
+        messages: vec![Message::new("user", posed.prompt.as_str())],
+        answer: if posed.answer.is_null() { String::new() } else { text(&posed.answer) },
+        verifier: if posed.verifier.is_null() { "{}".into() } else { posed.verifier.to_string() },
+        environment: environment.into(),
+        level: posed.level,
+        ..Problem::default()
+    }
+}
+
+fn written(turn: &Turn, environment: &dyn Environment) -> String {
+    let one = |call: &Call| {
+        environment.format().render(&ToolCall { name: call.call.clone(), arguments: call.arguments.clone() })
+    };
+    match turn {
+        Turn::Text(text) => text.clone(),
+        Turn::Call(call) => one(call),
+        Turn::Calls(calls) => calls.iter().map(one).collect(),
+    }
+}

@@ -1,0 +1,182 @@
+//! Tries a stage: plays a few of its episodes in this process, with the inputs that the store holds, and stores
+//! nothing.
+//!
+//! The engine's forecast says whether the inputs are there, as it does for `plan`. A model that is given takes the
+//! place of the stage's own before that, so that a stage can be tried before its model was trained.
+
+use crate::attempt::{NoCheckpoints, context, materialize};
+use crate::catalogue::Catalogue;
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::{machine, wiring};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_api::{CancelToken, InputArtifact, Reporter, Trial, Tried};
+use trainyard_core::attempt::AttemptSpec;
+use trainyard_core::event::Selection;
+use trainyard_core::{ArtifactKind, Cardinality, Error, Result, StageKey, SystemClock};
+use trainyard_engine::forecast::{Decision, Forecast};
+use trainyard_runtime::{RunOptions, Silent};
+use trainyard_spec::files::digest_path;
+use trainyard_spec::plan::{Node, Plan, When};
+
+/// What is tried, and how.
+pub struct Asked<'a> {
+    /// Id of the stage, or key of an instance: `rl`, `rl[seed=1]`.
+    pub stage: &'a str,
+    /// Episodes, from 1.
+    pub episodes: usize,
+    /// In the place of the option `seed`.
+    pub seed: Option<u64>,
+    /// In the place of the stage's own model, or of all its models.
+    pub model: Option<InputArtifact>,
+    /// Stops it.
+    pub cancel: CancelToken,
+    /// Receives what the stage says.
+    pub reporter: Arc<dyn Reporter>,
+}
+
+/// What was tried.
+pub struct Played {
+    /// The stage instance.
+    pub stage: StageKey,
+    /// Its kind.
+    pub kind: String,
+    /// The episodes.
+    pub episodes: Vec<Tried>,
+}
+
+/// A model in a folder, as an input. Errors: invalid (no such folder).
+pub fn model_in(folder: &Path) -> Result<InputArtifact> {
+    let digest = digest_path(folder)?;
+    Ok(InputArtifact {
+        kind: ArtifactKind::Model,
+        stage_digest: digest.clone(),
+        digest,
+        folder: folder.to_path_buf(),
+        metadata: std::collections::BTreeMap::new(),
+    })
+}
+
+/// Plays the episodes. Errors: invalid (no such stage, it plays none, an input is not there, with the command that
+/// makes it), those of the stage.
+pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked: Asked<'_>) -> Result<Played> {
+    let named = |key: &StageKey| key.0 == asked.stage || key.stage_id() == asked.stage;
+    refuse_others(&plan, catalogue, asked.stage, &named)?;
+    let mut replaced = Vec::new();
+    for node in plan.nodes.iter_mut().filter(|node| named(&node.key)) {
+        // A trial is asked for, whatever the stage waits for in a run.
+        node.when = When::Always;
+        if asked.model.is_some() {
+            replaced = without_models(node)?;
+        }
+    }
+    let forecasts = forecast(session, catalogue, &plan, asked.stage)?;
+    let mut ready = forecasts.iter().filter(|f| named(&f.stage) && f.spec.is_some());
+    let (first, second) = (ready.next(), ready.next());
+    let (Some(found), None) = (first, second) else {
+        return Err(match (first, second) {
+            (Some(one), _) => several(asked.stage, one),
+            (None, _) => missing(&plan, &forecasts, asked.stage, &named),
+        });
+    };
+    let mut spec = found.spec.as_deref().cloned().ok_or_else(|| Error::bug("a forecast lost its spec"))?;
+    settle(&mut spec, catalogue, asked.seed)?;
+    let scratch = Scratch::new()?;
+    let inputs = session.block_on(materialize(&session.store, &spec, &scratch.path().join("inputs")))?;
+    let mut context = context(&spec, inputs, scratch.path(), asked.cancel, asked.reporter, Arc::new(NoCheckpoints))?;
+    for port in replaced {
+        context.inputs.insert(port, asked.model.iter().cloned().collect());
+    }
+    let trial = Trial { episodes: asked.episodes };
+    let episodes = catalogue.stage(&spec.kind)?.trial(&spec.config, &trial, &mut context)?;
+    Ok(Played { stage: spec.stage, kind: spec.kind, episodes })
+}
+
+/// Errors: the plan has no such stage, or one that plays no episodes.
+fn refuse_others(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl Fn(&StageKey) -> bool) -> Result<()> {
+    let plays = |node: &&Node| catalogue.stage(&node.kind).is_ok_and(|kind| kind.info().plays);
+    let ids: BTreeSet<&str> = plan.nodes.iter().filter(plays).map(|node| node.key.stage_id()).collect();
+    let ids: Vec<&str> = ids.into_iter().collect();
+    let help = if ids.is_empty() {
+        "no stage of this workflow plays episodes".to_string()
+    } else {
+        format!("stages that play episodes: {}", ids.join(", "))
+    };
+    match plan.nodes.iter().find(|node| named(&node.key)) {
+        None => Err(Error::invalid(format!("`{stage}` is not a stage of this workflow")).help(help)),
+        Some(node) if !plays(&node) => {
+            let message = format!("stage `{stage}` is of kind `{}`, which plays no episodes", node.kind);
+            Err(Error::invalid(message).help(help))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Takes the models from the inputs of a stage, and gives back their ports. Errors: it takes none.
+fn without_models(node: &mut Node) -> Result<Vec<String>> {
+    let is_model =
+        |kind: ArtifactKind, cardinality| kind == ArtifactKind::Model && cardinality != Cardinality::Optional;
+    let mut ports = Vec::new();
+    let mut gone = BTreeSet::new();
+    for input in node.inputs.iter_mut().filter(|input| is_model(input.kind, input.cardinality)) {
+        ports.push(input.port.clone());
+        gone.extend(input.from.drain(..).map(|of| of.stage));
+    }
+    if ports.is_empty() {
+        return Err(Error::invalid(format!("stage `{}` takes no model", node.key)).help("leave `--model` out"));
+    }
+    let still: BTreeSet<&StageKey> = node.inputs.iter().flat_map(|input| &input.from).map(|of| &of.stage).collect();
+    node.after.retain(|stage| still.contains(stage) || !gone.contains(stage));
+    Ok(ports)
+}
+
+fn forecast(session: &Session, catalogue: &Arc<Catalogue>, plan: &Plan, stage: &str) -> Result<Vec<Forecast>> {
+    let world = wiring::outside(session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let selection = Selection { until: vec![stage.to_string()], ..Selection::default() };
+    let options = RunOptions { selection, ..RunOptions::default() };
+    session.block_on(trainyard_runtime::forecast::forecast(&options, plan, &world))
+}
+
+fn several(stage: &str, one: &Forecast) -> Error {
+    Error::invalid(format!("stage `{stage}` has several instances")).help(format!("name one, such as `{}`", one.stage))
+}
+
+/// Why a stage has no inputs, and what computes them.
+fn missing(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
+    let own: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
+    if let Some(failed) = own.iter().find(|f| matches!(f.decision, Decision::Fails | Decision::Blocked)) {
+        return Error::invalid(format!("stage `{stage}` cannot be tried: {}", failed.why));
+    }
+    let nodes = plan.nodes.iter().filter(|node| named(&node.key));
+    let before: BTreeSet<&StageKey> = nodes.flat_map(|node| &node.after).collect();
+    let open = forecasts.iter().filter(|f| before.contains(&f.stage) && f.decision != Decision::Hit);
+    let open: Vec<&str> = open.map(|f| f.stage.stage_id()).collect::<BTreeSet<_>>().into_iter().collect();
+    if open.is_empty() {
+        let why = own.first().map(|f| f.why.as_str()).filter(|why| !why.is_empty());
+        return Error::invalid(format!("stage `{stage}` cannot be tried: {}", why.unwrap_or("it has no inputs")));
+    }
+    let until: Vec<String> = open.iter().map(|id| format!("--until {id}")).collect();
+    let file = plan.source.display();
+    Error::invalid(format!("stage `{stage}` reads from `{}`, which the store does not hold", open.join("`, `"))).help(
+        format!("compute it with `trainyard run {file} {}` and the same parameters, then try again", until.join(" ")),
+    )
+}
+
+/// What differs from an attempt: the seed, all cpus of this machine, and no outputs.
+fn settle(spec: &mut AttemptSpec, catalogue: &Catalogue, seed: Option<u64>) -> Result<()> {
+    spec.resources.cpus = machine::cpus();
+    spec.outputs.clear();
+    let Some(seed) = seed else { return Ok(()) };
+    let options = &catalogue.stage(&spec.kind)?.info().options;
+    if options["properties"].get("seed").is_none() {
+        return Err(
+            Error::invalid(format!("stages of kind `{}` have no option `seed`", spec.kind)).help("leave `--seed` out")
+        );
+    }
+    let seed: Value = json!(seed);
+    spec.config["seed"] = seed;
+    Ok(())
+}

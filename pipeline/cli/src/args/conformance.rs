@@ -1,0 +1,22 @@
+//! Arguments of `trainyard conformance`.
+
+use super::Format;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Args)]
+pub struct ConformanceArgs {
+    #[command(subcommand)]
+    pub command: ConformanceCommand,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum ConformanceCommand {
+    /// Hold an environment to the rules that all of them keep, by the script of an agent that solves a problem in it.
+    Environment {
+        /// YAML: `environment` as in a stage, `problem: {prompt, answer, verifier}`, `turns`, and `disturbance`.
+        file: PathBuf,
+    },
+}

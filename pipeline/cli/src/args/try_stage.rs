@@ -1,0 +1,27 @@
+//! Arguments of `trainyard try`.
+
+use super::{Format, SiteArgs, WorkflowArgs};
+use clap::Args;
+
+#[derive(Debug, Clone, Args)]
+pub struct TryArgs {
+    #[command(flatten)]
+    pub workflow: WorkflowArgs,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    /// Stage to try, such as `rl`; one instance of several as `rl[seed=1]`.
+    #[arg(long, value_name = "STAGE")]
+    pub stage: String,
+    /// Episodes to play.
+    #[arg(short = 'n', long = "episodes", value_name = "N", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub episodes: u32,
+    /// Model to try it with in the place of its own: a folder, or an artifact such as `latest/sft/model`.
+    #[arg(long, value_name = "PATH|ARTIFACT")]
+    pub model: Option<String>,
+    /// Seed in the place of the stage's own.
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

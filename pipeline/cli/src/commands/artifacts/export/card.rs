@@ -1,0 +1,136 @@
+//! Cards of exported data and models: what they are, where they come from and how to read them, in the form that the
+//! Hugging Face hub shows. A pure function of the manifest.
+
+use crate::names::Found;
+use std::fmt::Write as _;
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{ArtifactKind, Manifest, Output, Result};
+
+const FILE: &str = "README.md";
+
+/// What an export wrote into a folder.
+pub struct Written<'a> {
+    /// Name of the file of rows.
+    pub file: String,
+    /// The export format.
+    pub format: &'a str,
+    /// What the rows are for, where the format has several forms.
+    pub form: Option<&'a str>,
+    /// Rows of the file.
+    pub rows: Option<u64>,
+    /// What the format cannot hold, and how often.
+    pub lost: &'a [(&'static str, u64)],
+}
+
+/// Writes a card, unless the folder has one. Gives its place if it was written. Errors: those of the disk.
+pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
+    let path = folder.join(FILE);
+    if path.exists() {
+        return Ok(None);
+    }
+    std::fs::write(&path, card).map_err(|e| io_error(&path, &e))?;
+    Ok(Some(path.display().to_string()))
+}
+
+/// The card of rows in another program's form.
+pub fn of_rows(found: &Found, written: &Written<'_>) -> String {
+    let form = written.form.map(|form| format!(" in the form `{form}`")).unwrap_or_default();
+    let mut text = data_head(&written.file, &[written.format, written.form.unwrap_or("rows")]);
+    let _ = writeln!(text, "# {} of {}\n", title(found.output().kind), found.manifest.provenance.workflow);
+    let rows = written.rows.map(|rows| format!("{rows} rows")).unwrap_or_else(|| "Rows".into());
+    let _ = writeln!(text, "{rows} as `{}` reads them{form}, in `{}`.", written.format, written.file);
+    let reader = match written.file.rsplit_once('.') {
+        Some((_, kind @ ("csv" | "parquet"))) => kind,
+        _ => "json",
+    };
+    let _ = writeln!(text, "\n```python\ndatasets.load_dataset(\"{reader}\", data_files=\"{}\")\n```", written.file);
+    if !written.lost.is_empty() {
+        text.push_str("\n## Left out\n\n| what | count |\n|---|---|\n");
+        written.lost.iter().for_each(|(what, count)| {
+            let _ = writeln!(text, "| {what} | {count} |");
+        });
+    }
+    provenance(&mut text, &found.manifest, &found.port, found.output());
+    text
+}
+
+/// The card of an artifact's own files.
+pub fn of_artifact(found: &Found) -> String {
+    let output = found.output();
+    let mut text = match output.kind {
+        ArtifactKind::Model => model_head(output),
+        _ => match output.files.iter().find(|file| file.path.ends_with(".parquet")) {
+            Some(file) => data_head(&file.path, &[output.kind.name()]),
+            None => String::new(),
+        },
+    };
+    let _ = writeln!(text, "# {} of {}", title(output.kind), found.manifest.provenance.workflow);
+    provenance(&mut text, &found.manifest, &found.port, output);
+    text
+}
+
+fn title(kind: ArtifactKind) -> &'static str {
+    match kind {
+        ArtifactKind::Problems => "Problems",
+        ArtifactKind::Trajectories => "Trajectories",
+        ArtifactKind::Model => "A model",
+        ArtifactKind::Report => "A report",
+        ArtifactKind::Table => "A table",
+        ArtifactKind::Files => "Files",
+    }
+}
+
+fn data_head(file: &str, tags: &[&str]) -> String {
+    let tags: String = tags.iter().map(|tag| format!("- {tag}\n")).collect();
+    format!(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: \"{file}\"\n\
+         tags:\n- trainyard\n{tags}---\n\n"
+    )
+}
+
+fn model_head(output: &Output) -> String {
+    let has = |name: &str| output.files.iter().any(|file| file.path == name);
+    let library = if has("adapter_config.json") { "peft" } else { "transformers" };
+    format!("---\nlibrary_name: {library}\ntags:\n- trainyard\n---\n\n")
+}
+
+fn provenance(text: &mut String, manifest: &Manifest, port: &str, output: &Output) {
+    let by = &manifest.provenance;
+    let mut rows = vec![
+        ("artifact", format!("`{port}` of a stage `{}`, version {}", manifest.kind, manifest.kind_version)),
+        ("content digest", format!("`{}`", output.digest)),
+        ("stage digest", format!("`{}`", manifest.stage_digest)),
+        ("generation", manifest.generation.to_string()),
+        ("workflow", cell(&by.workflow)),
+        ("run", format!("`{}`", by.run)),
+        ("stage", format!("`{}`, attempt {}", by.stage, by.attempt)),
+        ("written by", format!("Trainyard {}", env!("CARGO_PKG_VERSION"))),
+    ];
+    rows.extend(output.metadata.iter().map(|(name, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), ToString::to_string);
+        (name.as_str(), format!("`{}`", cell(&value)))
+    }));
+    text.push_str("\n## Provenance\n\n| | |\n|---|---|\n");
+    for (name, value) in rows {
+        let _ = writeln!(text, "| {name} | {value} |");
+    }
+    let inputs = manifest.inputs.iter().flat_map(|(name, inputs)| inputs.iter().map(move |input| (name, input)));
+    for (name, input) in inputs {
+        let _ = writeln!(text, "| input `{name}` | `{}` of stage `{}` |", input.output, input.stage_digest);
+    }
+    if !manifest.metrics.is_empty() {
+        text.push_str("\n## Metrics of the stage\n\n| metric | value |\n|---|---|\n");
+        for (name, value) in &manifest.metrics {
+            let _ = writeln!(text, "| `{name}` | {value} |");
+        }
+    }
+    if let Ok(config) = serde_json::to_string_pretty(&manifest.config) {
+        let _ = write!(text, "\n## Configuration of the stage\n\n```json\n{config}\n```\n");
+    }
+}
+
+/// A text within a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}

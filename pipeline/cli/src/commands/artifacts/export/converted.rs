@@ -1,0 +1,130 @@
+//! Rows in the form of another program: one file, or a folder with a file and a card.
+
+use super::card;
+use super::table::table;
+use super::written::{Exported, ending, expect_no_card, expect_room};
+use crate::args::ExportArgs;
+use crate::commands::artifacts::fetch;
+use crate::names::Found;
+use crate::session::Session;
+use serde_json::json;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use trainyard_app::Catalogue;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_data::export::{ExportFormat, FileKind, Form, LeftOut, Source, export};
+use trainyard_tables::{ordered, ordered_columns};
+
+/// Formats that change no row.
+pub const AS_THEY_ARE: [&str; 2] = ["csv", "jsonl"];
+
+/// The rows without a change, in a file or a folder.
+pub fn as_they_are(session: &Session, args: &ExportArgs, found: &Found, name: &str) -> Result<Exported> {
+    if args.form.is_some() {
+        return Err(Error::invalid(format!("`--as {name}` writes rows as they are, in no other form"))
+            .help("leave `--form` out, or name the program that reads them"));
+    }
+    let (file, is_folder) = place(args, name)?;
+    let mut exported = table(session, args, found, name, &file)?;
+    if is_folder {
+        let facts = card::Written { file: name_of(&file), format: name, form: None, rows: exported.rows, lost: &[] };
+        exported.files.extend(card::write(&args.to, &card::of_rows(found, &facts))?);
+    }
+    Ok(exported)
+}
+
+/// The rows in a form of the format. Errors: invalid (no such format or form), data (rows that are broken).
+pub fn run(session: &Session, args: &ExportArgs, found: &Found, catalogue: &Catalogue, name: &str) -> Result<Exported> {
+    let format = format(catalogue, name)?;
+    if !args.columns.is_empty() {
+        return Err(Error::invalid(format!("`--columns` cannot be combined with `--as {name}`, which decides them"))
+            .help("leave it out"));
+    }
+    let kind = match ending(&args.to) {
+        None => format.file(),
+        Some("jsonl") => FileKind::JsonLines,
+        Some("parquet") => FileKind::Parquet,
+        Some(other) => {
+            return Err(Error::invalid(format!("rows of `{name}` have lists, which a .{other} file cannot hold"))
+                .help("write a name that ends in .jsonl or .parquet, or a folder"));
+        }
+    };
+    let output = found.output();
+    let asked = args.form.as_deref().and_then(|form| Form::ALL.into_iter().find(|known| known.name() == form));
+    if output.table.is_none() {
+        Form::choose(asked, &[], format.forms(), output.kind, name)?;
+    }
+    let (_folder, rows) = fetch::table(session, &args.artifact, found)?;
+    let source = Source { table: &rows, kind: output.kind };
+    let form = Form::choose(asked, source.forms()?, format.forms(), output.kind, name)?;
+    let (file, is_folder) = place(args, kind.ending())?;
+    let mut left = LeftOut::default();
+    let count = write(source, form, format, kind, &file, &mut left).inspect_err(|_| {
+        // Half a file looks like a whole one.
+        let _ = std::fs::remove_file(&file);
+    })?;
+    let lost: Vec<(&'static str, u64)> = left.counts().collect();
+    let mut files = vec![file.display().to_string()];
+    if is_folder {
+        let form = Some(form.name());
+        let facts = card::Written { file: name_of(&file), format: name, form, rows: Some(count), lost: &lost };
+        files.extend(card::write(&args.to, &card::of_rows(found, &facts))?);
+    }
+    Ok(Exported { files, rows: Some(count), lost, ..Exported::default() })
+}
+
+/// Errors: invalid, with the formats that there are.
+fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat> {
+    let known = catalogue.export_formats();
+    if !known.names().contains(&name) {
+        let names: Vec<&str> = known.names().into_iter().chain(AS_THEY_ARE).collect();
+        return Err(Error::invalid(format!("there is no export format `{name}`"))
+            .help(format!("use one of: {}", names.join(", "))));
+    }
+    let chosen = known.read(&json!(name)).map_err(|problem| Error::invalid(problem.message))?;
+    chosen.build(&()).map(|format| *format)
+}
+
+/// The file to write, and whether it stands in a folder of its own.
+fn place(args: &ExportArgs, kind: &str) -> Result<(PathBuf, bool)> {
+    if ending(&args.to).is_some() {
+        expect_no_card(args)?;
+        return Ok((args.to.clone(), false));
+    }
+    expect_room(args)?;
+    std::fs::create_dir_all(&args.to).map_err(|e| io_error(&args.to, &e))?;
+    Ok((args.to.join(format!("train.{kind}")), true))
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn write(
+    source: Source<'_>,
+    form: Form,
+    format: &dyn ExportFormat,
+    kind: FileKind,
+    file: &Path,
+    left: &mut LeftOut,
+) -> Result<u64> {
+    match kind {
+        FileKind::JsonLines => {
+            let mut out = BufWriter::new(File::create(file).map_err(|e| io_error(file, &e))?);
+            let rows = export(source, form, format, left, &mut |row| ordered::write_line(&row, &mut out))?;
+            out.flush().map_err(|e| io_error(file, &e))?;
+            Ok(rows)
+        }
+        // The types of the columns are known when all rows are.
+        FileKind::Parquet => {
+            let mut rows = Vec::new();
+            export(source, form, format, left, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
+            ordered_columns::write_parquet(file, &rows)
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Rows of a table as they are, in one file.
+
+use super::written::{Exported, expect_no_card};
+use crate::args::ExportArgs;
+use crate::commands::artifacts::fetch;
+use crate::names::Found;
+use crate::output::conversation::PER_TOKEN;
+use crate::session::Session;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{BatchReader, BatchWriter, Part};
+
+/// Rows of a table as one file. CSV and JSON Lines leave out the columns of tokens unless they are asked for: they are
+/// most of the bytes and mean nothing without the tokenizer.
+pub fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str, to: &Path) -> Result<Exported> {
+    expect_no_card(args)?;
+    let (_folder, table) = fetch::table(session, &args.artifact, found)?;
+    let all: Vec<String> = trainyard_tables::read_schema(&table)?.fields().iter().map(|f| f.name().clone()).collect();
+    let wanted = columns(&all, &args.columns, ending)?;
+    let left_out =
+        if args.columns.is_empty() { all.into_iter().filter(|c| !wanted.contains(c)).collect() } else { Vec::new() };
+    let rows = match ending {
+        "parquet" => copy_table(&table, &wanted, to)?,
+        _ => {
+            let mut out = BufWriter::new(File::create(to).map_err(|e| io_error(to, &e))?);
+            let rows = match ending {
+                "csv" => trainyard_tables::export_csv(&table, Some(&wanted), &mut out)?,
+                _ => trainyard_tables::export_jsonl(&table, Some(&wanted), &mut out)?,
+            };
+            out.flush().map_err(|e| io_error(to, &e))?;
+            rows
+        }
+    };
+    Ok(Exported { files: vec![to.display().to_string()], rows: Some(rows), left_out, ..Exported::default() })
+}
+
+fn columns(all: &[String], asked: &[String], ending: &str) -> Result<Vec<String>> {
+    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+        return Err(Error::invalid(format!("the table has no column `{unknown}`"))
+            .help(format!("its columns are {}", all.join(", "))));
+    }
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let is_kept = |name: &&String| ending == "parquet" || !PER_TOKEN.contains(&name.as_str()) || !is_trajectories(all);
+    Ok(all.iter().filter(is_kept).cloned().collect())
+}
+
+fn is_trajectories(all: &[String]) -> bool {
+    all.iter().any(|name| name == "token_ids")
+}
+
+fn copy_table(table: &Path, wanted: &[String], to: &Path) -> Result<u64> {
+    let reader = BatchReader::open_part(table, &Part { columns: Some(wanted), ..Part::default() })?;
+    let mut writer = BatchWriter::create(to, reader.schema())?;
+    for batch in reader {
+        writer.write(&batch?)?;
+    }
+    writer.finish()
+}

@@ -1,0 +1,144 @@
+//! A conversation for other programs: words and calls of a message apart, and what is out of the loss.
+//!
+//! Our record has an agent's calls twice, in the text as it was sampled and parsed. Others render the parsed ones with
+//! their template, so the text must not hold them too.
+
+use super::left_out::LeftOut;
+use super::turns::context;
+use crate::tool_text::{Call, assistant, parsed_calls};
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Ordered, Trajectory};
+
+/// What opens a call in the text of an agent, by the formats of the model families.
+const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
+
+/// A message with its calls apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said<'m> {
+    /// The message as it is stored.
+    pub message: &'m Message,
+    /// Its words without the calls.
+    pub text: String,
+    /// The calls of an assistant.
+    pub calls: Vec<Call>,
+    /// Whether it is an assistant's and yet no example to learn from.
+    pub is_context: bool,
+}
+
+/// The messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
+pub fn of<'m>(row: &'m Trajectory, left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
+    let context = context(row);
+    let said = messages(&row.messages, left).map_err(|e| e.at(format!("row `{}`", row.id)))?;
+    Ok(said.into_iter().enumerate().map(|(i, said)| Said { is_context: context.contains(&i), ..said }).collect())
+}
+
+/// The same for messages alone, of which nothing is out of the loss.
+pub fn messages<'m>(messages: &'m [Message], left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
+    let read = |(i, message): (usize, &'m Message)| -> Result<Said<'m>> {
+        let calls = message.tool_calls.as_deref().map(parsed_calls).transpose();
+        let (calls, apart) = calls.at(format!("message {}", i + 1))?.unwrap_or_default();
+        let text =
+            if calls.is_empty() || apart { message.content.clone() } else { words(&message.content, &calls, left) };
+        Ok(Said { message, text, calls, is_context: false })
+    };
+    messages.iter().enumerate().map(read).collect()
+}
+
+/// What a content says besides its calls.
+fn words(content: &str, calls: &[Call], left: &mut LeftOut) -> String {
+    let written = assistant("", calls).content;
+    if let Some(before) = content.strip_suffix(&written)
+        && (before.is_empty() || before.ends_with('\n'))
+    {
+        return before.strip_suffix('\n').unwrap_or(before).to_string();
+    }
+    if !content.is_empty() {
+        left.add("the writing of turns whose calls were not written in Hermes' form (the calls are kept)", 1);
+    }
+    let end = OPENERS.iter().filter_map(|opener| content.find(opener)).min();
+    let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
+    content[..end].trim_end().to_string()
+}
+
+/// The tools of a row as JSON, where no message describes them. Errors: data, if they are no JSON.
+pub fn tools(row: &Trajectory) -> Result<Option<Ordered>> {
+    let tools = row.tools.as_deref().or(row.environment_tools.as_deref());
+    let read = |e: Error| e.at(format!("the tools of row `{}`", row.id));
+    tools.map(Ordered::written).transpose().map_err(read)
+}
+
+/// How a format writes the calls of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallForm {
+    /// Arguments as JSON text instead of an object.
+    pub text_arguments: bool,
+}
+
+/// A call as OpenAI's interface wraps it. Errors: data, if the arguments are no JSON.
+pub fn call(call: &Call, form: CallForm) -> Result<Ordered> {
+    let arguments = match form.text_arguments {
+        true => Ordered::from(call.arguments.as_str()),
+        false => Ordered::written(&call.arguments)?,
+    };
+    let function = Ordered::object([("name", Ordered::from(call.name.as_str())), ("arguments", arguments)]);
+    let id = call.id.as_deref().map(|id| ("id".to_string(), Ordered::from(id)));
+    let rest = [("type".to_string(), Ordered::from("function")), ("function".to_string(), function)];
+    Ok(Ordered::Object(id.into_iter().chain(rest).collect()))
+}
+
+/// A message as TRL and verl read it. `weight` is 0 where it is an assistant's and out of the loss.
+pub fn chat(said: &Said<'_>, form: CallForm) -> Result<Ordered> {
+    let text = |value: &Option<String>| value.as_deref().map(Ordered::from);
+    let calls = said.calls.iter().map(|one| call(one, form)).collect::<Result<Vec<_>>>()?;
+    let row = Ordered::object([
+        ("role", Ordered::from(said.message.role.as_str())),
+        ("content", Ordered::from(said.text.as_str())),
+    ]);
+    Ok(row
+        .with("reasoning_content", text(&said.message.reasoning_content))
+        .with("tool_calls", (!calls.is_empty()).then_some(Ordered::List(calls)))
+        .with("name", text(&said.message.name))
+        .with("tool_call_id", text(&said.message.tool_call_id))
+        .with("weight", said.is_context.then_some(Ordered::Int(0))))
+}
+
+/// All of them as a list.
+pub fn chats(said: &[Said<'_>], form: CallForm) -> Result<Ordered> {
+    said.iter().map(|said| chat(said, form)).collect::<Result<_>>().map(Ordered::List)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(message: &Message) -> (String, usize, u64) {
+        let mut left = LeftOut::default();
+        let said = messages(std::slice::from_ref(message), &mut left).unwrap();
+        (said[0].text.clone(), said[0].calls.len(), left.counts().map(|(_, n)| n).sum())
+    }
+
+    #[test]
+    fn words_and_calls_are_parted() {
+        let call = Call { id: None, name: "add".into(), arguments: r#"{"b": 1, "a": 2}"#.into() };
+        for text in ["", "Let me see.", "Two\nlines "] {
+            assert_eq!(split(&assistant(text, &[call.clone(), call.clone()])), (text.to_string(), 2, 0));
+        }
+        let ours = |content: &str| Message {
+            tool_calls: Some(r#"[{"arguments": {"a": 1}, "name": "f"}]"#.into()),
+            ..Message::new("assistant", content)
+        };
+        assert_eq!(split(&ours("I call <tool_call>f(1)</tool_call>")), ("I call".to_string(), 1, 1));
+        assert_eq!(split(&ours(" {\"name\": …")), (String::new(), 1, 1));
+        assert_eq!(split(&ours("")), (String::new(), 1, 0));
+        let openai = Message {
+            tool_calls: Some(r#"[{"id": "c", "function": {"name": "f", "arguments": "{}"}}]"#.into()),
+            ..Message::new("assistant", "<tool_call> is how calls begin")
+        };
+        assert_eq!(split(&openai), ("<tool_call> is how calls begin".to_string(), 1, 0));
+        let broken = Message { tool_calls: Some("f(1)".into()), ..Message::new("assistant", "") };
+        let row = Trajectory { id: "r7".into(), messages: vec![broken], ..Trajectory::default() };
+        let error = of(&row, &mut LeftOut::default()).unwrap_err();
+        assert!(error.to_string().contains("r7") && error.to_string().contains("message 1"), "{error}");
+    }
+}

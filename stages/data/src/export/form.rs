@@ -1,0 +1,103 @@
+//! What rows of an export are for.
+
+use trainyard_core::{ArtifactKind, Error, Result};
+
+/// What a trainer does with the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// Conversations to imitate, as text.
+    Sft,
+    /// The same as token ids, with the mask of what is learned.
+    Tokens,
+    /// A chosen and a rejected answer to one prompt.
+    Preference,
+    /// Prompts for rollouts, with what a reward compares answers with.
+    Prompts,
+    /// Answers in steps, each labeled right or wrong.
+    Steps,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Self; 5] = [Self::Sft, Self::Tokens, Self::Preference, Self::Prompts, Self::Steps];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sft => "sft",
+            Self::Tokens => "tokens",
+            Self::Preference => "preference",
+            Self::Prompts => "prompts",
+            Self::Steps => "steps",
+        }
+    }
+    /// The forms that an artifact may have, the usual one first. `pairs`: its rows are a chosen and a rejected one by
+    /// turns; `packs`: it is a table of token packs.
+    pub fn of(kind: ArtifactKind, pairs: bool, packs: bool) -> &'static [Self] {
+        match kind {
+            ArtifactKind::Problems => &[Self::Prompts],
+            ArtifactKind::Trajectories if pairs => &[Self::Preference],
+            ArtifactKind::Trajectories => &[Self::Sft, Self::Tokens, Self::Steps],
+            ArtifactKind::Table if packs => &[Self::Tokens],
+            _ => &[],
+        }
+    }
+    /// The form that is written: the asked one, or the usual one that the format can write. `offers`: the forms of the
+    /// format. Errors: invalid, with what there is instead.
+    pub fn choose(
+        asked: Option<Self>,
+        has: &[Self],
+        offers: &[Self],
+        kind: ArtifactKind,
+        format: &str,
+    ) -> Result<Self> {
+        let both: Vec<&str> = has.iter().filter(|form| offers.contains(form)).map(|form| form.name()).collect();
+        let chosen = match asked {
+            Some(form) => Some(form).filter(|form| both.contains(&form.name())),
+            None => has.iter().copied().find(|form| offers.contains(form)),
+        };
+        chosen.ok_or_else(|| {
+            let what = asked.map(|form| format!(" in the form `{}`", form.name())).unwrap_or_default();
+            let error = Error::invalid(format!("these {} cannot be written as `{format}`{what}", plural(kind)));
+            let names = |forms: &[Self]| forms.iter().map(|form| form.name()).collect::<Vec<_>>().join(", ");
+            error.help(match (both.is_empty(), has.is_empty()) {
+                (false, _) => format!("`{format}` can write them with `--form {}`", both.join("` or `--form ")),
+                (true, false) => format!("they can be {}; `{format}` writes {}", names(has), names(offers)),
+                (true, true) => {
+                    format!("they can be written as they are, with `--as jsonl`; `{format}` writes {}", names(offers))
+                }
+            })
+        })
+    }
+}
+
+fn plural(kind: ArtifactKind) -> &'static str {
+    match kind {
+        ArtifactKind::Problems => "problems",
+        ArtifactKind::Trajectories => "trajectories",
+        ArtifactKind::Model => "files of a model",
+        ArtifactKind::Report => "files of a report",
+        ArtifactKind::Table => "rows of a table",
+        ArtifactKind::Files => "files",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_that_is_not_there_says_what_is() {
+        let has = Form::of(ArtifactKind::Trajectories, false, false);
+        let choose = |asked, offers: &[Form]| Form::choose(asked, has, offers, ArtifactKind::Trajectories, "x");
+        assert_eq!(choose(None, &[Form::Prompts, Form::Steps]).unwrap(), Form::Steps);
+        assert_eq!(choose(Some(Form::Tokens), &Form::ALL).unwrap(), Form::Tokens);
+        let error = choose(Some(Form::Prompts), &Form::ALL).unwrap_err();
+        assert!(error.message.contains("these trajectories cannot be written as `x` in the form `prompts`"));
+        assert!(error.help.unwrap().contains("`--form sft` or `--form tokens`"));
+        let error = choose(None, &[Form::Prompts]).unwrap_err();
+        assert_eq!(error.help.unwrap(), "they can be sft, tokens, steps; `x` writes prompts");
+        let none = Form::choose(None, &[], &[Form::Sft], ArtifactKind::Table, "x").unwrap_err();
+        assert!(none.help.unwrap().contains("--as jsonl"));
+    }
+}

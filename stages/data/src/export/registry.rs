@@ -1,0 +1,32 @@
+//! The formats of `artifacts export --as`: one line each, sorted.
+
+use super::format::ExportFormat;
+use trainyard_api::{Family, PartKind, slot};
+
+const FORMATS: [&dyn ExportFormat; 4] =
+    [&super::openai::OpenAi, &super::sharegpt::ShareGpt, &super::trl::Trl, &super::verl::Verl];
+
+/// The formats of this crate.
+pub fn family() -> Family<&'static dyn ExportFormat> {
+    Family::new("export", "export format", FORMATS.into_iter().map(line).collect())
+}
+
+/// The line of a format.
+pub fn line(format: &'static dyn ExportFormat) -> PartKind<&'static dyn ExportFormat> {
+    slot::constant(format.name(), format.summary(), format.doc(), format)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_sorted_and_each_has_a_way_back() {
+        let names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+        assert!(names.is_sorted(), "{names:?}");
+        for format in FORMATS {
+            assert!(crate::import::registry::names().contains(&format.name()), "{} is not imported", format.name());
+            assert!(!format.forms().is_empty() && !format.summary().is_empty() && !format.doc().is_empty());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Format `sharegpt`: `{"conversations": [{"from", "value"}], "system", "tools"}`, as LLaMA-Factory and Axolotl read
+//! it.
+
+use super::Form;
+use super::conversation::{self, Said};
+use super::format::{ExportFormat, Item};
+use super::left_out::LeftOut;
+use crate::tool_text::Call;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Ordered;
+
+/// Conversations of ShareGPT.
+pub struct ShareGpt;
+
+impl ExportFormat for ShareGpt {
+    fn name(&self) -> &'static str {
+        "sharegpt"
+    }
+    fn summary(&self) -> &'static str {
+        "conversations of ShareGPT"
+    }
+    fn doc(&self) -> &'static str {
+        "JSON Lines in the form `sft`: `conversations` of `{from, value}` (`human`, `gpt`, `function_call`, \
+        `observation`), `system` for a first system message, `tools` as JSON text. A turn of calls alone is a \
+        `function_call`; one with words beside its calls stays one `gpt` text. Left out: ids of calls, names, \
+        reasoning, and which turns are out of the loss."
+    }
+    fn forms(&self) -> &'static [Form] {
+        &[Form::Sft]
+    }
+    fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered> {
+        let Item::Conversation(row) = item else { return Err(Error::bug("`sharegpt` writes conversations")) };
+        let said = conversation::of(row, left)?;
+        let system = said.first().filter(|first| first.message.role == "system" && !first.text.is_empty());
+        let rest = &said[usize::from(system.is_some())..];
+        let turns = rest.iter().map(|said| turn(said, left)).collect();
+        let tools = match conversation::tools(row)? {
+            Some(Ordered::Written(text)) => Some(Ordered::Text(text)),
+            other => other,
+        };
+        Ok(Ordered::object([("conversations", Ordered::List(turns))])
+            .with("system", system.map(|first| Ordered::from(first.text.as_str())))
+            .with("tools", tools))
+    }
+}
+
+fn turn(said: &Said<'_>, left: &mut LeftOut) -> Ordered {
+    let message = said.message;
+    left.add("names of messages", usize::from(message.name.is_some()));
+    left.add("reasoning of messages", usize::from(message.reasoning_content.is_some()));
+    let ids = said.calls.iter().filter(|call| call.id.is_some()).count() + usize::from(message.tool_call_id.is_some());
+    left.add("ids of calls", ids);
+    left.add("that turns are out of the loss (the form `tokens` of `trl` keeps it)", usize::from(said.is_context));
+    let (from, value) = match message.role.as_str() {
+        "assistant" if !said.calls.is_empty() && said.text.is_empty() => ("function_call", calls(&said.calls)),
+        "assistant" if !said.calls.is_empty() => {
+            left.add("the structure of calls with words beside them (the text is kept)", 1);
+            ("gpt", crate::tool_text::assistant(&said.text, &said.calls).content)
+        }
+        "assistant" => ("gpt", said.text.clone()),
+        "user" => ("human", said.text.clone()),
+        "tool" => ("observation", said.text.clone()),
+        _ => ("system", said.text.clone()),
+    };
+    Ordered::object([("from", Ordered::from(from)), ("value", Ordered::Text(value))])
+}
+
+/// One call as an object, several as a list.
+fn calls(calls: &[Call]) -> String {
+    let texts: Vec<String> = calls.iter().map(Call::json).collect();
+    if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }
+}

@@ -1,0 +1,80 @@
+//! Labeled steps as text: what an agent writes in a turn, with what its tools answered before it.
+
+use super::left_out::LeftOut;
+use trainyard_tables::Trajectory;
+
+/// An answer in labeled steps.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Steps {
+    /// The question.
+    pub prompt: String,
+    /// Text of each step.
+    pub completions: Vec<String>,
+    /// Whether each is right.
+    pub labels: Vec<bool>,
+}
+
+/// The steps of a trajectory whose steps are turns; none if it has no labels, or steps within turns, which only a
+/// tokenizer could cut. A step without a label is part of the next one that has one.
+pub fn of(row: &Trajectory, left: &mut LeftOut) -> Option<Steps> {
+    let labels = row.step_labels.as_deref()?;
+    let first = row.messages.iter().position(|m| m.role == "assistant")?;
+    let (asked, answered) = row.messages.split_at(first);
+    let turns = answered.iter().filter(|m| m.role == "assistant").count();
+    if labels.len() != turns {
+        return None;
+    }
+    let mut steps = Steps { prompt: joined(asked.iter().map(|m| m.content.as_str())), ..Steps::default() };
+    let mut text: Vec<&str> = Vec::new();
+    let mut labels = labels.iter();
+    for message in answered {
+        text.push(&message.content);
+        let label = if message.role == "assistant" { labels.next().copied().unwrap_or(f32::NAN) } else { f32::NAN };
+        if message.role == "assistant" && label.is_nan() {
+            left.add("borders of steps without a label (their text is in the next step)", 1);
+        }
+        if label.is_nan() {
+            continue;
+        }
+        left.add(
+            "labels between 0 and 1 (rounded to wrong below ½ and right from there on)",
+            usize::from(label != 0.0 && label != 1.0),
+        );
+        steps.completions.push(joined(text.drain(..)));
+        steps.labels.push(label >= 0.5);
+    }
+    left.add("rows whose last steps have no label (those steps)", usize::from(!text.is_empty()));
+    (!steps.labels.is_empty()).then_some(steps)
+}
+
+fn joined<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_tables::Message;
+
+    #[test]
+    fn steps_without_a_label_belong_to_the_next_one() {
+        let messages = [
+            ("user", "q"),
+            ("assistant", "a"),
+            ("tool", "7"),
+            ("assistant", "b"),
+            ("assistant", "c"),
+            ("assistant", "d"),
+        ];
+        let messages = messages.map(|(role, content)| Message::new(role, content)).to_vec();
+        let labels = vec![f32::NAN, 0.25, 1.0, f32::NAN];
+        let row = Trajectory { messages, step_labels: Some(labels), ..Trajectory::default() };
+        let mut left = LeftOut::default();
+        let steps = of(&row, &mut left).unwrap();
+        assert_eq!((steps.prompt.as_str(), &steps.labels[..]), ("q", &[false, true][..]));
+        assert_eq!(steps.completions, ["a\n7\nb", "c"]);
+        assert_eq!(left.counts().map(|(_, n)| n).collect::<Vec<_>>(), [2, 1, 1]);
+        assert_eq!(of(&Trajectory { step_labels: None, ..row.clone() }, &mut left), None);
+        assert_eq!(of(&Trajectory { step_labels: Some(vec![1.0]), ..row }, &mut left), None, "steps within turns");
+    }
+}

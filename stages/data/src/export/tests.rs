@@ -1,0 +1,300 @@
+//! There and back: what an export writes, `data/import` reads as the same rows, but for what a format cannot hold.
+
+use super::*;
+use crate::import::tests::read_file;
+use crate::import::{Imported, Reading};
+use crate::tool_text::{Call, assistant};
+use proptest::collection::vec;
+use proptest::option::of as maybe;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use trainyard_core::ArtifactKind;
+use trainyard_tables::{
+    Message, Ordered, Problem, StopReason, Trajectory, ordered, ordered_columns, write_problems, write_trajectories,
+};
+
+/// Writes rows in a format and form, and gives the file, the rows, and what was left out.
+fn written(folder: &Path, kind: ArtifactKind, form: Form, name: &str) -> (std::path::PathBuf, Vec<Ordered>, LeftOut) {
+    let format = *registry::family().read(&serde_json::json!(name)).unwrap().build(&()).unwrap();
+    let (mut rows, mut left) = (Vec::new(), LeftOut::default());
+    let source = Source { table: &folder.join("data.parquet"), kind };
+    export(source, form, format, &mut left, &mut |row| {
+        rows.push(row);
+        Ok(())
+    })
+    .unwrap();
+    let file = folder.join(format!("rows.{}", format.file().ending()));
+    match format.file() {
+        FileKind::Parquet => ordered_columns::write_parquet(&file, &rows).map(drop).unwrap(),
+        FileKind::JsonLines => {
+            let mut out = Vec::new();
+            rows.iter().for_each(|row| ordered::write_line(row, &mut out).unwrap());
+            std::fs::write(&file, out).unwrap();
+        }
+    }
+    (file, rows, left)
+}
+
+fn reading() -> Reading {
+    Reading { name: "n".into(), split: "train".into(), ..Reading::default() }
+}
+
+fn back(file: &Path, name: &str) -> Imported {
+    read_file(name, file, &reading()).unwrap()
+}
+
+/// Text that JSON, Jinja and markup could stumble over.
+fn text() -> impl Strategy<Value = String> {
+    let odd =
+        ["", " ", "a\nb", "é \u{1f9ee} 数", "\"q\" \\n {% x %}", "<|end|>", "error: no", "```{}```", "\u{2028}\0\t"];
+    let odd = proptest::sample::select(odd.to_vec()).prop_map(String::from);
+    prop_oneof![3 => "[a-z0-9 .]{1,12}", 2 => odd, 1 => ".{0,9}"]
+}
+
+fn words() -> impl Strategy<Value = String> {
+    text().prop_filter("says something and holds no call", |t| !t.trim().is_empty() && !t.contains("tool_call"))
+}
+
+fn call(with_id: bool) -> impl Strategy<Value = Call> {
+    ("[a-z_]{1,6}", maybe((any::<i32>(), text())), "[a-z0-9]{3}").prop_map(move |(name, arguments, id)| {
+        // Parsed objects sort their keys, and are printed without spaces.
+        let arguments =
+            arguments.map_or("{}".into(), |(n, t)| serde_json::json!({"a": {"x": [n]}, "b": t}).to_string());
+        Call { id: with_id.then_some(id), name, arguments }
+    })
+}
+
+/// A turn of the agent with the results of its calls; the last field says whether these failed.
+fn turn(
+    with_id: bool,
+    with_words: bool,
+) -> impl Strategy<Value = (String, Vec<Call>, Vec<String>, bool, Option<String>)> {
+    let said = if with_words {
+        maybe(words()).prop_map(Option::unwrap_or_default).boxed()
+    } else {
+        Just(String::new()).boxed()
+    };
+    (said, vec(call(with_id), 1..3), vec(text(), 1..3), any::<bool>(), maybe(words()))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    ids: bool,
+    words: bool,
+    reasoning: bool,
+    mistakes: bool,
+}
+
+fn conversation(shape: Shape) -> impl Strategy<Value = Trajectory> {
+    let turns = vec((turn(shape.ids, shape.words), maybe(words())), 0..4);
+    (maybe(words()), words(), turns, words(), any::<bool>()).prop_map(move |(system, asked, turns, answer, tools)| {
+        let mut messages: Vec<Message> = system.map(|text| Message::new("system", text)).into_iter().collect();
+        messages.push(Message::new("user", asked));
+        let (mut errors, mut calls) = (0, 0);
+        let count = turns.len() as u32 + 1;
+        for ((said, made, results, failed, reasoning), reply) in turns {
+            let failed = failed && shape.mistakes;
+            errors += u32::from(failed);
+            calls += made.len() as u32;
+            let reasoning_content = reasoning.filter(|_| shape.reasoning);
+            messages.push(Message { reasoning_content, ..assistant(&said, &made) });
+            for (i, result) in results.into_iter().enumerate() {
+                let content = if failed && i == 0 { "NameError: x".to_string() } else { format!("it is {result}") };
+                let id = made.get(i).and_then(|call| call.id.clone());
+                messages.push(Message { tool_call_id: id, ..Message::new("tool", content) });
+            }
+            messages.extend(reply.map(|text| Message::new("user", text)));
+        }
+        messages.push(Message::new("assistant", answer.clone()));
+        let offered = concat!(
+            r#"[{"type": "function", "function": {"name": "z", "a": 1}}, "#,
+            r#"{"type": "function", "function": {"name": "b"}}]"#
+        );
+        Trajectory {
+            stop_reason: StopReason::Answer,
+            answer: Some(answer),
+            turns: count,
+            tool_calls: calls,
+            tool_errors: errors,
+            environment: "math-problems".into(),
+            tools: tools.then(|| offered.to_string()),
+            messages,
+            ..Trajectory::default()
+        }
+    })
+}
+
+/// Without what an import makes up: ids.
+fn plain(rows: Vec<Trajectory>) -> Vec<Trajectory> {
+    rows.into_iter().map(|row| Trajectory { id: String::new(), problem_id: String::new(), ..row }).collect()
+}
+
+const EVERYTHING: Shape = Shape { ids: true, words: true, reasoning: true, mistakes: true };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn trl_gives_conversations_back_whole(rows in vec(conversation(EVERYTHING), 1..5)) {
+        let folder = tempfile::tempdir().unwrap();
+        write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "trl");
+        prop_assert_eq!(left.counts().count(), 0);
+        prop_assert_eq!(plain(back(&file, "trl").trajectories), rows);
+    }
+
+    #[test]
+    fn openai_gives_back_all_but_reasoning(rows in vec(conversation(Shape { reasoning: false, ..EVERYTHING }), 1..5)) {
+        let folder = tempfile::tempdir().unwrap();
+        write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
+        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "openai");
+        prop_assert_eq!(left.counts().count(), 0);
+        prop_assert_eq!(plain(back(&file, "openai").trajectories), rows.clone());
+        // Weights stand where training would leave a turn out.
+        let weights = exported.iter().map(|row| row.to_json().unwrap().matches("\"weight\":0").count());
+        let errors: Vec<usize> = rows.iter().map(|row| row.tool_errors as usize).collect();
+        prop_assert_eq!(weights.collect::<Vec<_>>(), errors);
+    }
+
+    #[test]
+    fn sharegpt_gives_back_turns_and_calls(
+        rows in vec(conversation(Shape { ids: false, words: false, reasoning: false, mistakes: false }), 1..5)
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "sharegpt");
+        prop_assert_eq!(left.counts().count(), 0);
+        prop_assert_eq!(plain(back(&file, "sharegpt").trajectories), rows);
+    }
+
+    #[test]
+    fn verl_gives_back_what_was_said(rows in vec(conversation(Shape { reasoning: true, ..EVERYTHING }), 1..5)) {
+        let folder = tempfile::tempdir().unwrap();
+        write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
+        let (file, _, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "verl");
+        let calls: u64 = rows.iter().map(|row| u64::from(row.tool_calls)).sum();
+        prop_assert_eq!(left.count("the structure of calls (their text is kept)"), calls);
+        let plain = |m: &Message| Message { tool_calls: None, ..m.clone() };
+        let said = |rows: &[Trajectory]| -> Vec<Vec<Message>> {
+            rows.iter().map(|row| row.messages.iter().map(plain).collect()).collect()
+        };
+        prop_assert_eq!(said(&back(&file, "openai").trajectories), said(&rows));
+    }
+
+    #[test]
+    fn pairs_come_back_from_trl(
+        pairs in vec((conversation(Shape { mistakes: false, ..EVERYTHING }), words(), words()), 1..5)
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rows = Vec::new();
+        for (group, (row, better, worse)) in pairs.into_iter().enumerate() {
+            for (sample, answer) in [(0, format!("+{better}")), (1, format!("-{worse}"))] {
+                let mut messages = row.messages.clone();
+                messages.last_mut().unwrap().content = answer.clone();
+                let reward = f64::from(1 - sample);
+                rows.push(Trajectory {
+                    messages, group: group as u32, sample, reward, answer: Some(answer),
+                    rewards: BTreeMap::from([(crate::pairs::REWARD.to_string(), reward)]), ..row.clone()
+                });
+            }
+        }
+        write_trajectories(&folder.path().join("data.parquet"), &rows).unwrap();
+        let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Preference, "trl");
+        prop_assert_eq!((exported.len(), left.counts().count()), (rows.len() / 2, 0));
+        prop_assert_eq!(plain(back(&file, "preferences").preferences), rows);
+    }
+
+    #[test]
+    fn problems_come_back_from_every_format(
+        drawn in vec((words(), text(), 0u32..9, maybe(words()), maybe(words())), 1..6), parquet in any::<bool>()
+    ) {
+        type Drawn = (String, String, u32, Option<String>, Option<String>);
+        let problem = |(i, (asked, answer, level, reference, system)): (usize, Drawn)| {
+            let system = system.map(|text| Message::new("system", text));
+            Problem {
+                id: format!("p{i}"), messages: system.into_iter().chain([Message::new("user", asked)]).collect(),
+                answer, verifier: r#"{"kind":"text"}"#.into(), environment: "word-problems".into(), level,
+                source: "n".into(), split: "rl".into(), canonical: format!("c{i}"), reference,
+            }
+        };
+        let problems: Vec<Problem> = drawn.into_iter().enumerate().map(problem).collect();
+        let folder = tempfile::tempdir().unwrap();
+        write_problems(&folder.path().join("data.parquet"), &problems).unwrap();
+        let (name, read_as) = if parquet { ("verl", "verl") } else { ("trl", "jsonl") };
+        let (file, _, left) = written(folder.path(), ArtifactKind::Problems, Form::Prompts, name);
+        prop_assert_eq!(left.counts().count(), 0);
+        prop_assert_eq!(back(&file, read_as).problems, problems);
+    }
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = Call { id: Some("c1".into()), name: "f".into(), arguments: "{}".into() };
+    let turn = Message { reasoning_content: Some("hm".into()), ..assistant("I call.", &[call]) };
+    let result = Message { name: Some("f".into()), tool_call_id: Some("c1".into()), ..Message::new("tool", "7") };
+    let messages = vec![Message::new("user", "q"), turn, result, Message::new("assistant", "7")];
+    let row = Trajectory { messages, turns: 2, ..Trajectory::default() };
+    let lost = Trajectory { status: trainyard_tables::Status::Infrastructure, ..row.clone() };
+    let silent = Trajectory { messages: vec![Message::new("user", "q")], ..row.clone() };
+    write_trajectories(&folder.path().join("data.parquet"), &[row, lost, silent]).unwrap();
+    let of = |name: &str| {
+        let (_, rows, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, name);
+        (rows[0].to_json().unwrap(), left.counts().map(|(what, count)| format!("{count} {what}")).collect::<Vec<_>>())
+    };
+    let dropped = ["1 rows in which no agent speaks", "1 rows that failed for reasons of the infrastructure"];
+    let (row, left) = of("trl");
+    assert_eq!(left, dropped);
+    assert!(
+        row.contains(r#""content":"I call.","reasoning_content":"hm","tool_calls":[{"id":"c1","type":"function""#),
+        "{row}"
+    );
+    let (row, left) = of("openai");
+    assert_eq!(left[..2], ["1 names of tools' results", "1 reasoning of messages"]);
+    assert!(row.contains(r#"{"role":"tool","content":"7","tool_call_id":"c1"}"#), "{row}");
+    let (row, left) = of("sharegpt");
+    assert!(row.contains(
+        r#"{"from":"gpt","value":"I call.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"}"#
+    ));
+    assert!(
+        left.contains(&"2 ids of calls".to_string()) && left.contains(&"1 names of messages".to_string()),
+        "{left:?}"
+    );
+}
+
+#[test]
+fn openai_gives_ids_to_calls_that_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let call = || Call { id: None, name: "f".into(), arguments: "{}".into() };
+    let messages = vec![
+        Message::new("user", "q"),
+        assistant("", &[call(), call()]),
+        Message::new("tool", "1"),
+        Message::new("tool", "2"),
+        Message::new("assistant", "3"),
+    ];
+    write_trajectories(&folder.path().join("data.parquet"), &[Trajectory { messages, ..Trajectory::default() }])
+        .unwrap();
+    let (file, ..) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "openai");
+    let row = back(&file, "openai").trajectories.remove(0);
+    assert_eq!(row.messages[2].tool_call_id.as_deref(), Some("call_1"));
+    assert_eq!(row.messages[3].tool_call_id.as_deref(), Some("call_2"));
+    assert!(row.messages[1].tool_calls.as_ref().unwrap().contains(r#""id": "call_2""#));
+}
+
+#[test]
+fn a_table_without_rows_of_the_form_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("data.parquet");
+    let messages = vec![Message::new("user", "q"), Message::new("assistant", "a")];
+    write_trajectories(&table, &[Trajectory { messages, ..Trajectory::default() }]).unwrap();
+    let source = Source { table: &table, kind: ArtifactKind::Trajectories };
+    assert_eq!(source.forms().unwrap(), [Form::Sft, Form::Tokens, Form::Steps]);
+    for (form, help) in
+        [(Form::Tokens, "data/tokenize"), (Form::Steps, "data/step_labels"), (Form::Preference, "data/pairs")]
+    {
+        let none = export(source, form, &trl::Trl, &mut LeftOut::default(), &mut |_| Ok(())).unwrap_err();
+        assert!(none.help.unwrap().contains(help), "{form:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Sequences of token ids with the mask of what is learned.
+
+use super::left_out::LeftOut;
+use super::turns::masked_turns;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Ordered, TokenPack, Trajectory, mask_turns};
+
+/// The label of a token whose prediction is not learned, as losses of PyTorch ignore it.
+const IGNORED: i64 = -100;
+
+/// One sequence. A trajectory whose template rewrote earlier turns has several.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sequence {
+    /// Token ids.
+    pub tokens: Vec<u32>,
+    /// Of the same length: true where the token is learned.
+    pub mask: Vec<bool>,
+}
+
+impl Sequence {
+    /// `input_ids`, `labels` (the ids, −100 out of the loss) and `assistant_masks` (1 in the loss).
+    pub fn row(&self) -> Ordered {
+        let label = |(token, learned): (&u32, &bool)| if *learned { i64::from(*token) } else { IGNORED };
+        Ordered::object([
+            ("input_ids", Ordered::numbers(self.tokens.iter().copied())),
+            ("labels", Ordered::numbers(self.tokens.iter().zip(&self.mask).map(label))),
+            ("assistant_masks", Ordered::numbers(self.mask.iter().map(|learned| i64::from(*learned)))),
+        ])
+    }
+}
+
+/// The sequences of a trajectory with tokens, without the turns that are context. Errors: data, if its per-token
+/// columns differ in length.
+pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequence>> {
+    let length = row.token_ids.len();
+    if row.loss_mask.len() != length || row.turn.len() != length {
+        return Err(Error::data(format!("row `{}`: per-token columns differ in length", row.id))
+            .help("rebuild the artifact that wrote it"));
+    }
+    let mut mask = row.loss_mask.clone();
+    left.add(
+        "turns out of the loss (their call failed, or they say nothing)",
+        mask_turns(&mut mask, &row.turn, &masked_turns(row)),
+    );
+    let sequence = |place: std::ops::Range<usize>| Sequence {
+        tokens: row.token_ids[place.clone()].to_vec(),
+        mask: mask[place].to_vec(),
+    };
+    Ok(row.contexts().into_iter().map(sequence).collect())
+}
+
+/// The sequences of a pack of `data/tokenize`. Errors: data, if its lists do not fit each other.
+pub fn of_pack(pack: &TokenPack) -> Result<Vec<Sequence>> {
+    let total: usize = pack.lengths.iter().map(|length| *length as usize).sum();
+    if total != pack.tokens.len() || total != pack.loss_mask.len() {
+        return Err(Error::data("the lists of a token pack differ in length").help("make the tokens again"));
+    }
+    let mut start = 0;
+    let sequence = |length: &u32| {
+        let place = start..start + *length as usize;
+        start = place.end;
+        Sequence { tokens: pack.tokens[place.clone()].to_vec(), mask: pack.loss_mask[place].to_vec() }
+    };
+    Ok(pack.lengths.iter().map(sequence).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_tables::Message;
+
+    #[test]
+    fn mistakes_are_out_of_the_loss_and_contexts_apart() {
+        let messages = ["user", "assistant", "tool", "assistant"];
+        let messages = messages.map(|role| match role {
+            "tool" => Message::new(role, "error: no"),
+            "assistant" => Message { tool_calls: Some("[]".into()), ..Message::new(role, "x") },
+            _ => Message::new(role, "q"),
+        });
+        let row = Trajectory {
+            messages: messages.to_vec(),
+            token_ids: vec![1, 2, 3, 4, 5],
+            loss_mask: vec![false, true, false, true, true],
+            turn: vec![0, 0, 1, 1, 1],
+            turns: 2,
+            tool_errors: 1,
+            restarts: vec![2],
+            ..Trajectory::default()
+        };
+        let mut left = LeftOut::default();
+        let made = of_trajectory(&row, &mut left).unwrap();
+        assert_eq!(made[0], Sequence { tokens: vec![1, 2], mask: vec![false, false] });
+        assert_eq!(
+            made[1].row().to_json().unwrap(),
+            r#"{"input_ids":[3,4,5],"labels":[-100,4,5],"assistant_masks":[0,1,1]}"#
+        );
+        assert_eq!(left.counts().map(|(_, count)| count).collect::<Vec<_>>(), [1]);
+        assert!(of_trajectory(&Trajectory { turn: vec![], ..row }, &mut left).is_err());
+        let pack = TokenPack {
+            tokens: vec![1, 2, 3],
+            loss_mask: vec![true, false, true],
+            lengths: vec![1, 2],
+            ..TokenPack::default()
+        };
+        assert_eq!(of_pack(&pack).unwrap()[1], Sequence { tokens: vec![2, 3], mask: vec![false, true] });
+        assert!(of_pack(&TokenPack { lengths: vec![9], ..pack }).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! A trial of the stage: the first demonstrations that a run would play.
+
+use super::config::Config;
+use super::method::Method;
+use super::procedural::DEMONSTRATIONS;
+use super::splits::Split;
+use crate::io;
+use std::collections::BTreeMap;
+use trainyard_api::{Component, StageContext, Trial, Tried};
+use trainyard_core::{Error, Result};
+use trainyard_envs::Environment;
+use trainyard_tables::{Problem, Trajectory};
+
+/// Makes as many demonstrations as a trial asks for; solutions that a method drops are not replaced.
+pub(super) fn trial(
+    mut config: Config,
+    method: &dyn Method,
+    environment: &dyn Environment,
+    trial: &Trial,
+    context: &StageContext,
+) -> Result<Vec<Tried>> {
+    let levels = environment.generator().map_or(u32::MAX, |generator| generator.max_level());
+    shorten(&mut config, trial.episodes, levels);
+    let mut given = io::read_many_problems(context.many("problems"))?;
+    given.truncate(trial.episodes);
+    let made = method.make(&config, given, environment, &|_, _| context.stop_if_cancelled())?;
+    let problems: BTreeMap<&str, &Problem> = made.problems.iter().map(|p| (p.id.as_str(), p)).collect();
+    made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
+}
+
+/// Leaves the first `count` demonstrations, in order of level, and nothing else.
+fn shorten(config: &mut Config, count: usize, levels: u32) {
+    let Some(split) = config.splits.remove(DEMONSTRATIONS) else { return };
+    let mut left = count as u64;
+    let mut first = split.counts(levels);
+    for wanted in first.values_mut() {
+        *wanted = (*wanted).min(left);
+        left -= *wanted;
+    }
+    config.splits = [(DEMONSTRATIONS.to_string(), Split::by_level(first))].into();
+}
+
+fn tried(row: &Trajectory, problems: &BTreeMap<&str, &Problem>) -> Result<Tried> {
+    let problem = problems.get(row.problem_id.as_str()).copied().cloned();
+    let problem = problem.ok_or_else(|| Error::bug(format!("demonstration `{}` has no problem", row.id)))?;
+    let component = |(name, value): (&String, &f64)| Component { name: name.clone(), weight: 1.0, value: Some(*value) };
+    let components = row.rewards.iter().map(component).collect();
+    Ok(Tried { trajectory: row.clone(), problem, correct: row.reward >= 1.0, components })
+}

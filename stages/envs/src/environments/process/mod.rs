@@ -1,0 +1,141 @@
+//! `process`: an environment that a program of the user plays.
+//!
+//! It is a dialogue whose own tools and state are the program's, so limits, formats and counts are those of all
+//! dialogues. Where nothing may be started (`check`), it is built without the program and only its options are known.
+
+pub mod options;
+mod state;
+
+pub use options::{OnError, ProcessExtra};
+
+use crate::environments::answer::marked_or_last_line;
+use crate::environments::dialogue::Dialogue;
+use crate::environments::{Environment, Episode, ExtraOptions, Setup, WithDialogue};
+use crate::formats::ToolFormat;
+use crate::programs::ProblemItem;
+use crate::tools::ToolSpec;
+use crate::tools::process::{Program, Session};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use state::ProgramState;
+use std::sync::Arc;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Problem};
+
+/// The role that programs are told.
+const ROLE: &str = "environment";
+
+/// The environment with its options.
+pub struct ProcessEnvironment {
+    dialogue: Arc<Dialogue>,
+    /// None where nothing may be started.
+    program: Option<Arc<Program>>,
+    on_error: OnError,
+}
+
+impl ProcessEnvironment {
+    /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
+    pub fn new(options: WithDialogue<ProcessExtra>, setup: &Setup) -> Result<Self> {
+        let WithDialogue { extra, dialogue } = options;
+        let name = extra.name.as_deref().unwrap_or_default();
+        let start = || setup.host.program(&extra.program(), ROLE, name);
+        let program = if setup.host.is_idle() { None } else { Some(start()?) };
+        let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.offers.tools.as_slice());
+        let dialogue = Dialogue::with_tools(dialogue, setup, own, marked_or_last_line)?;
+        Ok(Self { dialogue, program, on_error: extra.on_error })
+    }
+    fn program(&self) -> Result<&Arc<Program>> {
+        self.program.as_ref().ok_or_else(|| Error::bug("an environment is played where no program is started"))
+    }
+    /// The only result of a request about a problem.
+    fn ask(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
+        let program = self.program()?;
+        let answer = program.workers.ask(op, &body)?.answer();
+        answer
+            .map(|reply| reply.value)
+            .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at("environment `process`"))
+    }
+    /// The program's own word on an answer, or that of the problem's verifier.
+    fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        // An option that names a verifier is nearer to the user than the program.
+        if !self.program()?.offers.verifies || self.dialogue.options().verifier.is_some() {
+            return self.dialogue.verify(problem, answer);
+        }
+        let item = json!({"problem": told(problem), "answer": answer});
+        let body = [("items".to_string(), json!([item]))].into_iter().collect();
+        let found = self.ask("verify", problem, body)?;
+        let word = &found[0];
+        if let Some(right) = word["right"].as_bool() {
+            return Ok(right);
+        }
+        let what = match word.get("error") {
+            Some(error) => format!("{}\n{}", text(&error["message"]), text(&error["traceback"])),
+            None => format!("the program answered with {found}"),
+        };
+        Err(Error::data(what.trim_end()).at(format!("problem `{}`", problem.id)).at("environment `process`"))
+    }
+}
+
+impl Environment for ProcessEnvironment {
+    fn kind(&self) -> &'static str {
+        ProcessExtra::KIND
+    }
+    fn tools(&self) -> Vec<ToolSpec> {
+        self.dialogue.specs()
+    }
+    fn format(&self) -> &dyn ToolFormat {
+        self.dialogue.format()
+    }
+    fn prompt(&self, problem: &Problem) -> Result<Vec<Message>> {
+        if !self.program()?.offers.prompts {
+            return Ok(self.dialogue.prompt(problem));
+        }
+        let body = [("problem".to_string(), told(problem))].into_iter().collect();
+        let found = self.ask("prompt", problem, body)?;
+        let said: Vec<Said> = serde_json::from_value(found)
+            .map_err(|e| Error::data(format!("the program gave no list of messages: {e}")))
+            .at(format!("problem `{}`", problem.id))?;
+        let messages = said.into_iter().map(|said| Message::new(&said.role, said.content)).collect();
+        Ok(self.dialogue.prompt(&Problem { messages, ..problem.clone() }))
+    }
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        let program = self.program()?;
+        let keys = [("problem".to_string(), told(problem)), ("seed".to_string(), json!(seed))];
+        let state = ProgramState {
+            session: Session::new(Arc::clone(program), keys.into_iter().collect()),
+            most: self.dialogue.options().limits.output_bytes,
+            steps: program.offers.steps,
+            on_error: self.on_error,
+            seen: 0,
+        };
+        self.dialogue.start_in(Box::new(state), seed)
+    }
+    fn max_turns(&self) -> u32 {
+        self.dialogue.options().max_turns
+    }
+    fn converses(&self) -> bool {
+        self.program.as_ref().is_some_and(|program| program.offers.steps)
+    }
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        self.judge(problem, answer)
+    }
+    fn read_answer(&self, text: &str) -> Option<String> {
+        self.dialogue.read_answer(text)
+    }
+}
+
+#[derive(Deserialize)]
+struct Said {
+    role: String,
+    content: String,
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A problem as programs see it.
+fn told(problem: &Problem) -> Value {
+    serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default()
+}

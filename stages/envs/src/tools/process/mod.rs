@@ -1,0 +1,77 @@
+//! The tool `process`: functions of a program of the user.
+//!
+//! [`program`] is the running program, [`session`] what one episode asked it; environments of kind `process` keep their
+//! sessions in the same way.
+
+pub mod options;
+pub mod program;
+pub(crate) mod result;
+pub mod session;
+
+pub use options::ProgramOptions;
+pub use program::{Offers, Program};
+pub use session::{Reply, Session};
+
+use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
+use result::CallClaim;
+use serde_json::{Map, Value, json};
+use session::CALL;
+use std::sync::Arc;
+use trainyard_api::PartOptions as _;
+use trainyard_core::{Error, Result};
+
+/// The role that programs are told.
+const ROLE: &str = "tool";
+
+/// The tools of a program.
+pub struct Process(pub ProgramOptions);
+
+impl Tool for Process {
+    fn name(&self) -> &'static str {
+        ProgramOptions::KIND
+    }
+    /// None: only the program knows them.
+    fn specs(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+    fn offered(&self, host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
+        if host.is_idle() {
+            return Ok(Vec::new());
+        }
+        let program = host.program(&self.0, ROLE, "")?;
+        if program.offers.tools.is_empty() {
+            let error = Error::data("the program offers no tool").at(program.workers.place());
+            return Err(error.help("write `@tool` above a function, and `run()` at the end"));
+        }
+        Ok(program.offers.tools.clone())
+    }
+    fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
+        let session = Session::new(host.program(&self.0, ROLE, "")?, Map::new());
+        Ok(Box::new(ProcessSession { session, most: limits.output_bytes }))
+    }
+}
+
+struct ProcessSession {
+    session: Session,
+    most: u64,
+}
+
+/// A call of one of the tools of a program.
+pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
+    let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
+    let awaited = session.ask(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
+    Ticket::on(CallClaim { awaited, most })
+}
+
+impl ToolSession for ProcessSession {
+    /// A program has several tools, so a call without a name is one of none.
+    fn submit(&mut self, arguments: &Value) -> Ticket {
+        self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
+    }
+    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+        submit(&self.session, call, self.most)
+    }
+    fn fork(&self) -> Result<Box<dyn ToolSession>> {
+        Ok(Box::new(Self { session: self.session.fork(), most: self.most }))
+    }
+}

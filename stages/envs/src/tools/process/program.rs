@@ -1,0 +1,77 @@
+//! A running program of the user, and what it says that it offers.
+
+use super::options::ProgramOptions;
+use crate::tools::ToolSpec;
+use serde::Deserialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, Result};
+use trainyard_process::{Hello, Log, Raised, Workers};
+
+/// Exceptions whose tracebacks reach the log.
+const TRACEBACKS: u64 = 20;
+
+/// What a program offers, as its `ready` says.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Offers {
+    /// Its tools.
+    pub tools: Vec<ToolSpec>,
+    /// It copies sessions itself.
+    pub forks: bool,
+    /// It answers turns without calls.
+    pub steps: bool,
+    /// It judges answers itself.
+    pub verifies: bool,
+    /// It writes the opening messages of a problem.
+    pub prompts: bool,
+}
+
+/// A program with its processes.
+pub struct Program {
+    /// Its processes.
+    pub workers: Arc<Workers>,
+    /// What it offers.
+    pub offers: Offers,
+    log: Log,
+    sessions: AtomicU64,
+    raised: AtomicU64,
+}
+
+impl Program {
+    /// Starts one process and asks what it offers.
+    ///
+    /// Errors: those of the program's start; data, if what it offers cannot be used.
+    pub fn start(options: &ProgramOptions, role: &str, name: &str, log: Log) -> Result<Arc<Self>> {
+        let workers = Workers::start(&options.process(), Hello { role, name, seed: 0 }, log.clone())?;
+        let ready = workers.ready().answer()?.value;
+        let wrong = |what: String| Error::data(what).at(workers.place()).help("mend what the program says in `ready`");
+        let offers: Offers = serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
+        for tool in &offers.tools {
+            if tool.name.is_empty() || !tool.parameters.is_object() {
+                return Err(wrong(format!("tool `{}` needs a name and a JSON Schema of its parameters", tool.name)));
+            }
+        }
+        let (sessions, raised) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(Arc::new(Self { workers, offers, log, sessions, raised }))
+    }
+    /// A number that no other session has.
+    pub(super) fn number(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Writes an exception into the log.
+    pub(super) fn raised(&self, what: &str, raised: &Raised) {
+        let trace = raised.traceback.trim_end();
+        let text = if trace.is_empty() { raised.to_string() } else { trace.to_string() };
+        match self.raised.fetch_add(1, Ordering::Relaxed) {
+            before if before < TRACEBACKS => self.warn(&format!("{what}:\n{text}")),
+            TRACEBACKS => self.warn("further exceptions are not shown"),
+            _ => {}
+        }
+    }
+    /// Writes a warning into the log.
+    pub(super) fn warn(&self, text: &str) {
+        (self.log)(LogLevel::Warn, &format!("{}: {text}", self.workers.place()));
+    }
+}

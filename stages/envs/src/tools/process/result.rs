@@ -1,0 +1,50 @@
+//! What a model sees of a program's reply.
+
+use super::session::{Awaited, Reply};
+use crate::tools::ToolResult;
+use crate::tools::ticket::Claim;
+use serde_json::Value;
+use std::time::Duration;
+
+/// A claim on the result of a call.
+pub struct CallClaim {
+    /// The reply.
+    pub awaited: Awaited,
+    /// Bytes that a result may have.
+    pub most: u64,
+}
+
+impl Claim for CallClaim {
+    fn poll(&self) -> Option<ToolResult> {
+        self.wait(Duration::ZERO)
+    }
+    fn wait(&self, wait: Duration) -> Option<ToolResult> {
+        self.awaited.reply(wait).map(|reply| result(&reply, self.most))
+    }
+}
+
+/// A text, or a map with a `text` and perhaps `error: true`. What a program says beside that is its environment's.
+pub fn result(reply: &Reply, most: u64) -> ToolResult {
+    let found = match reply {
+        Reply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),
+        Reply::Value(Value::Object(map)) if map.get("text").is_some_and(Value::is_string) => ToolResult {
+            text: map["text"].as_str().unwrap_or_default().to_string(),
+            error: map.get("error").and_then(Value::as_bool).unwrap_or(false),
+            ..ToolResult::default()
+        },
+        Reply::Value(other) => {
+            return ToolResult::infrastructure(format!("error: the program answered a call with {other}"));
+        }
+        Reply::Raised(raised) => ToolResult::error(raised.to_string()),
+        Reply::Unbegun(raised) => return ToolResult::infrastructure(format!("error: {raised}")),
+        Reply::Failed { error, late: true } => {
+            return ToolResult::timed_out(format!("TimeoutError: {}", error.message));
+        }
+        Reply::Failed { error, late: false } => return ToolResult::infrastructure(format!("error: {}", error.message)),
+    };
+    let bytes = found.text.len() as u64;
+    if bytes <= most {
+        return found;
+    }
+    ToolResult::error(format!("error: the result has {bytes} bytes, but at most {most} may be returned"))
+}

@@ -1,0 +1,291 @@
+//! A session of a program: what was asked in one episode, in order, and how it is built again.
+//!
+//! The process that holds a session may die at any time, and a fork needs a second one. In both cases the session is
+//! begun anew and everything that was answered is asked again. A program that then answers otherwise cannot be
+//! repeated, and the episode is an infrastructure failure. Nothing runs here by itself: a session goes on whenever
+//! somebody asks for a result.
+
+use super::program::Program;
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+use trainyard_process::{Fault, Raised, Ticket};
+
+/// Processes that may be lost under one session before it is given up.
+const MOST_LOSSES: u32 = 2;
+
+/// The operation whose exceptions are results: the model may have asked for something that cannot be.
+pub const CALL: &str = "call";
+
+/// What became of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The program's result.
+    Value(Value),
+    /// The program raised an exception.
+    Raised(Raised),
+    /// The program raised an exception when the session began.
+    Unbegun(Raised),
+    /// The session is over by no fault of what was asked.
+    Failed {
+        /// Why.
+        error: Error,
+        /// It took longer than it may.
+        late: bool,
+    },
+}
+
+/// A session; it closes when it and all claims on its results are dropped.
+pub struct Session(Arc<Mutex<Core>>);
+
+/// A claim on the reply to one operation.
+pub struct Awaited {
+    core: Arc<Mutex<Core>>,
+    place: usize,
+}
+
+#[derive(Clone)]
+struct Operation {
+    op: &'static str,
+    body: Map<String, Value>,
+    /// As messages call it.
+    name: String,
+}
+
+struct Core {
+    program: Arc<Program>,
+    number: u64,
+    lane: usize,
+    beginning: Map<String, Value>,
+    asked: Vec<Operation>,
+    /// To the first of them.
+    replies: Vec<Reply>,
+    phase: Phase,
+    losses: u32,
+}
+
+enum Phase {
+    /// No process holds it.
+    Closed,
+    /// A process begins it.
+    Opening(Ticket),
+    /// Its process copies it from another one.
+    Forking(Ticket),
+    /// What was answered is asked again.
+    Repeating { life: u64, place: usize, ticket: Ticket },
+    /// Nothing is asked.
+    Open { life: u64 },
+    /// The first operation without a reply is asked.
+    Asking { life: u64, ticket: Ticket },
+    /// All further replies are this one.
+    Failed(Reply),
+}
+
+impl Session {
+    /// One that begins with these keys of `start`. Nothing is asked yet.
+    pub fn new(program: Arc<Program>, beginning: Map<String, Value>) -> Self {
+        let number = program.number();
+        let lane = number as usize % program.workers.lanes();
+        let (asked, replies, phase) = (Vec::new(), Vec::new(), Phase::Closed);
+        Self(Arc::new(Mutex::new(Core { program, number, lane, beginning, asked, replies, phase, losses: 0 })))
+    }
+    /// Asks for an operation after all earlier ones; `name` is what messages call it.
+    pub fn ask(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> Awaited {
+        let mut core = lock(&self.0);
+        core.asked.push(Operation { op, body, name: name.into() });
+        let place = core.asked.len() - 1;
+        core.advance(Duration::ZERO);
+        drop(core);
+        Awaited { core: Arc::clone(&self.0), place }
+    }
+    /// The replies that came, from the one with number `first` on.
+    pub fn replies(&self, first: usize) -> Vec<Reply> {
+        lock(&self.0).replies.get(first..).unwrap_or_default().to_vec()
+    }
+    /// The first exception among the replies from number `first` on that is not that of a call.
+    pub fn raised(&self, first: usize) -> Option<Raised> {
+        let core = lock(&self.0);
+        let replies = core.replies.iter().zip(&core.asked).skip(first);
+        replies.into_iter().find_map(|(reply, operation)| match reply {
+            Reply::Unbegun(raised) => Some(raised.clone()),
+            Reply::Raised(raised) if operation.op != CALL => Some(raised.clone()),
+            _ => None,
+        })
+    }
+    /// A session with the state after the last reply, which goes on by itself.
+    pub fn fork(&self) -> Self {
+        let core = lock(&self.0);
+        let copy = Self::new(Arc::clone(&core.program), core.beginning.clone());
+        let mut new = lock(&copy.0);
+        new.replies.clone_from(&core.replies);
+        new.asked = core.asked[..core.replies.len()].to_vec();
+        new.phase = core.copied(&new);
+        if matches!(new.phase, Phase::Forking(_)) {
+            new.lane = core.lane;
+        }
+        drop(new);
+        copy
+    }
+}
+
+impl Awaited {
+    /// The reply, once it has come; blocks up to about `wait`.
+    pub fn reply(&self, wait: Duration) -> Option<Reply> {
+        let mut core = lock(&self.core);
+        core.advance(wait);
+        core.replies.get(self.place).cloned()
+    }
+}
+
+fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
+    core.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Core {
+    /// Goes as far as the replies that are there allow.
+    fn advance(&mut self, wait: Duration) {
+        while let Some(next) = self.next(wait) {
+            self.phase = next;
+        }
+    }
+
+    fn next(&mut self, wait: Duration) -> Option<Phase> {
+        let came = |ticket: &Ticket| if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) };
+        Some(match &self.phase {
+            Phase::Closed if self.replies.len() < self.asked.len() => {
+                let mut body = self.beginning.clone();
+                body.insert("session".into(), json!(self.number));
+                match self.program.workers.ask_on(self.lane, None, "start", &body) {
+                    Ok(ticket) => Phase::Opening(ticket),
+                    Err(error) => failed(error),
+                }
+            }
+            Phase::Opening(ticket) => match came(ticket)? {
+                Ok(reply) => self.repeat(reply.life, 0),
+                Err(fault) => self.missed(fault),
+            },
+            Phase::Forking(ticket) => match came(ticket)? {
+                Ok(reply) => Phase::Open { life: reply.life },
+                Err(Fault::Raised(raised)) => {
+                    self.program.raised("a fork", &raised);
+                    Phase::Closed
+                }
+                Err(fault) => self.missed(fault),
+            },
+            Phase::Repeating { life, place, ticket } => {
+                let (life, place) = (*life, *place);
+                let again = match came(ticket)? {
+                    Ok(reply) => Reply::Value(reply.value),
+                    Err(Fault::Raised(raised)) => Reply::Raised(raised),
+                    Err(fault) => return Some(self.missed(fault)),
+                };
+                if is_same(&again, &self.replies[place]) { self.repeat(life, place + 1) } else { self.changed(place) }
+            }
+            Phase::Open { life } => {
+                let life = *life;
+                let operation = self.asked.get(self.replies.len())?;
+                match self.send(life, operation) {
+                    Ok(ticket) => Phase::Asking { life, ticket },
+                    Err(error) => failed(error),
+                }
+            }
+            Phase::Asking { life, ticket } => {
+                let life = *life;
+                match came(ticket)? {
+                    Ok(reply) => self.replies.push(Reply::Value(reply.value)),
+                    Err(Fault::Raised(raised)) => {
+                        self.program.raised(&self.asked[self.replies.len()].name, &raised);
+                        self.replies.push(Reply::Raised(raised));
+                    }
+                    Err(fault) => return Some(self.missed(fault)),
+                }
+                Phase::Open { life }
+            }
+            Phase::Failed(reply) => {
+                self.replies.resize(self.asked.len(), reply.clone());
+                return None;
+            }
+            Phase::Closed => return None,
+        })
+    }
+
+    fn send(&self, life: u64, operation: &Operation) -> Result<Ticket> {
+        let mut body = operation.body.clone();
+        body.insert("session".into(), json!(self.number));
+        self.program.workers.ask_on(self.lane, Some(life), operation.op, &body)
+    }
+    /// Asks again what has a reply, from a place on.
+    fn repeat(&self, life: u64, place: usize) -> Phase {
+        if place == self.replies.len() {
+            return Phase::Open { life };
+        }
+        match self.send(life, &self.asked[place]) {
+            Ok(ticket) => Phase::Repeating { life, place, ticket },
+            Err(error) => failed(error),
+        }
+    }
+    /// The operation or the session got no answer.
+    fn missed(&mut self, fault: Fault) -> Phase {
+        let late = matches!(fault, Fault::Late(_));
+        match fault {
+            Fault::Lost(_) if self.losses < MOST_LOSSES => {
+                self.losses += 1;
+                Phase::Closed
+            }
+            Fault::Raised(raised) => {
+                self.program.raised("the start of an episode", &raised);
+                Phase::Failed(Reply::Unbegun(raised))
+            }
+            Fault::Lost(error) | Fault::Outage(error) | Fault::Late(error) => {
+                self.program.warn(&error.message);
+                Phase::Failed(Reply::Failed { error, late })
+            }
+        }
+    }
+    fn changed(&self, place: usize) -> Phase {
+        let message = format!(
+            "operation {} of an episode ({}) gave another result when it was repeated",
+            place + 1,
+            self.asked[place].name
+        );
+        self.program.warn(&message);
+        let error = Error::retryable(message).at(self.program.workers.place());
+        failed(error.help("let results depend on the problem, the seed and earlier calls alone, or offer `fork`"))
+    }
+    /// How a copy of this session begins.
+    fn copied(&self, new: &Self) -> Phase {
+        match &self.phase {
+            Phase::Failed(reply) => Phase::Failed(reply.clone()),
+            Phase::Open { life } if self.program.offers.forks => {
+                let body = json!({"session": new.number, "from": self.number});
+                let asked = self.program.workers.ask_on(self.lane, Some(*life), "fork", &body);
+                asked.map_or_else(failed, Phase::Forking)
+            }
+            _ => Phase::Closed,
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Phase::Repeating { life, .. } | Phase::Open { life } | Phase::Asking { life, .. } = self.phase {
+            // Nobody waits for the answer.
+            let _ = self.program.workers.ask_on(self.lane, Some(life), "close", &json!({"session": self.number}));
+        }
+    }
+}
+
+fn failed(error: Error) -> Phase {
+    Phase::Failed(Reply::Failed { error, late: false })
+}
+
+/// Tracebacks may hold addresses.
+fn is_same(again: &Reply, before: &Reply) -> bool {
+    match (again, before) {
+        (Reply::Raised(again), Reply::Raised(before)) => {
+            (&again.kind, &again.message) == (&before.kind, &before.message)
+        }
+        _ => again == before,
+    }
+}

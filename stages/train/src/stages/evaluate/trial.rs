@@ -1,0 +1,48 @@
+//! A trial of the stage: the last model plays the first problems greedily.
+
+use super::config::Config;
+use super::run::Evaluation;
+use crate::model::Policy;
+use crate::native;
+use crate::parts::Parts;
+use crate::rollouts::Job;
+use crate::with_environment::WithEnvironment;
+use trainyard_api::{StageContext, Trial, Tried};
+use trainyard_core::{Chance, Error, Result};
+use trainyard_envs::ToolHost;
+use trainyard_learn::Rollout;
+use trainyard_tables::Problem;
+
+/// Plays what a trial asks for. The last model is the pipeline's result; a model that was put in its place has no name
+/// among the options.
+pub(super) fn trial(
+    parts: &Parts,
+    prepared: WithEnvironment<Config>,
+    (mut problems, chance): (Vec<Problem>, Chance),
+    trial: &Trial,
+    context: &StageContext,
+) -> Result<Vec<Tried>> {
+    let WithEnvironment { config, environment, backend } = prepared;
+    let models = context.many("models");
+    let Some(artifact) = models.last() else {
+        return Err(Error::invalid("`models` gets no model").help("wire it to the models that are evaluated"));
+    };
+    let named = config.names.last().filter(|_| config.names.len() == models.len());
+    let name = named.map_or("model", String::as_str);
+    problems.truncate(trial.episodes);
+    let host = ToolHost::of_stage(context);
+    let policy = Policy::load(artifact, "models", backend.build(&context.secrets)?)?;
+    let mut policy = policy.with_template(&config.template)?;
+    let native = native::environment(parts, &config.environment, &config.template, &mut policy, &host)?;
+    let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+    let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
+    let mut sampler = policy.sampler(context.cpus)?;
+    let jobs: Vec<_> = (0..problems.len()).map(|i| Job::root(i, 0)).collect();
+    let finished = evaluation.greedy(name, &policy, &mut *sampler, &context.cancel).run(&problems, &jobs)?;
+    let tried = |one: Rollout| {
+        let mut trajectory = one.trajectory;
+        trajectory.reward = f64::from(u8::from(one.correct));
+        Tried { trajectory, problem: problems[one.problem].clone(), correct: one.correct, components: Vec::new() }
+    };
+    Ok(finished.into_iter().map(tried).collect())
+}

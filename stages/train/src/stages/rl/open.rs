@@ -1,0 +1,63 @@
+//! What the stage has before its first step: the policy, the environment for it, problems and demonstrations.
+
+use super::config::Config;
+use super::run::Episodes;
+use crate::model::Policy;
+use crate::parts::Parts;
+use crate::{native, problems};
+use std::sync::Arc;
+use trainyard_api::StageContext;
+use trainyard_core::{Error, Result};
+use trainyard_envs::ToolHost;
+use trainyard_envs::environments::EnvironmentSlot;
+use trainyard_lm::backend::Learns;
+use trainyard_lm::backend::registry::BackendSlot;
+use trainyard_tables::read_trajectories;
+
+/// The options that say what is opened.
+pub(super) struct Opening<'a> {
+    pub config: &'a Config,
+    pub environment: EnvironmentSlot,
+    pub backend: BackendSlot,
+    /// Where rollouts are sampled, if elsewhere.
+    pub elsewhere: Option<BackendSlot>,
+    /// A part cannot do without demonstrations.
+    pub needs_demonstrations: bool,
+}
+
+/// What the inputs of a stage become.
+pub(super) struct Opened {
+    pub policy: Policy,
+    pub learns: Learns,
+    pub episodes: Episodes,
+    /// Runs the tools of all episodes.
+    pub host: Arc<ToolHost>,
+}
+
+/// Reads the inputs and builds what plays on them. Errors: data and invalid, naming the input.
+pub(super) fn open(parts: &Parts, opening: Opening<'_>, context: &StageContext) -> Result<Opened> {
+    let Opening { config, environment, backend, elsewhere, needs_demonstrations } = opening;
+    let host = ToolHost::of_stage(context);
+    let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
+    let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
+    let mut policy = policy.with_template(&config.template)?;
+    let native = native::environment(parts, &config.environment, &config.template, &mut policy, &host)?;
+    let environment = native.map_or_else(|| environment.build(&host), Ok)?;
+    let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
+    let problems = problems::read(context.input("problems")?, "problems")?;
+    if problems.is_empty() {
+        return Err(Error::data("input `problems` has no rows").help("give at least one problem"));
+    }
+    let validation =
+        context.optional("validation").map(|a| problems::read(a, "validation")).transpose()?.unwrap_or_default();
+    problems::expect_environment(&config.environment, &problems, "problems")?;
+    problems::expect_environment(&config.environment, &validation, "validation")?;
+    let demonstrations =
+        context.optional("demonstrations").map(|a| read_trajectories(&a.parquet())).transpose()?.unwrap_or_default();
+    if demonstrations.is_empty() && needs_demonstrations {
+        return Err(Error::invalid("a part needs demonstrations, but the input `demonstrations` has no rows")
+            .help("connect `demonstrations` to the trajectories that solve these problems"));
+    }
+    let episodes = Episodes { environment, problems, validation, demonstrations };
+    Ok(Opened { policy, learns, episodes, host })
+}

@@ -1,0 +1,72 @@
+//! A trial of the stage: the first rollouts of its first step, scored, and nothing learned from them.
+//!
+//! Curriculum, strategy and draws are those of a run, so a synchronous run samples the same episodes again. Rewards
+//! that compare the members of a group see only those that were tried.
+
+use super::collect::job;
+use super::config::Config;
+use super::open::Opened;
+use super::parts::Parts;
+use super::run::Run;
+use crate::rewards::{Rewards, Scored};
+use crate::rollouts::Job;
+use std::collections::BTreeMap;
+use trainyard_api::{Component, StageContext, Trial, Tried};
+use trainyard_core::Result;
+use trainyard_learn::{PassRates, Rollout};
+
+/// Plays and scores what a trial asks for, with fresh parts and rewards.
+pub(super) fn trial(
+    config: &Config,
+    opened: Opened,
+    (mut parts, mut rewards): (Parts, Rewards),
+    trial: &Trial,
+    context: &StageContext,
+) -> Result<Vec<Tried>> {
+    let Opened { policy, learns, episodes, host: _host } = opened;
+    let run = Run::new(config, (&policy, learns), episodes, Vec::new(), context)?;
+    let rollouts = run.first(&mut parts, trial.episodes)?;
+    run.scored(rollouts, &mut rewards)
+}
+
+impl Run<'_> {
+    /// The first `count` episodes of the first draw: one of every group, then the second of every group, and so on.
+    fn first(&self, parts: &mut Parts, count: usize) -> Result<Vec<Rollout>> {
+        let (step, draw_number) = (0, 0);
+        let chance = self.chance.child("step", &[step]).child("draw", &[draw_number]);
+        let wanted = self.config.problems_per_step;
+        let rates = PassRates::default();
+        let draw = parts.curriculum.next(step, wanted, &self.pool, &rates, &self.curriculum_chance());
+        let (size, place) = (self.config.rollout.group_size, self.place(step));
+        let spawns = parts.strategy.start(&draw, &self.pool, size, place, &chance.child("start", &[]));
+        let mut jobs: Vec<Job> = spawns.into_iter().map(|spawn| job(&draw, spawn)).collect();
+        jobs.sort_by_key(|job| (job.sample, job.group));
+        jobs.truncate(count);
+        let mut sampler = self.policy.sampler(self.threads)?;
+        let mut driver = self.driver(&mut *sampler, &format!("rl/{step}/{draw_number}"), chance);
+        driver.run(&self.problems, &jobs)
+    }
+
+    /// Scores each problem's episodes as a group, all together; the order stays.
+    fn scored(&self, mut rollouts: Vec<Rollout>, rewards: &mut Rewards) -> Result<Vec<Tried>> {
+        let mut groups: BTreeMap<u32, Scored<'_>> = BTreeMap::new();
+        for rollout in rollouts.iter_mut().filter(|rollout| !rollout.failed()) {
+            let problem = &self.problems[rollout.problem];
+            let new = || Scored { problem, members: Vec::new(), correct: Vec::new() };
+            let group = groups.entry(rollout.trajectory.group).or_insert_with(new);
+            group.correct.push(rollout.correct);
+            group.members.push(&mut rollout.trajectory);
+        }
+        let mut groups: Vec<Scored<'_>> = groups.into_values().collect();
+        rewards.score_groups(&mut groups, 0, self.config.steps)?;
+        drop(groups);
+        let tried = |rollout: Rollout| {
+            let value = |name: &str| rollout.trajectory.rewards.get(name).copied();
+            let component = |(name, weight): (&str, f64)| Component { name: name.into(), weight, value: value(name) };
+            let components = rewards.weights().map(component).collect();
+            let problem = self.problems[rollout.problem].clone();
+            Tried { components, problem, correct: rollout.correct, trajectory: rollout.trajectory }
+        };
+        Ok(rollouts.into_iter().map(tried).collect())
+    }
+}

@@ -1,0 +1,235 @@
+//! [`Ordered`] rows as Parquet. Every column gets the narrowest type that holds all of its values; JSON text that is
+//! already written stays text, since arguments of different tools have no common type.
+
+use crate::file::write_batches;
+use crate::ordered::Ordered;
+use crate::schema::optional;
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray,
+    StructArray,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Fields, Schema};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_core::{Error, Result};
+
+/// The type that values seen so far have in common.
+#[derive(Debug, Clone, PartialEq)]
+enum Type {
+    Null,
+    Bool,
+    Int,
+    Float,
+    Text,
+    List(Box<Type>),
+    Object(Vec<(String, Type)>),
+}
+
+/// Writes rows as Parquet. A key that a row lacks is null there. Errors: data, if the values of a key have no common
+/// type; those of the disk.
+pub fn write_parquet(path: &Path, rows: &[Ordered]) -> Result<u64> {
+    let batch = batch(rows)?;
+    write_batches(path, batch.schema(), &[batch])
+}
+
+/// All rows as one batch.
+fn batch(rows: &[Ordered]) -> Result<RecordBatch> {
+    let mut kind = Type::Object(Vec::new());
+    for row in rows {
+        kind = kind.and(Type::of(row, "")?, "")?;
+    }
+    let Type::Object(columns) = kind else { return Err(Error::bug("a row is no object")) };
+    let arrays = columns.iter().map(|(name, kind)| column(kind, &values(rows, name))).collect::<Result<Vec<_>>>()?;
+    let fields: Vec<Field> = columns.iter().map(|(name, kind)| optional(name, kind.arrow())).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+        .map_err(|e| Error::bug(format!("rows do not fit the types that they gave: {e}")))
+}
+
+fn values<'r>(rows: &'r [Ordered], key: &str) -> Vec<&'r Ordered> {
+    rows.iter().map(|row| row.get(key).unwrap_or(&Ordered::Null)).collect()
+}
+
+impl Type {
+    /// The type of a value; `at` is its place, for errors.
+    fn of(value: &Ordered, at: &str) -> Result<Self> {
+        Ok(match value {
+            Ordered::Null => Self::Null,
+            Ordered::Bool(_) => Self::Bool,
+            Ordered::Int(_) => Self::Int,
+            Ordered::Float(_) => Self::Float,
+            Ordered::Text(_) | Ordered::Written(_) => Self::Text,
+            Ordered::List(items) => {
+                let all = |kind: Self, item: &Ordered| kind.and(Self::of(item, at)?, at);
+                Self::List(Box::new(items.iter().try_fold(Self::Null, all)?))
+            }
+            Ordered::Object(keys) => {
+                let typed = |(key, value): &(String, Ordered)| Ok((key.clone(), Self::of(value, &place(at, key))?));
+                Self::Object(keys.iter().map(typed).collect::<Result<_>>()?)
+            }
+        })
+    }
+    /// The type that holds both. Errors: data, with the place.
+    fn and(self, other: Self, at: &str) -> Result<Self> {
+        Ok(match (self, other) {
+            (Self::Null, kind) | (kind, Self::Null) => kind,
+            (Self::Int, Self::Float) | (Self::Float, Self::Int) => Self::Float,
+            (Self::List(a), Self::List(b)) => Self::List(Box::new(a.and(*b, at)?)),
+            (Self::Object(mut keys), Self::Object(more)) => {
+                for (key, kind) in more {
+                    match keys.iter_mut().find(|(known, _)| *known == key) {
+                        Some((_, known)) => *known = known.clone().and(kind, &place(at, &key))?,
+                        None => keys.push((key, kind)),
+                    }
+                }
+                Self::Object(keys)
+            }
+            (a, b) if a == b => a,
+            (a, b) => {
+                let message = format!("the values of `{at}` are {} and {}", a.name(), b.name());
+                return Err(Error::data(message).help("write a file that ends in .jsonl, whose rows may differ"));
+            }
+        })
+    }
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool => "booleans",
+            Self::Int | Self::Float => "numbers",
+            Self::Text => "texts",
+            Self::List(_) => "lists",
+            Self::Object(_) => "objects",
+        }
+    }
+    fn arrow(&self) -> DataType {
+        match self {
+            // Readers stumble over columns of no type.
+            Self::Null => DataType::Utf8,
+            Self::Bool => DataType::Boolean,
+            Self::Int => DataType::Int64,
+            Self::Float => DataType::Float64,
+            Self::Text => DataType::Utf8,
+            Self::List(item) => DataType::List(Arc::new(Field::new_list_field(item.arrow(), true))),
+            // Parquet has no object without a key: one is null.
+            Self::Object(keys) if keys.is_empty() => DataType::Utf8,
+            Self::Object(keys) => DataType::Struct(fields(keys)),
+        }
+    }
+}
+
+fn fields(keys: &[(String, Type)]) -> Fields {
+    keys.iter().map(|(name, kind)| optional(name, kind.arrow())).collect()
+}
+
+fn place(at: &str, key: &str) -> String {
+    if at.is_empty() { key.to_string() } else { format!("{at}.{key}") }
+}
+
+/// A column of values of one type, or null.
+fn column(kind: &Type, values: &[&Ordered]) -> Result<ArrayRef> {
+    Ok(match kind {
+        Type::Null => Arc::new(StringArray::new_null(values.len())),
+        Type::Bool => {
+            let value = |value: &&Ordered| if let Ordered::Bool(value) = value { Some(*value) } else { None };
+            Arc::new(values.iter().map(value).collect::<BooleanArray>())
+        }
+        Type::Int => {
+            let value = |value: &&Ordered| if let Ordered::Int(value) = value { Some(*value) } else { None };
+            Arc::new(values.iter().map(value).collect::<Int64Array>())
+        }
+        Type::Float => {
+            let value = |value: &&Ordered| match value {
+                Ordered::Float(value) => Some(*value),
+                Ordered::Int(value) => Some(*value as f64),
+                _ => None,
+            };
+            Arc::new(values.iter().map(value).collect::<Float64Array>())
+        }
+        Type::Text => {
+            let texts = values.iter().map(|value| match value {
+                Ordered::Text(text) | Ordered::Written(text) => Some(text.as_str()),
+                _ => None,
+            });
+            Arc::new(texts.collect::<StringArray>())
+        }
+        Type::List(item) => lists(item, values)?,
+        Type::Object(keys) if keys.is_empty() => Arc::new(StringArray::new_null(values.len())),
+        Type::Object(keys) => objects(keys, values)?,
+    })
+}
+
+fn lists<'v>(item: &Type, values: &[&'v Ordered]) -> Result<ArrayRef> {
+    let items = |value: &'v Ordered| if let Ordered::List(items) = value { Some(items.as_slice()) } else { None };
+    let rows: Vec<Option<&'v [Ordered]>> = values.iter().copied().map(items).collect();
+    let all: Vec<&Ordered> = rows.iter().flatten().flat_map(|items| items.iter()).collect();
+    let field = Arc::new(Field::new_list_field(item.arrow(), true));
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.map_or(0, <[_]>::len)));
+    let valid: NullBuffer = rows.iter().map(Option::is_some).collect();
+    let list = ListArray::try_new(field, offsets, column(item, &all)?, Some(valid));
+    Ok(Arc::new(list.map_err(|e| Error::bug(format!("a list has no Arrow form: {e}")))?))
+}
+
+fn objects(keys: &[(String, Type)], values: &[&Ordered]) -> Result<ArrayRef> {
+    let part = |(name, kind): &(String, Type)| {
+        let cells: Vec<&Ordered> = values.iter().map(|value| value.get(name).unwrap_or(&Ordered::Null)).collect();
+        column(kind, &cells)
+    };
+    let parts = keys.iter().map(part).collect::<Result<Vec<_>>>()?;
+    let valid: NullBuffer = values.iter().map(|value| matches!(value, Ordered::Object(_))).collect();
+    let structs = StructArray::try_new(fields(keys), parts, Some(valid));
+    Ok(Arc::new(structs.map_err(|e| Error::bug(format!("an object has no Arrow form: {e}")))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_parquet;
+    use crate::ordered::{Ordered, write_line};
+    use crate::rows_as_json;
+    use serde_json::json;
+
+    fn text(text: &str) -> Ordered {
+        Ordered::from(text)
+    }
+
+    #[test]
+    fn lines_keep_the_order_of_keys_and_what_was_written() {
+        let arguments = Ordered::written(r#"{"b": 1, "a": [2]}"#).unwrap();
+        let row = Ordered::object([("z", text("é\n")), ("a", arguments)]).with("n", Some(Ordered::Null));
+        let mut out = Vec::new();
+        write_line(&row.with("none", None), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"z\":\"é\\n\",\"a\":{\"b\": 1, \"a\": [2]},\"n\":null}\n");
+        assert!(Ordered::written("{").is_err());
+    }
+
+    #[test]
+    fn parquet_has_a_column_for_every_key_of_any_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t");
+        let call = Ordered::object([("arguments", Ordered::written(r#"{"x": 1}"#).unwrap())]);
+        let said =
+            |calls: Vec<Ordered>| Ordered::object([("role", text("user"))]).with("calls", Some(Ordered::List(calls)));
+        let rows = [
+            Ordered::object([("id", Ordered::Int(1)), ("said", Ordered::List(vec![said(vec![])]))]),
+            Ordered::object([
+                ("said", Ordered::List(vec![said(vec![call]), Ordered::object([("role", text("tool"))])])),
+                ("extra", Ordered::object([("score", Ordered::Float(0.5)), ("none", Ordered::Null)])),
+                ("id", Ordered::Float(2.5)),
+            ]),
+        ];
+        assert_eq!(write_parquet(&path, &rows).unwrap(), 2);
+        let read = rows_as_json(&path, 0, 9).unwrap();
+        assert_eq!(read[0], json!({"id": 1.0, "said": [{"role": "user", "calls": []}], "extra": null}));
+        assert_eq!(read[1]["said"][0]["calls"], json!([{"arguments": "{\"x\": 1}"}]));
+        assert_eq!(read[1]["said"][1], json!({"role": "tool", "calls": null}));
+        assert_eq!(read[1]["extra"], json!({"score": 0.5, "none": null}));
+    }
+
+    #[test]
+    fn values_without_a_common_type_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = |value: Ordered| Ordered::object([("a", Ordered::object([("b", value)]))]);
+        let error = write_parquet(&folder.path().join("t"), &[row(Ordered::Int(1)), row(text("1"))]).unwrap_err();
+        assert_eq!(error.message, "the values of `a.b` are numbers and texts");
+    }
+}
