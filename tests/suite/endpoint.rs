@@ -209,7 +209,7 @@ fn a_real_model_behind_a_real_server_is_evaluated() {
 version: 1
 name: real
 stages:
-  data: {{uses: data/synthesize, with: {{method: procedural, splits: {{test: {{levels: {{1: 6}}}}}}}}}}
+  data: {{uses: data/synthesize, with: {{method: procedural, splits: {{demonstrations: {{levels: {{1: 6}}}}}}}}}}
   base: {{uses: model/init, with: {{from: "{file}"}}}}
   evaluate:
     uses: evaluate
