@@ -77,8 +77,16 @@ fuzz_target!(|text: &str| {
         ExecutorOptions { name: "local", schema: &local, several_nodes: false },
         ExecutorOptions { name: "slurm", schema: &cluster, several_nodes: true },
     ];
+    let tracker = json!({
+        "oneOf": [{"type": "string", "enum": ["board"]}, {
+            "type": "object",
+            "properties": {"kind": {"const": "board"}, "folder": {"type": "string"}},
+            "required": ["kind"],
+            "additionalProperties": false,
+        }],
+    });
     let check_store = trainyard_store::Store::check_url;
-    let surroundings = Surroundings { this_machine: &machine, executors: &executors, check_store };
+    let surroundings = Surroundings { this_machine: &machine, executors: &executors, tracker: &tracker, check_store };
     let (_, diagnostics, sources) = site::read(&files, Path::new("/w/f.yaml"), surroundings);
     places(&diagnostics, &sources);
 });
