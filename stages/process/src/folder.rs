@@ -4,7 +4,7 @@
 //! stage runs, where its sources lie in folders of their own. Links would not do: Python looks for modules where a
 //! script really lies.
 
-use crate::options::ProcessOptions;
+use crate::options::ProgramOptions;
 use crate::{BRIDGE, BRIDGE_NAME};
 use std::ffi::OsStr;
 use std::fs::Permissions;
@@ -28,7 +28,7 @@ pub struct Folder {
 
 impl Folder {
     /// Lays the files of a program out. Errors: invalid (a file is not there, two have one name), those of the disk.
-    pub fn lay_out(options: &ProcessOptions) -> Result<Self> {
+    pub fn lay_out(options: &ProgramOptions) -> Result<Self> {
         let made = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
         let folder = made.map_err(|e| Error::retryable(format!("cannot make a folder for the program: {e}")))?;
         let mut command = options.command.clone();
@@ -154,22 +154,22 @@ mod tests {
             std::fs::write(path, text).unwrap();
         }
         let at = |name: &str| home.path().join(name).display().to_string();
-        let options = ProcessOptions {
+        let options = ProgramOptions {
             command: vec!["python3".into(), at("a.py"), "--fast".into()],
             files: vec![at("lib"), at("*.txt")],
-            ..ProcessOptions::default()
+            ..ProgramOptions::default()
         };
         let folder = Folder::lay_out(&options).unwrap();
         assert_eq!(folder.command, ["python3", "a.py", "--fast"]);
         assert_eq!(names(folder.path()), ["a.py", "c.txt", "lib/b.py", BRIDGE_NAME]);
-        let script = ProcessOptions { command: vec![at("run.sh")], ..ProcessOptions::default() };
+        let script = ProgramOptions { command: vec![at("run.sh")], ..ProgramOptions::default() };
         let laid = Folder::lay_out(&script).unwrap();
         assert_eq!(laid.command, [laid.path().join("run.sh").display().to_string()]);
         let mode = std::fs::metadata(&laid.command[0]).unwrap().permissions().mode();
         assert_eq!(mode & 0o111, 0o100, "a script may be executed");
-        let twice = ProcessOptions { files: vec![at("a.py")], ..options.clone() };
+        let twice = ProgramOptions { files: vec![at("a.py")], ..options.clone() };
         assert!(Folder::lay_out(&twice).err().unwrap().message.contains("`a.py`"));
-        let none = ProcessOptions { files: vec![at("none.py")], ..options };
+        let none = ProgramOptions { files: vec![at("none.py")], ..options };
         assert!(Folder::lay_out(&none).err().unwrap().message.contains("none.py"));
     }
 
@@ -186,7 +186,7 @@ mod tests {
         write("0/*/x.txt", b"x");
         let program = write("1/program", b"\x7fELF and more");
         let files = vec![home.path().join("0/*").display().to_string()];
-        let options = ProcessOptions { command: vec![program], files, ..ProcessOptions::default() };
+        let options = ProgramOptions { command: vec![program], files, ..ProgramOptions::default() };
         let folder = Folder::lay_out(&options).unwrap();
         assert_eq!(names(folder.path()), ["program", BRIDGE_NAME, "x.txt"]);
         assert!(may_be_executed(Path::new(&folder.command[0])));
@@ -198,7 +198,7 @@ mod tests {
         let own = home.path().join(BRIDGE_NAME);
         std::fs::write(&own, "# mine").unwrap();
         let files = vec![own.display().to_string()];
-        let options = ProcessOptions { command: vec!["python3".into()], files, ..ProcessOptions::default() };
+        let options = ProgramOptions { command: vec!["python3".into()], files, ..ProgramOptions::default() };
         let folder = Folder::lay_out(&options).unwrap();
         assert_eq!(std::fs::read_to_string(folder.path().join(BRIDGE_NAME)).unwrap(), "# mine");
     }

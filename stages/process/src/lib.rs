@@ -21,7 +21,7 @@ mod words;
 mod workers;
 
 pub use fault::{Fault, Raised};
-pub use options::ProcessOptions;
+pub use options::ProgramOptions;
 pub use ticket::{Answer, Reply, Ticket};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};

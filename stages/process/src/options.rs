@@ -11,8 +11,8 @@ use trainyard_core::{Error, OptionProblem, Result};
 /// A program and how it is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct ProcessOptions {
-    /// The program and its arguments: `[python3, my_reward.py]`. A word that names a file beside the workflow file is
+pub struct ProgramOptions {
+    /// The program and its arguments: `[python3, my_program.py]`. A word that names a file beside the workflow file is
     /// a source: its content is a part of the stage digest, and it goes where the stage runs. The program itself may
     /// also come from the PATH.
     #[schemars(schema_with = "command_schema")]
@@ -21,12 +21,9 @@ pub struct ProcessOptions {
     /// are allowed. It finds them in its working folder, each under its own name. It finds no other files there.
     #[schemars(schema_with = "files_schema")]
     pub files: Vec<String>,
-    /// Processes of the program that run at the same time.
+    /// Processes of the program that run at the same time. An episode of a tool or an environment stays with one.
     #[schemars(range(min = 1, max = 256))]
     pub workers: usize,
-    /// The most items in one request.
-    #[schemars(range(min = 1, max = 4096))]
-    pub batch: usize,
     /// How long one request may take: `30s`, `2m`. A process that takes longer is killed.
     pub timeout: String,
     /// Names of environment variables that the program gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
@@ -38,13 +35,12 @@ pub struct ProcessOptions {
     pub options: Value,
 }
 
-impl Default for ProcessOptions {
+impl Default for ProgramOptions {
     fn default() -> Self {
         Self {
             command: Vec::new(),
             files: Vec::new(),
             workers: 1,
-            batch: 32,
             timeout: "30s".to_string(),
             env: Vec::new(),
             options: Value::Null,
@@ -61,7 +57,7 @@ fn files_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "sources" } })
 }
 
-impl ProcessOptions {
+impl ProgramOptions {
     /// Everything that types cannot express; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
@@ -70,7 +66,6 @@ impl ProcessOptions {
             problems.push(problem.help("write for example `command: [python3, my_reward.py]`"));
         }
         problems.extend(OptionProblem::outside("/workers", self.workers, 1..=256));
-        problems.extend(OptionProblem::outside("/batch", self.batch, 1..=4096));
         if let Err(error) = self.time() {
             problems.push(OptionProblem::new("/timeout", error.message));
         }
@@ -108,19 +103,18 @@ mod tests {
 
     #[test]
     fn mistakes_are_all_reported_at_their_places() {
-        let good = ProcessOptions { command: vec!["sh".into()], ..ProcessOptions::default() };
+        let good = ProgramOptions { command: vec!["sh".into()], ..ProgramOptions::default() };
         assert_eq!(good.problems(), []);
-        let bad = ProcessOptions {
+        let bad = ProgramOptions {
             workers: 0,
-            batch: 5_000,
             timeout: "30".into(),
             env: vec!["A".into(), "A".into(), "B=1".into()],
-            ..ProcessOptions::default()
+            ..ProgramOptions::default()
         };
         let places: Vec<String> = bad.problems().into_iter().map(|p| p.pointer).collect();
-        assert_eq!(places, ["/command", "/workers", "/batch", "/timeout", "/env/1", "/env/2"]);
-        assert!(ProcessOptions { timeout: "0s".into(), ..good.clone() }.time().is_err());
-        let shown = ProcessOptions { command: vec!["python3".into(), "/w/x/my.py".into()], ..good };
+        assert_eq!(places, ["/command", "/workers", "/timeout", "/env/1", "/env/2"]);
+        assert!(ProgramOptions { timeout: "0s".into(), ..good.clone() }.time().is_err());
+        let shown = ProgramOptions { command: vec!["python3".into(), "/w/x/my.py".into()], ..good };
         assert_eq!(shown.shown(), "python3 my.py");
     }
 }

@@ -19,12 +19,12 @@ fn each(work: &str) -> String {
 
 const ANSWER: &str = r#"echo "{\"id\":$id,\"result\":$id}""#;
 
-fn options(script: &str) -> ProcessOptions {
+fn options(script: &str) -> ProgramOptions {
     let command = ["sh", "-c", script].map(str::to_string).to_vec();
-    ProcessOptions { command, timeout: "20s".into(), ..ProcessOptions::default() }
+    ProgramOptions { command, timeout: "20s".into(), ..ProgramOptions::default() }
 }
 
-fn workers(options: &ProcessOptions) -> Arc<Workers> {
+fn workers(options: &ProgramOptions) -> Arc<Workers> {
     Workers::start(options, HELLO, silent()).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn all(error: &Error) -> String {
 
 #[test]
 fn many_requests_are_answered_by_several_processes() {
-    let workers = workers(&ProcessOptions { workers: 3, ..options(&each(ANSWER)) });
+    let workers = workers(&ProgramOptions { workers: 3, ..options(&each(ANSWER)) });
     let tickets: Vec<Ticket> = (0..300).map(|n| ask(&workers, &json!({"n": n}))).collect();
     for ticket in &tickets {
         assert!(wait(ticket).unwrap().value.is_u64());
@@ -86,7 +86,7 @@ fn a_process_that_hangs_is_killed_with_what_it_started() {
     let heard = Arc::new(Mutex::new(String::new()));
     let sink = Arc::clone(&heard);
     let log: Log = Arc::new(move |_: LogLevel, line: &str| sink.lock().unwrap().push_str(line));
-    let short = ProcessOptions { timeout: "300ms".into(), ..options(&format!("pwd >&2; {script}")) };
+    let short = ProgramOptions { timeout: "300ms".into(), ..options(&format!("pwd >&2; {script}")) };
     let workers = Workers::start(&short, HELLO, log).unwrap();
     let error = outage(wait(&ask(&workers, &json!({}))));
     assert!(error.message.contains("took longer than 300ms for one request and was killed"), "{error}");
@@ -113,7 +113,7 @@ fn what_does_not_start_says_why() {
     ];
     for (command, words) in cases {
         let command = command.iter().map(|word| (*word).to_string()).collect();
-        let workers = workers(&ProcessOptions { command, ..ProcessOptions::default() });
+        let workers = workers(&ProgramOptions { command, ..ProgramOptions::default() });
         let error = outage(wait(&ask(&workers, &json!({}))));
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
         assert!(all(&error).contains(words), "{words}: {}", all(&error));
@@ -123,7 +123,7 @@ fn what_does_not_start_says_why() {
 #[test]
 fn a_request_that_kills_takes_no_other_with_it() {
     let script = each(&format!("case $line in *poison*) exit 4;; esac; {ANSWER}"));
-    let workers = workers(&ProcessOptions { workers: 2, ..options(&script) });
+    let workers = workers(&ProgramOptions { workers: 2, ..options(&script) });
     let body = |n: i32| if n == 20 { json!({"x": "poison"}) } else { json!({"x": n}) };
     let tickets: Vec<Ticket> = (0..50).map(|n| ask(&workers, &body(n))).collect();
     for (n, ticket) in tickets.iter().enumerate() {
@@ -163,7 +163,7 @@ fn exceptions_are_no_outages() {
 #[test]
 fn state_is_lost_with_its_process_and_never_asked_for_again() {
     let script = each(&format!("case $line in *end*) exit 0;; esac; {ANSWER}"));
-    let workers = workers(&ProcessOptions { workers: 2, ..options(&script) });
+    let workers = workers(&ProgramOptions { workers: 2, ..options(&script) });
     let on = |life, body: Value| wait(&workers.ask_on(1, life, "step", &body).unwrap());
     let life = on(None, json!({})).unwrap().life;
     assert_eq!(on(Some(life), json!({})).unwrap().life, life);
@@ -177,7 +177,7 @@ fn the_environment_is_cleared_but_for_what_is_named() {
     let show = r#"echo "{\"id\":$id,\"result\":[\"$CARGO_MANIFEST_DIR\",\"$PATH\",\"$TRAINYARD_PROTOCOL\"]}""#;
     for named in [false, true] {
         let env = if named { vec!["CARGO_MANIFEST_DIR".to_string()] } else { Vec::new() };
-        let workers = workers(&ProcessOptions { env, ..options(&each(show)) });
+        let workers = workers(&ProgramOptions { env, ..options(&each(show)) });
         let seen = wait(&ask(&workers, &json!({}))).unwrap().value;
         assert_eq!(seen[0].as_str().unwrap().is_empty(), !named);
         assert_eq!((seen[1].as_str().unwrap().is_empty(), &seen[2]), (false, &json!("1")));
@@ -188,7 +188,7 @@ fn the_environment_is_cleared_but_for_what_is_named() {
 fn hello_says_what_for_and_processes_end_with_their_owner() {
     let script = r#"read -r hello; echo '{"type":"ready","protocol":1}'; read -r line;
         echo "{\"id\":1,\"result\":[$hello,$$]}"; trap '' TERM; while :; do sleep 0.1; done"#;
-    let given = ProcessOptions { options: json!({"limit": 3}), ..options(script) };
+    let given = ProgramOptions { options: json!({"limit": 3}), ..options(script) };
     let workers = workers(&given);
     let said = wait(&ask(&workers, &json!({}))).unwrap().value;
     let expected =

@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use crate::lane::{Lane, Setting};
-use crate::options::ProcessOptions;
+use crate::options::ProgramOptions;
 use crate::program::unblocked;
 use crate::queue::{Job, Queue};
 use crate::ticket::Ticket;
@@ -30,14 +30,13 @@ pub struct Workers {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
     place: String,
-    batch: usize,
 }
 
 impl Workers {
     /// Lays the program's files out and starts the threads that will own its processes.
     ///
     /// Errors: invalid (options, missing files), retryable (no threads).
-    pub fn start(options: &ProcessOptions, hello: Hello<'_>, log: Log) -> Result<Arc<Self>> {
+    pub fn start(options: &ProgramOptions, hello: Hello<'_>, log: Log) -> Result<Arc<Self>> {
         let Hello { role, name, seed } = hello;
         let place = format!("{role} `{}` ({})", if name.is_empty() { "process" } else { name }, options.shown());
         if let Some(problem) = options.problems().into_iter().next() {
@@ -61,7 +60,7 @@ impl Workers {
             wakers.push(waker);
         }
         let queue = Arc::new(Queue::new(wakers));
-        let mut workers = Self { queue, threads: Vec::new(), place, batch: options.batch };
+        let mut workers = Self { queue, threads: Vec::new(), place };
         for (number, ear) in ears.into_iter().enumerate() {
             let lane = Lane::new(number, Arc::clone(&workers.queue), Arc::clone(&setting), ear);
             let thread = std::thread::Builder::new().name(format!("{role}-{number}"));
@@ -76,10 +75,6 @@ impl Workers {
     /// Number of processes; each is a lane.
     pub fn lanes(&self) -> usize {
         self.queue.lanes()
-    }
-    /// The most items of one request.
-    pub fn batch(&self) -> usize {
-        self.batch
     }
     /// What the program said when it was ready; it starts if it does not run.
     pub fn ready(&self) -> Ticket {

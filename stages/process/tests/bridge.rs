@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tempfile::TempDir;
-use trainyard_process::{Answer, Fault, Hello, ProcessOptions, Workers, silent};
+use trainyard_process::{Answer, Fault, Hello, ProgramOptions, Workers, silent};
 
 const PROGRAM: &str = r#"
 import trainyard_bridge as ty
@@ -62,11 +62,11 @@ fn start(role: &str, name: &str, options: Value) -> Option<(TempDir, Arc<Workers
     };
     let program = write("my_reward.py", PROGRAM);
     let helper = write("helper.py", "def points(correct):\n    return 1 if correct else -1\n");
-    let options = ProcessOptions {
+    let options = ProgramOptions {
         command: vec!["python3".to_string(), program],
         files: vec![helper],
         options,
-        ..ProcessOptions::default()
+        ..ProgramOptions::default()
     };
     let workers = Workers::start(&options, Hello { role, name, seed: 3 }, silent()).unwrap();
     Some((home, workers))

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{EpisodeItem, OnError, ask};
-use trainyard_process::{Hello, ProcessOptions, Workers};
+use trainyard_envs::programs::{Batch, EpisodeItem, OnError, ask};
+use trainyard_process::{Hello, ProgramOptions, Workers};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Rejects the rows that a program does not keep.
@@ -18,7 +18,9 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct Process {
     /// The program.
     #[serde(flatten)]
-    pub process: ProcessOptions,
+    pub program: ProgramOptions,
+    /// The most rows in one request.
+    pub batch: Batch,
     /// With `trainyard_bridge`, which function is meant, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -37,7 +39,9 @@ impl PartOptions for Process {
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its traceback;\n\
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
     fn check(&self) -> Vec<OptionProblem> {
-        self.process.problems()
+        let mut problems = self.program.problems();
+        problems.extend(self.batch.problem());
+        problems
     }
 }
 
@@ -47,7 +51,7 @@ impl Rule for Process {
     }
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
         let hello = Hello { role: "rule", name: &self.name, seed: 0 };
-        let workers = Workers::start(&self.process, hello, context.log.clone())?;
+        let workers = Workers::start(&self.program, hello, context.log.clone())?;
         let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
         let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
         let told = rows.iter().zip(&problems);
@@ -55,7 +59,7 @@ impl Rule for Process {
             told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
         let mut told = false;
         let mut judged = Vec::with_capacity(rows.len());
-        for (row, said) in rows.iter().zip(ask(&workers, "judge", &items)?) {
+        for (row, said) in rows.iter().zip(ask(&workers, self.batch, "judge", &items)?) {
             judged.push(match said {
                 Ok(said) => read(&said).map_err(|e| e.at(format!("row `{}`", row.id)))?,
                 Err(raised) if self.on_error == OnError::Skip => {

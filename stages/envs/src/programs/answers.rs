@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_process::{Fault, Raised, Ticket, Workers};
 
 /// What an exception of the user's code does.
@@ -14,8 +14,28 @@ pub enum OnError {
     /// It ends the stage, with its traceback.
     #[default]
     Fail,
-    /// The row goes on without it; the first traceback is in the log.
+    /// The row goes on without it; the first traceback is in the log. An episode is an infrastructure failure: it gets
+    /// no reward and enters no update.
     Skip,
+}
+
+/// The most items in one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Batch(#[schemars(range(min = 1, max = 4096))] pub usize);
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self(32)
+    }
+}
+
+impl Batch {
+    /// What is wrong with the option at `/batch`.
+    pub fn problem(self) -> Option<OptionProblem> {
+        OptionProblem::outside("/batch", self.0, 1..=4096)
+    }
 }
 
 /// What a program says of one item.
@@ -26,11 +46,11 @@ struct Body<'a, T> {
     items: &'a [T],
 }
 
-/// One row per item, in order. All requests are open at the same time.
+/// One row per item, in order, with at most `batch` of them in a request. All requests are open at the same time.
 ///
 /// Errors: an outage of the program (retryable), an answer that fits no list of items (data).
-pub fn ask<T: Serialize>(workers: &Workers, op: &str, items: &[T]) -> Result<Vec<Row>> {
-    let chunks = items.chunks(workers.batch().max(1));
+pub fn ask<T: Serialize>(workers: &Workers, batch: Batch, op: &str, items: &[T]) -> Result<Vec<Row>> {
+    let chunks = items.chunks(batch.0.max(1));
     let asked: Vec<(Ticket, usize)> =
         chunks.map(|items| Ok((workers.ask(op, &Body { items })?, items.len()))).collect::<Result<_>>()?;
     let mut rows = Vec::with_capacity(items.len());

@@ -6,7 +6,7 @@ pub mod episode;
 pub mod log;
 pub mod verifier;
 
-pub use answers::{OnError, Row, ask};
+pub use answers::{Batch, OnError, Row, ask};
 pub use episode::{EpisodeItem, ProblemItem};
 pub use log::log;
 pub use verifier::{ProcessVerifier, VerifierOptions};

@@ -2,13 +2,13 @@
 //!
 //! Problems are data and must not name commands, so it is an option of environments.
 
-use super::answers::ask;
+use super::answers::{Batch, ask};
 use super::episode::ProblemItem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_process::{Hello, Log, ProcessOptions, Workers};
+use trainyard_process::{Hello, Log, ProgramOptions, Workers};
 use trainyard_tables::Problem;
 
 /// The sort of verifier; `process` is the only one that options may name.
@@ -29,7 +29,7 @@ pub struct VerifierOptions {
     pub kind: VerifierKind,
     /// The program.
     #[serde(flatten)]
-    pub process: ProcessOptions,
+    pub program: ProgramOptions,
     /// With `trainyard_bridge`, which function is meant, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -38,7 +38,7 @@ pub struct VerifierOptions {
 impl VerifierOptions {
     /// Everything wrong; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
-        self.process.problems()
+        self.program.problems()
     }
 }
 
@@ -47,6 +47,20 @@ pub struct ProcessVerifier {
     options: VerifierOptions,
     log: Log,
     workers: Mutex<Option<Arc<Workers>>>,
+}
+
+/// Asks a program whether an answer is right. Errors: retryable, if it is away; data, if it raised an exception.
+pub fn right(workers: &Workers, problem: &Problem, answer: &str) -> Result<bool> {
+    let rows = ask(workers, Batch(1), "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
+    let at = || format!("{}: problem `{}`", workers.place(), problem.id);
+    match rows.into_iter().next() {
+        Some(Ok(said)) => said["right"].as_bool().ok_or_else(|| {
+            let error = Error::data(format!("the program answered `{said}` for a verifier")).at(at());
+            error.help("answer {\"right\": true or false}")
+        }),
+        Some(Err(raised)) => Err(raised.error().at(at())),
+        None => Err(Error::bug("a program answered about nothing")),
+    }
 }
 
 #[derive(Serialize)]
@@ -62,17 +76,7 @@ impl ProcessVerifier {
     }
     /// Whether an answer is right. Errors: retryable, if the program is away; data, if it raised an exception.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        let workers = self.workers()?;
-        let rows = ask(&workers, "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
-        let at = || format!("{}: problem `{}`", workers.place(), problem.id);
-        match rows.into_iter().next() {
-            Some(Ok(said)) => said["right"].as_bool().ok_or_else(|| {
-                let error = Error::data(format!("the program answered `{said}` for a verifier")).at(at());
-                error.help("answer {\"right\": true or false}")
-            }),
-            Some(Err(raised)) => Err(raised.error().at(at())),
-            None => Err(Error::bug("a program answered about nothing")),
-        }
+        right(&*self.workers()?, problem, answer)
     }
     fn workers(&self) -> Result<Arc<Workers>> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +84,7 @@ impl ProcessVerifier {
             return Ok(Arc::clone(running));
         }
         let hello = Hello { role: "verifier", name: &self.options.name, seed: 0 };
-        let started = Workers::start(&self.options.process, hello, self.log.clone())?;
+        let started = Workers::start(&self.options.program, hello, self.log.clone())?;
         Ok(Arc::clone(workers.insert(started)))
     }
 }

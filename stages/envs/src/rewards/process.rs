@@ -1,6 +1,6 @@
 //! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`).
 
-use crate::programs::{EpisodeItem, OnError, ask};
+use crate::programs::{Batch, EpisodeItem, OnError, ask};
 use crate::rewards::{GroupView, Reward, Scene, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,18 @@ use std::sync::Arc;
 use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
-use trainyard_process::{Hello, Log, ProcessOptions, Raised, Workers, silent};
+use trainyard_process::{Hello, Log, ProgramOptions, Raised, Workers, silent};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Options of the reward `process`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProcessOptionsOfReward {
+pub struct ProcessRewardOptions {
     /// The program.
     #[serde(flatten)]
-    pub process: ProcessOptions,
+    pub program: ProgramOptions,
+    /// The most episodes in one request.
+    pub batch: Batch,
     /// Its name in records, instead of `process`. With `trainyard_bridge`, also which function is meant, if the program
     /// has several.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -29,7 +31,7 @@ pub struct ProcessOptionsOfReward {
     pub on_error: OnError,
 }
 
-impl PartOptions for ProcessOptionsOfReward {
+impl PartOptions for ProcessRewardOptions {
     const KIND: &'static str = "process";
     const SUMMARY: &'static str = "what a program of yours says, in any language";
     const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
@@ -46,13 +48,15 @@ impl PartOptions for ProcessOptionsOfReward {
         vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        self.process.problems()
+        let mut problems = self.program.problems();
+        problems.extend(self.batch.problem());
+        problems
     }
 }
 
 /// The reward `process`.
 pub struct ProcessReward {
-    options: ProcessOptionsOfReward,
+    options: ProcessRewardOptions,
     workers: Option<Arc<Workers>>,
     log: Log,
     exceptions: u64,
@@ -61,7 +65,7 @@ pub struct ProcessReward {
 
 impl ProcessReward {
     /// A reward whose program does not run yet.
-    pub fn new(options: ProcessOptionsOfReward) -> Self {
+    pub fn new(options: ProcessRewardOptions) -> Self {
         Self { options, workers: None, log: silent(), exceptions: 0, told: false }
     }
     fn workers(&self) -> Result<&Workers> {
@@ -79,14 +83,14 @@ impl ProcessReward {
 impl Reward for ProcessReward {
     fn open(&mut self, log: &Log) -> Result<()> {
         let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
-        self.workers = Some(Workers::start(&self.options.process, hello, log.clone())?);
+        self.workers = Some(Workers::start(&self.options.program, hello, log.clone())?);
         self.log = log.clone();
         Ok(())
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let none = BTreeMap::new();
         let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
-        let rows = ask(self.workers()?, "score", &[item])?;
+        let rows = ask(self.workers()?, self.options.batch, "score", &[item])?;
         match rows.into_iter().next() {
             Some(Ok(row)) => read(&row),
             Some(Err(_)) if self.options.on_error == OnError::Skip => Ok(Score::not_applicable()),
@@ -102,7 +106,7 @@ impl Reward for ProcessReward {
                 items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
             }
         }
-        let mut rows = ask(self.workers()?, "score", &items)?.into_iter();
+        let mut rows = ask(self.workers()?, self.options.batch, "score", &items)?.into_iter();
         let mut scores = Vec::with_capacity(scenes.len());
         for scene in scenes {
             let mut group = Vec::with_capacity(scene.group.members.len());

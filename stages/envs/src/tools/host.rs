@@ -7,7 +7,6 @@ use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
 use crate::tools::pool::{Pool, PoolKey};
-use crate::tools::process::options::ProgramOptions;
 use crate::tools::process::program::Program;
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Log, silent};
+use trainyard_process::{Log, ProgramOptions, silent};
 
 /// The interpreter that options ask for: its program and its version, if they say so.
 type Wanted = (Option<PathBuf>, Option<String>);

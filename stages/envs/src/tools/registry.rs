@@ -13,7 +13,7 @@ pub fn family() -> Family<dyn Tool> {
         Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
-        Line::new::<process::ProgramOptions>(|options, ()| Ok(Box::new(process::Process(options)))),
+        Line::new::<process::ProcessToolOptions>(|options, ()| Ok(Box::new(process::Process(options)))),
         Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
     Family::new("tools", "tool", members)

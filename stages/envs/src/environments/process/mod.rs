@@ -6,18 +6,18 @@
 pub mod options;
 mod state;
 
-pub use options::{OnError, ProcessExtra};
+pub use options::ProcessExtra;
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, ExtraOptions, Setup, WithDialogue};
 use crate::formats::ToolFormat;
-use crate::programs::ProblemItem;
+use crate::programs::verifier::right;
+use crate::programs::{OnError, ProblemItem};
 use crate::tools::ToolSpec;
 use crate::tools::process::{Program, Session};
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use state::ProgramState;
+use state::{ProgramState, Said, messages};
 use std::sync::Arc;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
@@ -38,8 +38,7 @@ impl ProcessEnvironment {
     /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
     pub fn new(options: WithDialogue<ProcessExtra>, setup: &Setup) -> Result<Self> {
         let WithDialogue { extra, dialogue } = options;
-        let name = extra.name.as_deref().unwrap_or_default();
-        let start = || setup.host.program(&extra.program(), ROLE, name);
+        let start = || setup.host.program(&extra.program, ROLE, &extra.name);
         let program = if setup.host.is_idle() { None } else { Some(start()?) };
         let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.offers.tools.as_slice());
         let dialogue = Dialogue::with_tools(dialogue, setup, own, marked_or_last_line)?;
@@ -59,21 +58,11 @@ impl ProcessEnvironment {
     /// The program's own word on an answer, or that of the problem's verifier.
     fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
         // An option that names a verifier is nearer to the user than the program.
-        if !self.program()?.offers.verifies || self.dialogue.options().verifier.is_some() {
+        let program = self.program()?;
+        if !program.offers.verifies || self.dialogue.options().verifier.is_some() {
             return self.dialogue.verify(problem, answer);
         }
-        let item = json!({"problem": told(problem), "answer": answer});
-        let body = [("items".to_string(), json!([item]))].into_iter().collect();
-        let found = self.ask("verify", problem, body)?;
-        let word = &found[0];
-        if let Some(right) = word["right"].as_bool() {
-            return Ok(right);
-        }
-        let what = match word.get("error") {
-            Some(error) => format!("{}\n{}", text(&error["message"]), text(&error["traceback"])),
-            None => format!("the program answered with {found}"),
-        };
-        Err(Error::data(what.trim_end()).at(format!("problem `{}`", problem.id)).at("environment `process`"))
+        right(&program.workers, problem, answer).at("environment `process`")
     }
 }
 
@@ -96,8 +85,7 @@ impl Environment for ProcessEnvironment {
         let said: Vec<Said> = serde_json::from_value(found)
             .map_err(|e| Error::data(format!("the program gave no list of messages: {e}")))
             .at(format!("problem `{}`", problem.id))?;
-        let messages = said.into_iter().map(|said| Message::new(&said.role, said.content)).collect();
-        Ok(self.dialogue.prompt(&Problem { messages, ..problem.clone() }))
+        Ok(self.dialogue.prompt(&Problem { messages: messages(&said), ..problem.clone() }))
     }
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let program = self.program()?;
@@ -123,16 +111,6 @@ impl Environment for ProcessEnvironment {
     fn read_answer(&self, text: &str) -> Option<String> {
         self.dialogue.read_answer(text)
     }
-}
-
-#[derive(Deserialize)]
-struct Said {
-    role: String,
-    content: String,
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }
 
 /// A problem as programs see it.

@@ -1,7 +1,7 @@
 //! One episode of a program: its calls and words go to the program, whose replies say what follows.
 
-use super::options::OnError;
 use crate::environments::{AfterTurn, EpisodeState};
+use crate::programs::OnError;
 use crate::tools::process::result::{CallClaim, result};
 use crate::tools::process::{Reply, Session, submit};
 use crate::tools::ticket::Claim;
@@ -36,8 +36,9 @@ struct Follows {
     messages: Vec<Said>,
 }
 
+/// A message as the program writes it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-struct Said {
+pub struct Said {
     role: String,
     content: String,
 }
@@ -126,6 +127,7 @@ fn follows(reply: &Reply) -> Result<Option<Follows>> {
     }
 }
 
-fn messages(said: &[Said]) -> Vec<Message> {
+/// Messages for the model.
+pub fn messages(said: &[Said]) -> Vec<Message> {
     said.iter().map(|one| Message::new(one.role.as_str(), one.content.as_str())).collect()
 }

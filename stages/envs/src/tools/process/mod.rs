@@ -8,7 +8,7 @@ pub mod program;
 pub(crate) mod result;
 pub mod session;
 
-pub use options::ProgramOptions;
+pub use options::ProcessToolOptions;
 pub use program::{Offers, Program};
 pub use session::{Reply, Session};
 
@@ -24,11 +24,11 @@ use trainyard_core::{Error, Result};
 const ROLE: &str = "tool";
 
 /// The tools of a program.
-pub struct Process(pub ProgramOptions);
+pub struct Process(pub ProcessToolOptions);
 
 impl Tool for Process {
     fn name(&self) -> &'static str {
-        ProgramOptions::KIND
+        ProcessToolOptions::KIND
     }
     /// None: only the program knows them.
     fn specs(&self) -> Vec<ToolSpec> {
@@ -38,7 +38,7 @@ impl Tool for Process {
         if host.is_idle() {
             return Ok(Vec::new());
         }
-        let program = host.program(&self.0, ROLE, "")?;
+        let program = host.program(&self.0.program, ROLE, "")?;
         if program.offers.tools.is_empty() {
             let error = Error::data("the program offers no tool").at(program.workers.place());
             return Err(error.help("write `@tool` above a function, and `run()` at the end"));
@@ -46,7 +46,7 @@ impl Tool for Process {
         Ok(program.offers.tools.clone())
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
-        let session = Session::new(host.program(&self.0, ROLE, "")?, Map::new());
+        let session = Session::new(host.program(&self.0.program, ROLE, "")?, Map::new());
         Ok(Box::new(ProcessSession { session, most: limits.output_bytes }))
     }
 }

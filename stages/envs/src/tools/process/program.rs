@@ -1,13 +1,12 @@
 //! A running program of the user, and what it says that it offers.
 
-use super::options::ProgramOptions;
 use crate::tools::ToolSpec;
 use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Hello, Log, Raised, Workers};
+use trainyard_process::{Hello, Log, ProgramOptions, Raised, Workers};
 
 /// Exceptions whose tracebacks reach the log.
 const TRACEBACKS: u64 = 20;
@@ -44,7 +43,7 @@ impl Program {
     ///
     /// Errors: those of the program's start; data, if what it offers cannot be used.
     pub fn start(options: &ProgramOptions, role: &str, name: &str, log: Log) -> Result<Arc<Self>> {
-        let workers = Workers::start(&options.process(), Hello { role, name, seed: 0 }, log.clone())?;
+        let workers = Workers::start(options, Hello { role, name, seed: 0 }, log.clone())?;
         let ready = workers.ready().answer()?.value;
         let wrong = |what: String| Error::data(what).at(workers.place()).help("mend what the program says in `ready`");
         let offers: Offers = serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
