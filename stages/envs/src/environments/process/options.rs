@@ -17,8 +17,8 @@ pub struct ProcessExtra {
     /// Which of several environments of the program is meant: in Python, the name of the class.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an exception of the program does: `fail` ends the stage; with `skip` the episode is an infrastructure failure.
-    /// One of a tool is a result that the model sees.
+    /// What an exception of the program does: `fail` ends the stage; with `skip` the episode is an infrastructure
+    /// failure. One of a tool is a result that the model sees.
     pub on_error: OnError,
 }
 
