@@ -1,7 +1,7 @@
 //! Rewards and filter rules that are programs of the user: what enters the digest, what a run shows of them, and what
 //! becomes of a run whose program fails.
 
-use crate::kit::{Sandbox, skipped};
+use crate::kit::{Sandbox, repository, skipped};
 use std::process::Command;
 
 const CHATS: &str = r#"
@@ -164,4 +164,26 @@ fn init_writes_the_bridge_and_nothing_over_it() {
     s.run(&["init", "--python", "own"]).code(0).prints("trainyard_bridge.py").prints("my_reward.py");
     assert!(s.read("own/trainyard_bridge.py").contains("def reward("));
     s.run(&["init", "--python", "own"]).code(2).says("exists already");
+}
+
+/// The shipped file with fewer steps: chats as JSON Lines, tools and a reward in Python, from random weights to a model that
+/// was measured.
+#[test]
+fn the_shipped_workflow_learns_with_tools_and_a_reward_in_python() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    let workflows = repository().join("workflows");
+    for name in ["own-code.yaml", "own-code/chats.jsonl", "own-code/practice.jsonl", "own-code/test.jsonl"] {
+        s.write(name, std::fs::read_to_string(workflows.join(name)).unwrap());
+    }
+    for name in ["own-code/shop_tools.py", "own-code/shop_reward.py"] {
+        s.write(name, std::fs::read_to_string(workflows.join(name)).unwrap());
+    }
+    s.run(&["run", "own-code.yaml", "-p", "sft_steps=100", "-p", "rl_steps=2"]).code(0).says("accuracy");
+    let query = "select count(rewards_no_repeats), sum(tool_calls - tool_errors), count(*) from self";
+    let rows = s.run(&["artifacts", "query", "latest/rl/trajectories", query, "--format", "json"]).code(0).json();
+    let [rewarded, answered, episodes] = [0, 1, 2].map(|column| rows["rows"][0][column].as_u64().unwrap());
+    assert!(rewarded == episodes && answered > episodes, "{rows}");
 }
