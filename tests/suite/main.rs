@@ -23,6 +23,7 @@ mod faults;
 mod first_hour;
 mod garbage;
 mod groups;
+mod harness;
 mod healing;
 mod hosts;
 mod importing;

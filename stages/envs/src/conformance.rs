@@ -72,7 +72,13 @@ pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Findi
     ]
 }
 
+/// Scripts cannot play what a program says.
+const BY_PROGRAM: &str = "a program keeps the conversation, so no script can play it";
+
 fn scripted(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
+    if !environment.prompts() {
+        return Err(BY_PROGRAM.to_string());
+    }
     if script.turns.len() < environment.max_turns().min(2) as usize {
         return Err("the script needs a turn with a call and a turn with the answer".to_string());
     }
@@ -117,6 +123,7 @@ fn go_on(
         seen.messages.push(environment.format().parse(text).message());
         match turn(environment, episode, text)? {
             Step::Pending => return Err("still pending".to_string()),
+            Step::Asked(_) => return Err(BY_PROGRAM.to_string()),
             Step::Observe(observation) => {
                 seen.messages.extend(observation.messages.iter().cloned());
                 seen.observations.push(observation);
@@ -188,6 +195,7 @@ fn limits_hold(environment: &dyn Environment, script: &Script<'_>, first: &str) 
                 return Ok(());
             }
             Step::Done(outcome) => return Err(format!("an agent that only calls tools ended with {outcome:?}")),
+            Step::Asked(_) => return Err(BY_PROGRAM.to_string()),
             Step::Observe(_) | Step::Pending => {}
         }
     }

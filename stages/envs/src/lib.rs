@@ -20,7 +20,7 @@ pub mod toolbox;
 pub mod tools;
 pub mod verifiers;
 
-pub use environments::{Environment, Episode, Observation, Outcome, Step};
+pub use environments::{Asked, CallCounts, Environment, Episode, Observation, Outcome, Read, Step, TurnTokens};
 pub use formats::{AgentTurn, ToolFormat};
 pub use parts::Parts;
 pub use rewards::{GroupView, Reward, Scene, Score};

@@ -289,7 +289,7 @@ fn episodes_end_in_every_way() {
         turns,
         tool_calls,
         tool_errors,
-        timed_out: false,
+        ..Outcome::default()
     };
     assert_eq!(end(&["19"]), done(Some("19"), StopReason::Answer, 1, 0, 0));
     assert_eq!(end(&[call, "#### 19"]), done(Some("19"), StopReason::Answer, 2, 1, 0));

@@ -31,11 +31,32 @@ pub struct TurnSummary {
 }
 
 impl TurnSummary {
+    /// The same turn with so many tokens before it.
+    pub fn later(&self, tokens: usize) -> Self {
+        Self { first: self.first + tokens, end: self.end + tokens, ..self.clone() }
+    }
     /// The turn has neither a complete tool call nor a final answer (SimpleTIR, 2509.02479) and, where there is a user,
     /// nothing that the user replied to.
     pub fn is_void(&self) -> bool {
         self.calls == 0 && !self.answered && !self.spoken
     }
+}
+
+/// What the calls of a program came to that keeps the conversation itself; all zero where none does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProgramCalls {
+    /// Conversations that were begun.
+    pub segments: u32,
+    /// Turns that went on with their recorded tokens, though their messages would have come out as others.
+    pub healed: u32,
+    /// Segments that repeat a turn of an earlier one: the program went back, or rewrote what was said.
+    pub forked: u32,
+    /// Calls without an answer because the episode had ended, and answers that nobody waited for.
+    pub dropped: u32,
+    /// Calls that were refused with an error.
+    pub refused: u32,
+    /// Calls that asked for a way of sampling that is not the policy's.
+    pub ignored: u32,
 }
 
 /// One finished episode: its row of the `trajectories` artifact, and what the row does not hold.
@@ -59,6 +80,9 @@ pub struct Rollout {
     pub scaffolded: bool,
     /// Number of the sample that it was forked from; none if it started from the prompt.
     pub fork_of: Option<u32>,
+    /// Of an episode whose conversation a program keeps.
+    #[serde(default)]
+    pub calls: ProgramCalls,
 
     /// Tokens in the loss: the row's mask without the tokens that filters masked.
     pub mask: Vec<bool>,

@@ -29,7 +29,7 @@ pub mod statistics;
 pub mod strategies;
 
 pub use aggregate::Aggregate;
-pub use batch::{Batch, Grid, Group, Rollout, TokenBatch, TurnSummary};
+pub use batch::{Batch, Grid, Group, ProgramCalls, Rollout, TokenBatch, TurnSummary};
 pub use part::{
     Action, Advantage, Curriculum, Draw, Filter, GroupBudget, Live, LossTerm, Modulation, Needs, Part, Pool,
     PoolProblem, Prefix, Progress, Replay, Replayed, Scope, Spawn, Strategy, Term, Verdict,

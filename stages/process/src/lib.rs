@@ -13,6 +13,7 @@ mod lane;
 mod options;
 mod program;
 mod queue;
+mod solo;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -21,7 +22,8 @@ mod words;
 mod workers;
 
 pub use fault::{Fault, Raised};
-pub use options::ProgramOptions;
+pub use options::{ProgramOptions, command_schema, files_schema};
+pub use solo::{Ended, Home, Solo};
 pub use ticket::{Answer, Reply, Ticket};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};

@@ -48,12 +48,13 @@ impl Default for ProgramOptions {
     }
 }
 
-/// A list of words, of which those that name files are sources.
-fn command_schema(_: &mut SchemaGenerator) -> Schema {
+/// The schema of a list of words, of which those that name files are sources.
+pub fn command_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "command" } })
 }
 
-fn files_schema(_: &mut SchemaGenerator) -> Schema {
+/// The schema of a list of files and folders that are sources.
+pub fn files_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "sources" } })
 }
 

@@ -21,7 +21,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Between two looks at a process that is ending.
 const LOOK: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
-const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
+pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
 pub struct Program {
     child: Child,
@@ -202,11 +202,16 @@ impl Program {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        kill_group(self.child.id());
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Kills a process with all that it started, if it leads a group of its own.
+pub fn kill_group(leader: u32) {
+    if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
@@ -236,7 +241,7 @@ fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
     let _ = poll(pipes, timeout.as_ref());
 }
 
-fn not_started(name: &str, error: &io::Error) -> Error {
+pub fn not_started(name: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::invalid(format!("there is no program `{name}`"))
             .help("install it where the stage runs, or name a file beside the workflow file"),
@@ -246,7 +251,7 @@ fn not_started(name: &str, error: &io::Error) -> Error {
     }
 }
 
-fn in_words(status: ExitStatus) -> String {
+pub fn in_words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),

@@ -35,7 +35,10 @@ pub fn environment(
     native["describe_tools"] = json!(false);
     native["format"] = json!(format);
     let environment = parts.envs.environments.build(&native, host)?;
-    policy.folder.chat = policy.folder.chat.clone().with_tools(described(&environment.tools()));
+    // Where a program keeps the conversation, its calls bring their tools.
+    if environment.prompts() {
+        policy.folder.chat = policy.folder.chat.clone().with_tools(described(&environment.tools()));
+    }
     Ok(Some(environment))
 }
 

@@ -27,9 +27,13 @@ pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
 /// The fact and the column that name the environment of problems.
 const ENVIRONMENT: &str = "environment";
 
+/// The environment that plays problems of every other one: its programs read the question, and answers are judged as
+/// the problems say.
+const PLAYS_ANY: &str = "harness";
+
 /// What `check` can tell: the environments that producers name for these ports, where they differ from the stage's.
 pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
-    let Some(own) = environment["kind"].as_str() else { return Vec::new() };
+    let Some(own) = environment["kind"].as_str().filter(|own| *own != PLAYS_ANY) else { return Vec::new() };
     let of_port = |port: &&str| {
         let named: BTreeSet<&str> = inputs.fact(port, ENVIRONMENT).filter_map(Value::as_str).collect();
         let foreign = named.into_iter().find(|kind| *kind != own)?;
@@ -56,7 +60,8 @@ pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<
 /// does not fit.
 pub fn expect_environment(environment: &Value, problems: &[Problem], port: &str) -> Result<()> {
     let own = environment["kind"].as_str().unwrap_or_default();
-    match problems.iter().find(|p| !p.environment.is_empty() && p.environment != own) {
+    let foreign = |p: &&Problem| own != PLAYS_ANY && !p.environment.is_empty() && p.environment != own;
+    match problems.iter().find(foreign) {
         None => Ok(()),
         Some(problem) => {
             let message = format!("{} (first: `{}`)", misfit(port, &problem.environment, own), problem.id);
@@ -116,6 +121,8 @@ mod tests {
         let row = |id: &str, kind: &str| Problem { id: id.into(), environment: kind.into(), ..Problem::default() };
         let mut rows = vec![row("a", "math-problems"), row("b", "")];
         expect_environment(&own, &rows, "problems").unwrap();
+        let any = json!({"kind": "harness"});
+        assert_eq!(misfits(&any, &inputs, &["problems"]), []);
         rows.push(row("c", "countdown"));
         let e = expect_environment(&own, &rows, "problems").unwrap_err();
         assert!(e.kind == ErrorKind::Invalid && e.message.contains("`c`") && e.message.contains("`countdown`"), "{e}");

@@ -15,6 +15,7 @@ use trainyard_envs::environments::{
 use trainyard_envs::{
     Environment, Reward, Tool, ToolFormat, ToolSpec, Toolbox, Verifier, rewards, verifiers::registry as verifiers,
 };
+use trainyard_harness::Harness;
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{
     Advantage, Curriculum, Filter, LossTerm, Modulation, PreferenceLoss, Replay, Strategy, registry as learn,
@@ -229,6 +230,7 @@ impl Builder {
         }
         let toolbox = Arc::new(self.toolbox);
         let mut environments = environments::family_with(&toolbox);
+        environments.add(environments::line(&toolbox, |o, setup| Ok(Box::new(Harness::new(o, setup)?))))?;
         for add in self.environments {
             add(&mut environments, &toolbox)?;
         }

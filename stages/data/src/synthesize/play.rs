@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::environments::ScriptedTurn;
-use trainyard_envs::{Environment, Episode, Outcome, Step};
+use trainyard_envs::{Asked, Environment, Episode, Outcome, Step};
 use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 
 /// Number of episodes in flight; bounds memory and changes no result.
@@ -77,6 +77,8 @@ struct Game<'a> {
     script: &'a Script<'a>,
     episode: Box<dyn Episode>,
     messages: Vec<Message>,
+    /// What a template is to describe, where a program keeps the conversation.
+    tools: Option<String>,
     turns: usize,
     tool_calls: u32,
     tool_errors: u32,
@@ -89,17 +91,21 @@ impl<'a> Game<'a> {
         if script.turns.is_empty() {
             return Err(Error::bug(format!("script `{}` has no turn", script.id)));
         }
+        let messages = if environment.prompts() { environment.prompt(script.problem)? } else { Vec::new() };
         let mut game = Self {
             script,
             episode: environment.start(script.problem, script.seed)?,
-            messages: environment.prompt(script.problem)?,
+            messages,
+            tools: None,
             turns: 0,
             tool_calls: 0,
             tool_errors: 0,
             outcome: None,
             format: environment.format(),
         };
-        game.take_turn()?;
+        if environment.prompts() {
+            game.take_turn()?;
+        }
         Ok(game)
     }
 
@@ -111,7 +117,7 @@ impl<'a> Game<'a> {
         };
         let last_result = self.messages.iter().rev().find(|m| m.role == "tool").map_or("", |m| &m.content);
         let text = scripted.text(self.format, last_result);
-        let turn = self.format.parse(&text);
+        let turn = self.episode.read(&text).map_or_else(|| self.format.parse(&text), |read| read.turn);
         self.messages.push(turn.message());
         self.turns += 1;
         let step = self.episode.step(&turn)?;
@@ -125,6 +131,12 @@ impl<'a> Game<'a> {
                 self.tool_calls += observation.tool_calls;
                 self.tool_errors += observation.tool_errors;
                 self.messages.extend(observation.messages);
+                self.take_turn()
+            }
+            // The record shows what the model is to read before its turn, and its own turns as they were written.
+            Step::Asked(asked) => {
+                self.messages = told(&self.messages, &asked)?;
+                self.tools = asked.tools;
                 self.take_turn()
             }
             Step::Done(outcome) => {
@@ -163,12 +175,16 @@ impl<'a> Game<'a> {
         }
         let problem = self.script.problem;
         let verified = |answer: &str| environment.verify(problem, answer);
-        let correct = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
+        let correct = match outcome.correct {
+            Some(correct) => correct,
+            None => outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false),
+        };
         let reward = f64::from(u8::from(correct));
         let trajectory = Trajectory {
             id: self.script.id.clone(),
             problem_id: problem.id.clone(),
             messages: self.messages,
+            tools: self.tools,
             rewards: [("answer".to_string(), reward)].into(),
             reward,
             stop_reason: outcome.stop,
@@ -185,4 +201,22 @@ impl<'a> Game<'a> {
         };
         Ok(Played { trajectory, turns: self.turns, timed_out: outcome.timed_out })
     }
+}
+
+/// The conversation that a program shows, with the turns that were played in it. Errors: data, if it goes on otherwise
+/// than after the turns so far.
+fn told(played: &[Message], asked: &Asked) -> Result<Vec<Message>> {
+    let turns = played.iter().filter(|m| m.role == "assistant").count();
+    let places: Vec<usize> = (0..asked.messages.len()).filter(|at| asked.messages[*at].role == "assistant").collect();
+    if places.len() < turns {
+        return Err(Error::data("the program leaves out turns of a demonstration")
+            .help("demonstrate with a program that sends the whole conversation back"));
+    }
+    let mut messages = asked.written.clone();
+    // Turns before those of the agent are the program's own.
+    let own = played.iter().filter(|m| m.role == "assistant").rev();
+    for (at, turn) in places.into_iter().rev().zip(own) {
+        messages[at] = turn.clone();
+    }
+    Ok(messages)
 }

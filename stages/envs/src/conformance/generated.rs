@@ -116,6 +116,7 @@ fn play(environment: &dyn Environment, problem: &Problem, made: &Demonstration) 
                     Err(format!("the demonstration ends with {outcome:?}"))
                 };
             }
+            Step::Asked(_) => return Err("a program keeps the conversation".to_string()),
             Step::Pending => return Err("still pending".to_string()),
         }
     }

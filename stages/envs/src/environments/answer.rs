@@ -3,7 +3,7 @@
 use crate::verifiers::final_answer;
 
 /// The answer marked by `####` or `\boxed{}`, or else the last line that is not blank.
-pub(crate) fn marked_or_last_line(text: &str) -> Option<String> {
+pub fn marked_or_last_line(text: &str) -> Option<String> {
     if text.contains("####") || text.contains("\\boxed{") {
         return final_answer(text);
     }

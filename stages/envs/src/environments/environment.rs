@@ -21,6 +21,59 @@ pub struct Observation {
     pub tool_errors: u32,
 }
 
+/// What the agent is asked, where a program keeps the conversation: all of it, as the program sees it.
+///
+/// Calls of assistants stand in `tool_calls` as JSON text, `[{"name", "arguments"}]`, whoever wrote them; results of
+/// tools stand in the order of their calls and name none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Asked {
+    /// The messages as the program sees them. The loop compares them with those that it knows.
+    pub messages: Vec<Message>,
+    /// The same messages as the chat template is to get them, where they are new: tools described, calls written.
+    pub written: Vec<Message>,
+    /// JSON text of the tools that the template describes.
+    pub tools: Option<String>,
+    /// Most tokens of the answer, if the program says so.
+    pub max_tokens: Option<usize>,
+}
+
+/// How a program sees a turn of the agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Read {
+    /// The turn with its calls.
+    pub turn: AgentTurn,
+    /// The message that the program gets, and sends back with its next call.
+    pub message: Message,
+}
+
+/// The tokens of a turn, for programs that ask for them. Lists of the turn have one length.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TurnTokens {
+    /// What the turn continues.
+    pub prompt: Vec<u32>,
+    /// The end of its text, which may open a thought.
+    pub opened: String,
+    /// The turn, the token that ends it included.
+    pub ids: Vec<u32>,
+    /// The text of each token by itself.
+    pub texts: Vec<String>,
+    /// As it was sampled; NaN where the sampler cannot tell.
+    pub logprobs: Vec<f32>,
+    /// The turn was cut at a limit of tokens.
+    pub cut: bool,
+}
+
+/// What became of the calls of a program, beside those that were answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CallCounts {
+    /// Calls that got no answer because the episode had ended, and answers that nobody waited for any more.
+    pub dropped: u32,
+    /// Calls that were refused with an error.
+    pub refused: u32,
+    /// Calls that asked for a way of sampling that is not the policy's, and were answered without it.
+    pub ignored: u32,
+}
+
 /// How an episode ended, with counts over the whole episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outcome {
@@ -39,6 +92,12 @@ pub struct Outcome {
     /// A call hit its wall-clock limit and no call was lost: the agent's own call did this. `status` is
     /// `infrastructure` nevertheless, because the limit is not repeatable; callers may go on without such an episode.
     pub timed_out: bool,
+    /// The episode's own word on its answer; none leaves it to [`Environment::verify`].
+    pub correct: Option<bool>,
+    /// The episode's own reward, for the reward `verdict`.
+    pub reward: Option<f64>,
+    /// Of a program that keeps the conversation.
+    pub calls: CallCounts,
 }
 
 /// What follows a turn.
@@ -46,6 +105,8 @@ pub struct Outcome {
 pub enum Step {
     /// Tools are running; call [`Episode::poll`].
     Pending,
+    /// The agent's turn, where a program keeps the conversation: it may go on after any earlier turn, or after none.
+    Asked(Asked),
     /// The agent's turn again, after this observation.
     Observe(Observation),
     /// The episode is over; no further step is allowed.
@@ -60,6 +121,11 @@ pub trait Environment: Send + Sync {
     fn tools(&self) -> Vec<ToolSpec>;
     /// How tool calls are written.
     fn format(&self) -> &dyn ToolFormat;
+    /// Whether [`Environment::prompt`] tells how an episode begins. Otherwise a program keeps the conversation: an
+    /// episode is polled for its first step, and all its steps are [`Step::Asked`].
+    fn prompts(&self) -> bool {
+        true
+    }
     /// The opening messages: the problem's own and what the environment adds (tool descriptions).
     ///
     /// Errors: those of a program that is asked for them.
@@ -85,6 +151,13 @@ pub trait Environment: Send + Sync {
 
 /// An episode in progress.
 pub trait Episode: Send {
+    /// How the program reads a turn that answers its last call, where a program keeps the conversation; none leaves it
+    /// to [`Environment::format`].
+    fn read(&self, _text: &str) -> Option<Read> {
+        None
+    }
+    /// Hears the tokens of the turn that the next step takes. Asked for only where a program keeps the conversation.
+    fn hear(&mut self, _tokens: TurnTokens) {}
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.
     fn step(&mut self, turn: &AgentTurn) -> Result<Step>;

@@ -1,6 +1,6 @@
 //! Environments: they pose problems and answer an agent's turns. Each must pass [`crate::conformance`].
 
-pub(crate) mod answer;
+pub mod answer;
 pub mod countdown;
 pub mod customer_service;
 pub mod dialogue;
@@ -24,9 +24,10 @@ pub mod setup;
 pub mod sql_questions;
 pub mod word_problems;
 
+pub use answer::marked_or_last_line;
 pub use dialogue_environment::DialogueEnvironment;
 pub use dialogue_options::{DialogueOptions, ExtraOptions, WithDialogue};
-pub use environment::{Environment, Episode, Observation, Outcome, Step};
+pub use environment::{Asked, CallCounts, Environment, Episode, Observation, Outcome, Read, Step, TurnTokens};
 pub use environment_options::EnvironmentOptions;
 pub use episode_state::{AfterTurn, EpisodeState};
 pub use generator::{Demonstration, ProblemGenerator, ScriptedTurn};

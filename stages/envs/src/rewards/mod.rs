@@ -19,8 +19,10 @@ pub mod rubric;
 pub mod tool_efficiency;
 pub mod tool_success;
 pub mod tool_turns;
+pub mod verdict;
 pub mod weighted;
 
 pub use registry::family;
 pub use reward::{GroupView, Reward, Scene, Score, verified};
+pub use verdict::VERDICT;
 pub use weighted::{RewardList, WeightedReward};

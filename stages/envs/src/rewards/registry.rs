@@ -2,7 +2,7 @@
 
 use crate::rewards::{
     Reward, answer, call_match, expression, format, hierarchical, json_pointer, knowledge_boundary, length, pattern,
-    process, rubric, tool_efficiency, tool_success, tool_turns,
+    process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 
@@ -30,6 +30,7 @@ pub fn family() -> Family<dyn Reward> {
         Line::new(|o, ()| Ok(Box::new(tool_efficiency::ToolEfficiency::new(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_success::ToolSuccess(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_turns::ToolTurns(o)))),
+        Line::new(|o, ()| Ok(Box::new(verdict::Verdict(o)))),
     ];
     Family::new("rewards", "reward", members)
 }

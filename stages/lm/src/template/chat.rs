@@ -7,6 +7,7 @@ use super::probe::{self, ToolRound};
 use super::thoughts;
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;
+use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
@@ -178,11 +179,19 @@ impl Chat {
     }
     /// Where the last token of the tokenizer's own ends, if only white space follows it.
     fn after_end(&self, text: &str) -> Option<usize> {
-        let mut at = 0;
+        self.last_added(text).map(|last| last.end)
+    }
+    /// Where that token begins.
+    pub(super) fn last_end(&self, text: &str) -> Option<usize> {
+        self.last_added(text).map(|last| last.start)
+    }
+    fn last_added(&self, text: &str) -> Option<Range<usize>> {
+        let (mut at, mut last) = (0, None);
         while let Some((start, token)) = self.tokenizer.first_added(&text[at..]) {
+            last = Some(at + start..at + start + token.len());
             at += start + token.len();
         }
-        (at > 0 && text[at..].trim().is_empty()).then_some(at)
+        last.filter(|last| text[last.end..].trim().is_empty())
     }
 }
 

@@ -14,17 +14,17 @@ use trainyard_tables::{Message, Trajectory};
 /// The messages of a conversation so far, and their tokens.
 #[derive(Debug, Clone)]
 pub struct Conversation<'a> {
-    chat: &'a Chat,
+    pub(super) chat: &'a Chat,
     /// JSON text of the tools that the template describes.
-    tools: Option<String>,
-    messages: Vec<Message>,
-    /// The text of the current context that has tokens.
-    text: String,
+    pub(super) tools: Option<String>,
+    pub(super) messages: Vec<Message>,
+    /// The text of the current context that has tokens, as the template shows it now.
+    pub(super) text: String,
     /// The last turn, if it was sampled: its text, and whether it ended with a stop token.
-    sampled: Option<(String, bool)>,
+    pub(super) sampled: Option<(String, bool)>,
     /// Messages that the current context has.
     read: usize,
-    encoded: Encoded,
+    pub(super) encoded: Encoded,
     turn: u16,
     open: bool,
 }
@@ -133,9 +133,7 @@ impl<'a> Conversation<'a> {
     /// cannot express are written as `\uXXXX`, in the tokens and in the messages.
     pub fn observe(&mut self, messages: &[Message]) -> Result<Option<Vec<u32>>> {
         let (start, contexts) = (self.encoded.token_ids.len(), self.encoded.restarts.len());
-        let escape =
-            |m: &Message| Message { content: self.chat.tokenizer().escape(&m.content).into_owned(), ..m.clone() };
-        let messages: Vec<Message> = messages.iter().map(escape).collect();
+        let messages = self.chat.escaped(messages);
         self.extend(&messages)?;
         self.open_turn()?;
         let extends = self.encoded.restarts.len() == contexts;
@@ -152,6 +150,10 @@ impl<'a> Conversation<'a> {
     /// All messages; sampled turns with their text.
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+    /// JSON text of the tools that the template describes.
+    pub fn tools(&self) -> Option<&str> {
+        self.tools.as_deref()
     }
     /// Agent turns that are complete.
     pub fn turns(&self) -> u16 {
@@ -195,7 +197,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
     /// How much of a text has tokens already; none if the template has rewritten that part.
-    fn known(&self, text: &str) -> Option<usize> {
+    pub(super) fn known(&self, text: &str) -> Option<usize> {
         let Some((body, stopped)) = &self.sampled else {
             return text.starts_with(&self.text).then_some(self.text.len());
         };
@@ -221,6 +223,13 @@ impl<'a> Conversation<'a> {
         self.encoded.push(&ids, false, self.turn);
         self.settle(text)
     }
+    /// Takes messages that have tokens, and opens the next turn; `text` is what the template shows of all of them.
+    pub(super) fn took(&mut self, messages: Vec<Message>, ids: &[u32], text: &str) -> Result<()> {
+        self.messages = messages;
+        self.encoded.push(ids, false, self.turn);
+        self.open = true;
+        self.settle(text)
+    }
     fn settle(&mut self, text: &str) -> Result<()> {
         self.text = text.to_string();
         self.sampled = None;
@@ -231,6 +240,10 @@ impl<'a> Conversation<'a> {
     fn piece(&self, piece: &str, before: &str, first: usize, open: bool) -> Result<Vec<u32>> {
         let render = |messages: &[Message]| self.chat.render(messages, open, self.tools.as_deref());
         self.chat.encode_foreign(piece, before, &self.messages, first, render)
+    }
+    /// Whether a turn is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
     }
     fn place(&self) -> String {
         format!("message {}", self.messages.len())

@@ -30,6 +30,19 @@ impl Encoded {
     pub fn longest(&self) -> usize {
         self.contexts().iter().map(Range::len).max().unwrap_or(0)
     }
+    /// Adds the tokens of another conversation as contexts of their own; its turns are counted on.
+    pub fn append(&mut self, other: Self) {
+        let (first, turns) = (self.token_ids.len(), self.turn.iter().max().map_or(0, |last| last + 1));
+        if first == 0 {
+            *self = other;
+            return;
+        }
+        self.restarts.push(first);
+        self.restarts.extend(other.restarts.iter().map(|at| first + at));
+        self.token_ids.extend(other.token_ids);
+        self.loss_mask.extend(other.loss_mask);
+        self.turn.extend(other.turn.iter().map(|turn| turns + turn));
+    }
     /// Where the last context begins.
     pub(super) fn start(&self) -> usize {
         self.restarts.last().copied().unwrap_or(0)

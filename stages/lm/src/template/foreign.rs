@@ -32,11 +32,16 @@ impl Chat {
         ids.extend(tokenizer.encode_next(&before(done), &said[done..])?);
         Ok(ids)
     }
+    /// Messages without characters that the tokenizer cannot express: those are written as `\uXXXX`.
+    pub fn escaped(&self, messages: &[Message]) -> Vec<Message> {
+        let escape = |m: &Message| Message { content: self.tokenizer().escape(&m.content).into_owned(), ..m.clone() };
+        messages.iter().map(escape).collect()
+    }
     /// Length of the stop token at the start of what follows a turn; 0 if none is there.
     pub(super) fn end_at(&self, text: &str) -> usize {
         self.first_stop(text).filter(|(start, _)| *start == 0).map_or(0, |(_, token)| token.len())
     }
-    fn first_stop(&self, text: &str) -> Option<(usize, String)> {
+    pub(super) fn first_stop(&self, text: &str) -> Option<(usize, String)> {
         let tokens = self.stop_tokens().iter().filter_map(|id| self.tokenizer().token(*id));
         tokens.filter_map(|token| Some((text.find(&token)?, token))).min()
     }

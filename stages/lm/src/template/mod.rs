@@ -14,6 +14,9 @@ mod encoded;
 mod environment;
 mod foreign;
 mod json;
+mod kept;
+#[cfg(test)]
+mod kept_tests;
 mod message;
 mod native;
 mod options;
@@ -30,6 +33,7 @@ pub use chat::Chat;
 pub use chat_template::ChatTemplate;
 pub use conversation::Conversation;
 pub use encoded::Encoded;
+pub use kept::WentOn;
 pub use message::CallStyle;
 pub use native::native_format;
 pub use options::{Date, RenderOptions, TemplateOptions, ToolDescriptions};

@@ -170,6 +170,69 @@ fn official_templates_learn_every_turn_under_its_own_context() {
     assert!(!several.iter().any(|s| s.starts_with("qwen2_5") || s.starts_with("llama3")), "{several:#?}");
 }
 
+/// Plays a conversation as a program does that sends everything back: turns with thoughts and spaces of their own, then
+/// the messages after them. Whether all of it stays one context.
+fn plays_on(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<bool, String> {
+    let said = |e: trainyard_core::Error| e.to_string();
+    let answers: Vec<usize> = (0..messages.len()).filter(|i| messages[*i].role == "assistant").collect();
+    let first = *answers.first().ok_or("nobody answers")?;
+    let mut played = Conversation::new(chat, tools);
+    played.extend(&messages[..first]).map_err(said)?;
+    played.open_first_turn().map_err(said)?;
+    for (turn, at) in answers.iter().enumerate() {
+        let message = &messages[*at];
+        let calls: Vec<serde_json::Value> =
+            message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let calls: Vec<serde_json::Value> =
+            calls.iter().map(|call| call.get("function").unwrap_or(call).clone()).collect();
+        let mut text = format!("<think>\nhm {turn}\n</think>\n\n{} ", message.content.replace("</think>", ""));
+        text.extend(calls.iter().map(|call| format!("<tool_call>{call}</tool_call>")));
+        let mut ids = chat.tokenizer().encode(&text).map_err(said)?;
+        ids.push(chat.end_token());
+        played.sampled(&ids).map_err(said)?;
+        let bare = |call: &serde_json::Value| serde_json::json!({"name": call["name"], "arguments": call["arguments"]});
+        let ours: serde_json::Value = calls.iter().map(bare).collect();
+        played.set_tool_calls((!calls.is_empty()).then(|| ours.to_string()));
+        let Some(next) = answers.get(turn + 1) else { break };
+        let before = played.encoded().token_ids.clone();
+        let Some(went_on) = played.go_on(&messages[at + 1..*next]).map_err(said)? else { return Ok(false) };
+        assert!(played.encoded().token_ids.starts_with(&before) && played.encoded().restarts.is_empty());
+        let new = chat.tokenizer().decode(&went_on.tokens).map_err(said)?;
+        let shown = chat.render(played.messages(), true, tools).map_err(said)?;
+        assert!(
+            shown.ends_with(&new) && messages[at + 1..*next].iter().all(|m| new.contains(m.content.trim())),
+            "{new}"
+        );
+    }
+    Ok(true)
+}
+
+#[test]
+fn official_templates_keep_a_program_that_goes_on_in_one_segment() {
+    let Some(folder) = folder() else { return };
+    let conversations: BTreeMap<String, Given> = serde_json::from_str(CONVERSATIONS).unwrap();
+    let renderings: BTreeMap<String, BTreeMap<String, Option<String>>> = serde_json::from_str(RENDERINGS).unwrap();
+    let tokenizer = tokenizer();
+    let (mut several, mut played) = (Vec::new(), 0);
+    for name in renderings.keys() {
+        let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
+        let Ok(chat) = Chat::new(tokenizer.clone(), ChatTemplate::new(source).unwrap()) else { continue };
+        for (conversation, given) in &conversations {
+            let options = TemplateOptions { variables: given.variables.clone(), ..TemplateOptions::default() };
+            let chat = chat.clone().with_options(&options);
+            let messages: Vec<Message> = given.messages.iter().map(message).collect();
+            match plays_on(&chat, &messages, given.tools.then_some(TOOLS)) {
+                Ok(true) => played += 1,
+                Ok(false) => several.push(format!("{name}, {conversation}")),
+                // What the template rejects in the native environment too.
+                Err(_) => {}
+            }
+        }
+    }
+    assert!(played > 100, "{played}");
+    assert_eq!(several, Vec::<String>::new());
+}
+
 /// One token per character, with the tokens of all families and a beginning of texts.
 fn tokenizer() -> Tokenizer {
     let folder = tempfile::tempdir().unwrap();

@@ -131,11 +131,11 @@ impl<'a> Driver<'_, 'a> {
             live.end_at_length();
             return self.finish(flow, live);
         }
-        if live.rewritten() {
-            if let Some(id) = live.sequence.take() {
-                live.past.push((live.base, self.sampler.remove(id)));
-            }
-            live.base = live.context_first();
+        if live.has_left() {
+            self.settle_sequence(&mut live);
+        } else if live.here.rewritten() {
+            self.settle_sequence(&mut live);
+            live.here.base = live.here.context_first();
         }
         let id = match live.sequence {
             None => {
@@ -157,6 +157,12 @@ impl<'a> Driver<'_, 'a> {
         flow.decoding.insert(id, live);
         Ok(())
     }
+    /// Takes the sequence of an episode out of the sampler, and what it sampled into its segment.
+    fn settle_sequence(&mut self, live: &mut Live<'a>) {
+        let Some(id) = live.sequence.take() else { return };
+        let state = self.sampler.remove(id);
+        live.keep(state);
+    }
     fn turn_sampled(&mut self, flow: &mut Flow<'a>, id: SequenceId, finish: Finish) -> Result<()> {
         let mut live =
             flow.decoding.remove(&id).ok_or_else(|| Error::bug("a sequence finished that no episode owns"))?;
@@ -176,6 +182,9 @@ impl<'a> Driver<'_, 'a> {
     }
     /// Hands a sampled turn to the environment.
     fn take_turn(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+        if let Some(id) = live.sequence {
+            live.tell(self.sampler.sequence(id))?;
+        }
         live.turn_ended(self.environment, &self.sampled(&live)?)?;
         self.advance(flow, live, Duration::ZERO)
     }
@@ -208,7 +217,7 @@ impl<'a> Driver<'_, 'a> {
     fn fork(&mut self, flow: &mut Flow<'a>, parent: &Live<'a>, at: usize, copies: u32) -> Result<()> {
         let id = parent.sequence.ok_or_else(|| Error::bug("an episode without a sequence cannot be forked"))?;
         // The last token is sampled anew: after it the turn would be the parent's.
-        let last = parent.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
+        let last = parent.here.base + self.sampler.sequence(id).token_ids.len().saturating_sub(1);
         let at = at.clamp(parent.first(), last);
         for _ in 0..copies {
             let Some(sample) = flow.forking.as_mut().and_then(|f| f.take_place(parent.job.group)) else {
@@ -216,7 +225,7 @@ impl<'a> Driver<'_, 'a> {
             };
             let mut child = parent.fork(at, sample, flow.submitted)?;
             flow.submitted += 1;
-            let sequence = self.sampler.fork(id, at - child.base, child.draw_key(&self.chance))?;
+            let sequence = self.sampler.fork(id, at - child.here.base, child.draw_key(&self.chance))?;
             child.sequence = Some(sequence);
             flow.decoding.insert(sequence, child);
         }
@@ -250,12 +259,12 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    fn finish(&mut self, flow: &mut Flow<'a>, live: Box<Live<'a>>) -> Result<()> {
-        let state = live.sequence.map(|id| self.sampler.remove(id));
+    fn finish(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
+        self.settle_sequence(&mut live);
         let (order, group) = (live.order, live.job.group);
         let setting =
             Setting { model: self.model, environment: self.environment, sampling: self.sampling, name: &self.name };
-        flow.done.push((order, record(*live, state, &setting)?));
+        flow.done.push((order, record(*live, &setting)?));
         let Some(forking) = &mut flow.forking else { return Ok(()) };
         let more = forking.ended(group);
         more.into_iter().for_each(|job| flow.submit(job));

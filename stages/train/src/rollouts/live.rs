@@ -5,6 +5,8 @@
 
 use super::draw::{draw_key, of_context};
 use super::job::{Job, Limits, Start};
+use super::kept::Kept;
+use super::segment::Segment;
 use std::time::Duration;
 use trainyard_core::{Chance, Error, Result};
 use trainyard_envs::{AgentTurn, Environment, Episode, Observation, Outcome, Step};
@@ -33,21 +35,19 @@ pub struct Live<'a> {
     /// Place in the order of submission.
     pub(super) order: usize,
     pub(super) problem: &'a Problem,
-    pub(super) conversation: Conversation<'a>,
-    episode: Box<dyn Episode>,
+    /// The conversation that goes on now.
+    pub(super) here: Segment<'a>,
+    /// What there is beside it, where a program keeps the conversation.
+    pub(super) kept: Option<Box<Kept<'a>>>,
+    pub(super) episode: Box<dyn Episode>,
     /// Decodes the current context; none before its first turn is decoded.
     pub(super) sequence: Option<SequenceId>,
-    /// First token of the context that `sequence` decodes.
-    pub(super) base: usize,
-    /// What earlier contexts sampled, each with its first token.
-    pub(super) past: Vec<(usize, SequenceState)>,
     /// Tokens to append before the next turn is decoded.
     pub(super) observation: Vec<u32>,
     /// First tokens of the current turn that were given, not sampled.
     forced: Vec<u32>,
     /// The sampler ran into a limit in the current turn.
     pub(super) cut: bool,
-    pub(super) turns: Vec<TurnSummary>,
     pub(super) outcome: Option<Outcome>,
     /// What `episode` answered to the last turn, or that it has not answered yet.
     step: Option<Step>,
@@ -88,23 +88,27 @@ impl<'a> Live<'a> {
             model.chat.expect_tools()?;
         }
         let mut conversation = Conversation::new(&model.chat, None);
-        conversation.extend(&scaffolded(environment.prompt(problem)?, &job.scaffold))?;
-        conversation.open_first_turn()?;
+        let kept = if environment.prompts() {
+            conversation.extend(&scaffolded(environment.prompt(problem)?, &job.scaffold))?;
+            conversation.open_first_turn()?;
+            None
+        } else {
+            Some(Box::new(Kept::new(&model.chat, &job)?))
+        };
+        let asked = kept.is_some();
         let episode = environment.start(problem, seed)?;
         let start = job.start.clone();
         let mut live = Box::new(Self {
             job,
             order,
             problem,
-            conversation,
+            here: Segment::new(conversation),
+            kept,
             episode,
             sequence: None,
-            base: 0,
-            past: Vec::new(),
             observation: Vec::new(),
             forced: Vec::new(),
             cut: false,
-            turns: Vec::new(),
             outcome: None,
             step: None,
             tool_calls: 0,
@@ -122,7 +126,7 @@ impl<'a> Live<'a> {
             live.forced = partial;
             live.given = live.first();
         }
-        Ok(Progress::Ready(live))
+        Ok(if asked { Progress::Pending(live) } else { Progress::Ready(live) })
     }
 
     /// A copy that goes on from token `at` of the turn that was just sampled. It has no sequence yet.
@@ -132,45 +136,44 @@ impl<'a> Live<'a> {
             job: Job { sample, ..self.job.clone() },
             order,
             problem: self.problem,
-            conversation: self.conversation.clone(),
+            here: self.here.clone(),
+            kept: None,
             episode: self.episode.fork()?,
             sequence: None,
-            base: self.base,
-            past: self.past.clone(),
             observation: Vec::new(),
             forced: self.forced.clone(),
             cut: false,
-            turns: self.turns.clone(),
             outcome: None,
             step: None,
             tool_calls: self.tool_calls,
             tool_errors: self.tool_errors,
             seed: self.seed,
             given: self.given,
-            origin: Some(Origin { sample: self.job.sample, at, forks, turn: self.turns.len() as u32 }),
+            origin: Some(Origin { sample: self.job.sample, at, forks, turn: self.here.turns.len() as u32 }),
         }))
     }
     /// Names the draws of the current context.
     pub fn draw_key(&self, chance: &Chance) -> DrawKey {
-        of_context(draw_key(chance, self.problem, &self.job), self.conversation.encoded().restarts.len())
+        let earlier = self.here.conversation.encoded().restarts.len() + self.kept.as_ref().map_or(0, |k| k.switches);
+        of_context(draw_key(chance, self.problem, &self.job), earlier)
     }
     /// First token of the open turn.
     pub fn first(&self) -> usize {
-        self.conversation.encoded().token_ids.len() + self.forced.len()
+        self.here.conversation.encoded().token_ids.len() + self.forced.len()
     }
     /// What a strategy may know; the last turn is still open.
     pub fn view(&self, state: &SequenceState) -> LiveView {
         let first = self.first();
         let of = |(first, end): (usize, usize)| {
-            let past = self.past.iter().rev().find(|(base, _)| first < self.base && *base <= first);
-            let (base, state) = past.map_or((self.base, state), |(base, state)| (*base, state));
+            let past = self.here.past.iter().rev().find(|(base, _)| first < self.here.base && *base <= first);
+            let (base, state) = past.map_or((self.here.base, state), |(base, state)| (*base, state));
             // A sampler that gives no entropies leaves the lists empty.
             let known = state.entropies.get(first - base..end - base).unwrap_or_default();
             known.iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
         };
-        let end = self.base + state.token_ids.len();
-        let ranges = self.turns.iter().map(|t| (t.first, t.end)).chain([(first, end)]);
-        let turn = self.turns.len() as u32;
+        let end = self.here.base + state.token_ids.len();
+        let ranges = self.here.turns.iter().map(|t| (t.first, t.end)).chain([(first, end)]);
+        let turn = self.here.turns.len() as u32;
         LiveView {
             group: self.job.group as usize,
             sample: self.job.sample,
@@ -198,6 +201,9 @@ impl<'a> Live<'a> {
                     self.ended(outcome);
                     return Ok(false);
                 }
+                Some(Step::Asked(_)) => {
+                    return Err(Error::bug("a beginning is replayed where a program keeps the conversation"));
+                }
                 Some(Step::Done(_)) => {
                     return Err(Error::data("the beginning of an earlier episode goes on after the end of this one")
                         .help("give episodes that were made with this environment's tools, format and limits"));
@@ -210,11 +216,12 @@ impl<'a> Live<'a> {
     /// Tokens that the next turn may sample; 0 = the episode is full.
     pub fn room(&self, limits: &Limits) -> usize {
         let used = self.request_tokens().len();
-        limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used))
+        let room = limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used));
+        room.min(self.kept.as_ref().and_then(|kept| kept.max_tokens).unwrap_or(usize::MAX))
     }
     /// The tokens that the generator continues.
     pub fn request_tokens(&self) -> Vec<u32> {
-        let mut tokens = self.conversation.context().to_vec();
+        let mut tokens = self.here.conversation.context().to_vec();
         tokens.extend_from_slice(&self.forced);
         tokens
     }
@@ -235,11 +242,22 @@ impl<'a> Live<'a> {
     fn take_turn(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<AgentTurn> {
         let mut ids = std::mem::take(&mut self.forced);
         ids.extend_from_slice(sampled);
-        let first = self.conversation.encoded().token_ids.len();
-        let text = self.conversation.sampled(&ids)?;
-        let truncated = std::mem::take(&mut self.cut);
-        let turn = AgentTurn { truncated, ..environment.format().parse(&text) };
-        self.turns.push(TurnSummary {
+        let first = self.here.conversation.encoded().token_ids.len();
+        let text = self.here.conversation.sampled(&ids)?;
+        let mut truncated = std::mem::take(&mut self.cut);
+        let turn = match &self.kept {
+            None => environment.format().parse(&text),
+            Some(kept) => {
+                // A program that wants short turns is not cut off by them.
+                truncated &= kept.max_tokens.is_none_or(|most| ids.len() < most);
+                let read = self.episode.read(&text);
+                let read = read.ok_or_else(|| Error::bug("an episode of a program does not read its turns"))?;
+                self.here.known.push(read.message);
+                read.turn
+            }
+        };
+        let turn = AgentTurn { truncated, ..turn };
+        self.here.turns.push(TurnSummary {
             first,
             end: first + ids.len(),
             calls: turn.calls.iter().filter(|c| c.is_ok()).count() as u32,
@@ -248,7 +266,7 @@ impl<'a> Live<'a> {
             spoken: false,
             truncated,
         });
-        self.conversation.set_tool_calls(turn.calls_json());
+        self.here.conversation.set_tool_calls(turn.calls_json());
         Ok(turn)
     }
 
@@ -273,8 +291,7 @@ impl<'a> Live<'a> {
                 Ok(Progress::Done(self))
             }
             Some(Step::Observe(observation)) => {
-                let most = self.job.max_turns.unwrap_or(u32::MAX).min(environment.max_turns());
-                if self.turns.len() as u32 >= most {
+                if self.may_not_go_on(environment) {
                     self.count(&observation);
                     self.close(StopReason::Turns);
                     return Ok(Progress::Done(self));
@@ -285,48 +302,61 @@ impl<'a> Live<'a> {
                 self.end_at_length();
                 Ok(Progress::Done(self))
             }
+            Some(Step::Asked(asked)) => {
+                if self.may_not_go_on(environment) {
+                    self.close(StopReason::Turns);
+                    return Ok(Progress::Done(self));
+                }
+                if self.asked(asked, limits.episode_tokens)? {
+                    return Ok(Progress::Ready(self));
+                }
+                self.end_at_length();
+                Ok(Progress::Done(self))
+            }
         }
+    }
+
+    /// Whether all turns are taken.
+    fn may_not_go_on(&self, environment: &dyn Environment) -> bool {
+        self.turns() >= self.job.max_turns.unwrap_or(u32::MAX).min(environment.max_turns())
+    }
+    /// Turns taken.
+    pub fn turns(&self) -> u32 {
+        let beside = self.kept.as_ref().map_or(0, |kept| kept.turns());
+        (self.here.turns.len() + beside) as u32
     }
 
     /// Takes an observation in and opens the next turn. False = it leaves no room: its calls are counted, but its
     /// tokens are left out, so no sequence is longer than the episode may be.
     fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
-        if let Some(turn) = self.turns.last_mut() {
+        if let Some(turn) = self.here.turns.last_mut() {
             turn.spoken = observation.messages.iter().any(|m| m.role == "user");
         }
-        let mut next = self.conversation.clone();
+        let mut next = self.here.conversation.clone();
         self.observation = next.observe(&observation.messages)?.unwrap_or_default();
         let fits = next.context().len() < most;
         if fits {
-            self.conversation = next;
+            self.here.conversation = next;
         }
         Ok(fits)
-    }
-    /// First token of the current context.
-    pub fn context_first(&self) -> usize {
-        self.conversation.encoded().token_ids.len() - self.conversation.context().len()
-    }
-    /// Whether the template has rewritten what the sequence decoded, so that another one must go on.
-    pub fn rewritten(&self) -> bool {
-        self.context_first() != self.base
     }
     fn count(&mut self, observation: &Observation) {
         self.tool_calls += observation.tool_calls;
         self.tool_errors += observation.tool_errors;
-        if let Some(turn) = self.turns.last_mut() {
+        if let Some(turn) = self.here.turns.last_mut() {
             turn.errors += observation.tool_errors;
         }
     }
     fn ended(&mut self, outcome: Outcome) {
-        if let Some(turn) = self.turns.last_mut() {
+        if let Some(turn) = self.here.turns.last_mut() {
             turn.answered = outcome.answer.is_some() && outcome.stop == StopReason::Answer;
         }
         self.outcome = Some(outcome);
     }
     /// No token is left for another turn.
     pub fn end_at_length(&mut self) {
-        if let Some(turn) = self.turns.last_mut() {
+        if let Some(turn) = self.here.turns.last_mut() {
             turn.truncated = true;
         }
         self.close(StopReason::Length);
@@ -336,10 +366,10 @@ impl<'a> Live<'a> {
             answer: None,
             stop,
             status: Status::Ok,
-            turns: self.turns.len() as u32,
+            turns: self.turns(),
             tool_calls: self.tool_calls,
             tool_errors: self.tool_errors,
-            timed_out: false,
+            ..Outcome::default()
         });
     }
 }

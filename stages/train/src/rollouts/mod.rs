@@ -6,16 +6,23 @@
 //! draw is keyed by (chance, id of the problem, sample, turn, token), so an episode is the same whatever shares its
 //! batch.
 
+mod attach;
 #[cfg(test)]
 mod context_tests;
 pub mod draw;
 pub mod driver;
 pub mod flow;
 pub mod forking;
+#[cfg(test)]
+mod harness_tests;
 pub mod job;
+mod kept;
+#[cfg(test)]
+mod kept_tests;
 pub mod live;
 pub mod record;
 pub mod rescore;
+mod segment;
 pub mod steps;
 #[cfg(test)]
 mod tests;

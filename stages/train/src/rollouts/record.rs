@@ -7,8 +7,9 @@
 use super::job::Start;
 use super::live::Live;
 use trainyard_core::{Error, Result};
-use trainyard_envs::Environment;
-use trainyard_learn::{Rollout, TurnSummary};
+use trainyard_envs::rewards::VERDICT;
+use trainyard_envs::{CallCounts, Environment};
+use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
 use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::{Conversation, Encoded};
@@ -23,16 +24,29 @@ pub(super) struct Setting<'s, 'a> {
     pub name: &'s str,
 }
 
-/// The rollout of an episode that has ended; rewards and advantages are not set yet. `state` is what its sequence
-/// sampled, none if it never sampled.
-pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Setting<'_, '_>) -> Result<Rollout> {
-    let Live { job, problem, conversation, mut turns, outcome, tool_calls, tool_errors, seed, given, origin, .. } =
-        live;
-    let sampled: Vec<(usize, SequenceState)> =
-        live.past.into_iter().chain(state.map(|state| (live.base, state))).collect();
+/// The rollout of an episode that has ended and whose segments hold all that was sampled; rewards and advantages are
+/// not set yet.
+pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollout> {
+    let Live { job, problem, here, kept, outcome, tool_calls, tool_errors, seed, given, origin, .. } = live;
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
-    let (mut messages, encoded) = conversation.into_parts();
-    let mut tokens = Tokens::new(encoded, sampled, &job.start)?;
+    let (mut segments, calls) = Live::segments(kept, here);
+    let (mut turns, mut messages) = (Vec::new(), Vec::new());
+    let mut tokens: Option<Tokens> = None;
+    for segment in &mut segments {
+        let first = tokens.as_ref().map_or(0, |tokens| tokens.encoded.token_ids.len());
+        turns.extend(segment.turns.iter().map(|turn| turn.later(first)));
+        let (said, encoded) = segment.conversation.clone().into_parts();
+        // A segment that begins with what another one holds repeats it for the model alone.
+        let repeats = |(at, message): &(usize, Message)| *at < segment.prompt && messages.contains(message);
+        let new: Vec<Message> = said.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
+        messages.extend(new);
+        let own = Tokens::new(encoded, std::mem::take(&mut segment.past), &job.start)?;
+        tokens = Some(match tokens {
+            None => own,
+            Some(before) => before.then(own),
+        });
+    }
+    let mut tokens = tokens.ok_or_else(|| Error::bug("an episode has no conversation"))?;
     let mut fork_at = origin.map(|o| o.at);
     if !job.scaffold.is_empty() {
         expect_one_context(&tokens.encoded)?;
@@ -42,7 +56,10 @@ pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Set
         messages = plain.into_parts().0;
     }
     let verified = |answer: &String| setting.environment.verify(problem, answer);
-    let correct = outcome.answer.as_ref().map(verified).transpose()?.unwrap_or(false);
+    let correct = match outcome.correct {
+        Some(correct) => correct,
+        None => outcome.answer.as_ref().map(verified).transpose()?.unwrap_or(false),
+    };
     let id = |sample: u32| format!("{}/{}/{sample}", setting.name, problem.id);
     let mut trajectory = Trajectory {
         id: id(job.sample),
@@ -65,6 +82,7 @@ pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Set
         fork_of: origin.map(|o| id(o.sample)),
         fork_at: fork_at.map(|at| at as u32),
         parents: vec![problem.id.clone()],
+        rewards: outcome.reward.map(|reward| (VERDICT.to_string(), reward)).into_iter().collect(),
         ..Trajectory::default()
     };
     // An outcome that ends with a tool call (a limit, a failure) counts that call; observations counted the others.
@@ -72,7 +90,9 @@ pub(super) fn record(live: Live<'_>, state: Option<SequenceState>, setting: &Set
     trajectory.tool_errors = trajectory.tool_errors.max(outcome.tool_errors);
     tokens.fill(&mut trajectory);
     let (scaffolded, fork_of) = (!job.scaffold.is_empty(), origin.map(|o| o.sample));
-    Ok(Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, ..Rollout::new(trajectory) })
+    let CallCounts { dropped, refused, ignored } = outcome.calls;
+    let calls = ProgramCalls { dropped, refused, ignored, ..calls };
+    Ok(Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, calls, ..Rollout::new(trajectory) })
 }
 
 /// The same conversation after the plain prompt; sampled turns keep their tokens.
@@ -153,6 +173,16 @@ impl Tokens {
         let logprobs = logprobs.iter().all(|logprob| !logprob.is_nan()).then_some(logprobs);
         Ok(Self { logprobs, entropies, versions, encoded })
     }
+    /// These columns, then those of a segment that sees nothing of them.
+    fn then(mut self, next: Self) -> Self {
+        let first = self.encoded.token_ids.len();
+        self.encoded.append(next.encoded);
+        self.logprobs = joined(self.logprobs, next.logprobs);
+        self.entropies = joined(self.entropies, next.entropies);
+        self.versions.resize(first, self.versions.last().copied().unwrap_or(0));
+        self.versions.extend(next.versions);
+        self
+    }
     /// The same columns after another prompt; the turns move along.
     fn under(self, plain: &Conversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
         let (old, new) = (self.encoded.prompt_tokens, plain.encoded().prompt_tokens);
@@ -184,4 +214,11 @@ impl Tokens {
         t.entropies = self.entropies;
         t.weights_version = Some(self.versions);
     }
+}
+
+/// None if one of them is not known.
+fn joined(first: Option<Vec<f32>>, next: Option<Vec<f32>>) -> Option<Vec<f32>> {
+    let mut all = first?;
+    all.extend(next?);
+    Some(all)
 }

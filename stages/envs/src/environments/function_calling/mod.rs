@@ -170,7 +170,7 @@ impl Episode for OneTurn {
             turns: 1,
             tool_calls,
             tool_errors,
-            timed_out: false,
+            ..Outcome::default()
         }))
     }
     fn poll(&mut self, _wait: Duration) -> Result<Option<Step>> {

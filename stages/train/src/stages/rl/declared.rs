@@ -9,6 +9,20 @@ use trainyard_learn::compose::Composed;
 /// The one metric that a sampler may not be able to give.
 pub const ENTROPY: &str = "entropy";
 
+/// Of programs that keep their conversation, in the order in which they are counted: name, unit, meaning.
+pub const PROGRAM: [(&str, &str, &str); 6] = [
+    ("segments", "segments per rollout", "Conversations that the program of a harness begins."),
+    (
+        "healed_turns",
+        "turns per rollout",
+        "Turns that went on with their recorded tokens, though what the program sent back would have had others.",
+    ),
+    ("forked_segments", "segments per rollout", "Segments that repeat a turn of an earlier one."),
+    ("dropped_calls", "calls per rollout", "Calls that got no answer, and answers that nobody waited for."),
+    ("refused_calls", "calls per rollout", "Calls that were refused with an error."),
+    ("ignored_sampling", "calls per rollout", "Calls that asked for a way of sampling that is not the policy's."),
+];
+
 /// Under any options.
 pub fn any(parts: &Parts) -> Declared {
     let mut list = common();
@@ -69,7 +83,7 @@ fn component(name: &str) -> Metric {
 
 /// What every composition reports.
 fn common() -> Vec<Metric> {
-    [sampled(), per_level(), kept(), handed_to_the_update(), update(), counts()].concat()
+    [sampled(), programs(), per_level(), kept(), handed_to_the_update(), update(), counts()].concat()
 }
 
 /// Of all that was sampled.
@@ -104,6 +118,14 @@ fn sampled() -> Vec<Metric> {
         whole("stale_groups", "groups per step", "Groups that were left out for their age.").lower(),
         Metric::new("infrastructure_failures", "rollouts", "Rollouts that the infrastructure broke.").lower().over(Sum),
     ]
+}
+
+/// Of programs; only the environment `harness` starts any.
+fn programs() -> Vec<Metric> {
+    let one = |(name, unit, doc): (&'static str, &'static str, &'static str)| {
+        Metric::new(name, unit, doc).over(Reduce::Whole).optional()
+    };
+    PROGRAM.into_iter().map(one).collect()
 }
 
 fn per_level() -> Vec<Metric> {

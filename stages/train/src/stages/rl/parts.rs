@@ -154,6 +154,8 @@ impl Parts {
     }
     fn unmet(&self, config: &Config, environment: &dyn Environment, sampler: &Offers) -> Vec<OptionProblem> {
         let in_turns = config.rollout.asynchronous.is_none();
+        // A program cannot be put into the middle of its work.
+        let starts = environment.prompts();
         // Given tokens are scored by the sampler, under the distribution that rollouts are sampled from.
         let scores_given = match sampler.forced {
             Forced::Always => true,
@@ -166,15 +168,16 @@ impl Parts {
             reference: true,
             values: true,
             forced_scores: sampler.forced != Forced::Never,
-            fork: in_turns,
+            fork: in_turns && starts,
             multi_turn: environment.max_turns() > 1,
             groups: config.rollout.group_size > 1,
             all_groups: in_turns,
             demonstrations: scores_given,
-            altered_start: in_turns && scores_given,
+            altered_start: in_turns && scores_given && starts,
             step_scores: false,
         };
         let help = |need: &str| match need {
+            "fork" | "altered_start" if !starts => "leave this part out: episodes of a program begin at its beginning",
             "groups" => "set `rollout.group_size` to at least 2",
             "fork" => "leave `rollout.asynchronous` out: groups that fork meet after every turn",
             "rollout_entropies" => "sample where entropies are known: leave `rollout.backend` out",

@@ -1,10 +1,10 @@
 //! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so
 //! each count says which it is of.
 
-use super::declared::ENTROPY;
+use super::declared::{ENTROPY, PROGRAM};
 use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_learn::{Rollout, TurnSummary};
+use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
 
 /// Sums over a step. Failures of the infrastructure are counted apart from all else.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -33,12 +33,39 @@ pub struct Tally {
     truncated: u64,
     void: u64,
     forks: u64,
+    /// Of programs that keep their conversation.
+    programs: Programs,
     /// Level → (rollouts, passes).
     levels: BTreeMap<u32, (u64, u64)>,
     /// Of the rollouts that the strategy kept.
     kept: Kept,
     /// Tokens decoded one after the other.
     critical_path: u64,
+}
+
+/// Sums over the rollouts of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Programs {
+    rollouts: u64,
+    sums: [u64; 6],
+}
+
+impl Programs {
+    fn add(&mut self, calls: &ProgramCalls) {
+        let ProgramCalls { segments, healed, forked, dropped, refused, ignored } = *calls;
+        self.rollouts += u64::from(segments > 0);
+        let counts = [segments, healed, forked, dropped, refused, ignored];
+        self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+    }
+    /// Means by metric name; none where no program played.
+    fn metrics(&self) -> impl Iterator<Item = (String, f64)> {
+        let (rollouts, sums) = (self.rollouts, self.sums);
+        PROGRAM
+            .iter()
+            .zip(sums)
+            .filter(move |_| rollouts > 0)
+            .map(move |((name, ..), sum)| (name.to_string(), sum as f64 / rollouts as f64))
+    }
 }
 
 /// Sums over the rollouts that were scored.
@@ -107,6 +134,7 @@ impl Tally {
         self.truncated += u64::from(one.cut_off());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
         self.forks += u64::from(one.fork_of.is_some());
+        self.programs.add(&one.calls);
         let level = self.levels.entry(t.level).or_default();
         level.0 += 1;
         level.1 += u64::from(one.correct);
@@ -192,6 +220,7 @@ impl Tally {
         if self.without_entropies == 0 {
             list.insert(2, (ENTROPY.into(), self.entropy / self.tokens.max(1) as f64));
         }
+        list.extend(self.programs.metrics());
         list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
         list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("rewards.{name}"), sum / *n as f64)));
         list
@@ -229,6 +258,20 @@ mod tests {
         let metrics = tally.metrics(0);
         let of = |name: &str| metrics.iter().find(|m| m.0 == name).unwrap().1;
         assert_eq!((of("tokens"), of("entropy"), of("critical_path_tokens")), (1.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn programs_are_counted_where_there_are_any() {
+        let mut tally = Tally::default();
+        tally.count(&Rollout::default());
+        assert!(tally.metrics(0).iter().all(|(name, _)| !name.starts_with("segments")));
+        for segments in [1, 4] {
+            let calls = ProgramCalls { segments, healed: 2, ..ProgramCalls::default() };
+            tally.count(&Rollout { calls, ..Rollout::default() });
+        }
+        let metrics = tally.metrics(0);
+        let of = |name: &str| metrics.iter().find(|m| m.0 == name).unwrap().1;
+        assert_eq!((of("segments"), of("healed_turns"), of("refused_calls")), (2.5, 2.0, 0.0));
     }
 
     #[test]

@@ -1,0 +1,46 @@
+//! `verdict`: what the episode itself says that it is worth.
+
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_api::PartOptions;
+use trainyard_core::Result;
+use trainyard_tables::{Problem, Trajectory};
+
+/// The component under which a row holds what its episode said, until its rewards are computed.
+pub const VERDICT: &str = "verdict";
+
+/// Options of the reward `verdict`: none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerdictOptions {}
+
+impl PartOptions for VerdictOptions {
+    const KIND: &'static str = VERDICT;
+    const SUMMARY: &'static str = "what the agent's own program printed as its reward";
+    const DOC: &'static str = "value = the `reward` in the last line that a program of the environment `harness` printed as\n\
+        JSON (`{\"reward\": 0.5}`). Not applicable to episodes that printed none, nor in other environments.";
+}
+
+/// The reward `verdict`.
+pub struct Verdict(pub VerdictOptions);
+
+impl Reward for Verdict {
+    fn score(&self, r: &Trajectory, _: &Problem, _: &GroupView<'_>) -> Result<Score> {
+        Ok(r.rewards.get(VERDICT).map_or_else(Score::not_applicable, |reward| Score::of(*reward)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::reward::score_alone;
+
+    #[test]
+    fn an_episode_that_said_nothing_is_not_judged() {
+        let reward = Verdict(VerdictOptions {});
+        let said = Trajectory { rewards: [(VERDICT.to_string(), 0.25)].into(), ..Trajectory::default() };
+        assert_eq!(score_alone(&reward, &said, &Problem::default()).value, Some(0.25));
+        assert_eq!(score_alone(&reward, &Trajectory::default(), &Problem::default()).value, None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The environment: programs as episodes, and one server for all of them.
+
+use crate::episode::{ProgramEpisode, Setting};
+use crate::options::HarnessOptions;
+use crate::start::start;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_api::PartOptions as _;
+use trainyard_core::error::Context as _;
+use trainyard_core::{Chance, Error, Result, SystemClock};
+use trainyard_envs::environments::Setup;
+use trainyard_envs::programs::ProcessVerifier;
+use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
+use trainyard_process::{Log, ProgramOptions};
+use trainyard_serving::{Running, Settings};
+use trainyard_tables::{Message, Problem};
+
+/// The environment with its options.
+pub struct Harness {
+    options: HarnessOptions,
+    setting: Arc<Setting>,
+    /// That of the options, for the record; requests bring tools of their own.
+    format: Box<dyn ToolFormat>,
+    verifier: Option<ProcessVerifier>,
+    log: Log,
+    /// Started with the first episode.
+    server: Mutex<Option<Arc<Running>>>,
+    episodes: AtomicU64,
+}
+
+impl Harness {
+    /// Starts nothing yet. Errors: invalid (options).
+    pub fn new(options: HarnessOptions, setup: &Setup) -> Result<Self> {
+        let program = ProgramOptions { command: options.command.clone(), ..ProgramOptions::default() };
+        let setting = Setting {
+            toolbox: Arc::clone(&setup.toolbox),
+            format: options.format.clone(),
+            describe: options.describe_tools,
+            timeout: options.time()?,
+            on_failure: options.on_failure,
+            place: format!("environment `harness` ({})", program.shown()),
+            switchboard: Arc::default(),
+            log: setup.host.log(),
+            read_answer: trainyard_envs::environments::marked_or_last_line,
+        };
+        let log = setup.host.log();
+        let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, log.clone()));
+        // Requests are read by formats for their own tools; this one reads calls of any.
+        let format = setup.toolbox.format(&options.format, &[]).or_else(|_| setup.toolbox.format("hermes", &[]))?;
+        let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Self { options, setting: Arc::new(setting), format, verifier, log, server, episodes })
+    }
+    fn server(&self) -> Result<Arc<Running>> {
+        let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*server {
+            return Ok(Arc::clone(running));
+        }
+        let settings = Settings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+        let running = Arc::new(Running::start(address, self.setting.switchboard.clone(), settings)?);
+        Ok(Arc::clone(server.insert(running)))
+    }
+}
+
+impl Environment for Harness {
+    fn kind(&self) -> &'static str {
+        HarnessOptions::KIND
+    }
+    fn tools(&self) -> Vec<ToolSpec> {
+        Vec::new()
+    }
+    fn format(&self) -> &dyn ToolFormat {
+        &*self.format
+    }
+    fn prompts(&self) -> bool {
+        false
+    }
+    fn prompt(&self, _: &Problem) -> Result<Vec<Message>> {
+        Err(Error::bug("the program of a harness says how an episode begins"))
+    }
+    fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        let server = self.server()?;
+        let number = self.episodes.fetch_add(1, Ordering::Relaxed);
+        let key = format!("{:016x}", Chance::new(seed).at("episode", &[number]).next_u64());
+        let base = format!("/e/{number}-{key}");
+        let seat = self.setting.switchboard.take(&base);
+        let url = format!("{}{base}", server.url());
+        let program = start(&self.options, problem, seed, &url, &key, self.log.clone());
+        let program = program.at(&self.setting.place).inspect_err(|_| self.setting.switchboard.leave(&base))?;
+        Ok(Box::new(ProgramEpisode::new(Arc::clone(&self.setting), base, seat, program)))
+    }
+    fn max_turns(&self) -> u32 {
+        self.options.max_turns
+    }
+    fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
+        match &self.verifier {
+            Some(verifier) => verifier.verify(problem, answer),
+            None => self.setting.toolbox.verify(problem, answer),
+        }
+    }
+    fn read_answer(&self, text: &str) -> Option<String> {
+        (self.setting.read_answer)(text)
+    }
+}

@@ -1,0 +1,165 @@
+//! Options of the environment `harness`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::time::Duration;
+use trainyard_api::PartOptions;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::Toolbox;
+use trainyard_envs::environments::EnvironmentOptions;
+use trainyard_envs::formats::registry as formats;
+use trainyard_envs::programs::VerifierOptions;
+use trainyard_process::{ProgramOptions, command_schema, files_schema};
+
+/// What it means that a program ends with a failure after its first call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum OnFailure {
+    /// The episode ends without an answer: agents fail on what the model said.
+    #[default]
+    End,
+    /// An infrastructure failure: no reward, and no update.
+    Skip,
+    /// It ends the stage.
+    Fail,
+}
+
+/// A program that is an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct HarnessOptions {
+    /// The program and its arguments: `[python3, agent.py]`. A word that names a file beside the workflow file is a
+    /// source: its content is a part of the stage digest, and it goes where the stage runs. The program itself may also
+    /// come from the PATH. It is started once for every episode.
+    #[schemars(schema_with = "command_schema")]
+    pub command: Vec<String>,
+    /// Further files and folders that the program needs; sources too, and patterns are allowed. It finds them in its
+    /// working folder, each under its own name. The folder is its own for the episode, and gone afterwards.
+    #[schemars(schema_with = "files_schema")]
+    pub files: Vec<String>,
+    /// Names of environment variables that the program gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`, `TZ` and
+    /// those that say where the model is. Their values are not a part of the stage digest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Stands in the file of the problem as it is.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub options: Value,
+    /// How long the program may take from its start or an answer to its next call or its end: `30s`, `5m`. One that
+    /// takes longer is killed, and its episode is an infrastructure failure. Time in which the model samples does not
+    /// count.
+    pub timeout: String,
+    /// Calls that are answered in one episode.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_turns: u32,
+    /// How calls are written where the chat template does not describe tools itself: as the option of the same name of
+    /// other environments. `code` suits a program that offers one tool.
+    #[schemars(schema_with = "formats::schema")]
+    pub format: String,
+    /// Add descriptions of the tools that the program offers to its system message. Where the chat template describes
+    /// tools itself, it does that instead.
+    pub describe_tools: bool,
+    /// What it means that the program ends with a failure after its first call: `end`, `skip` or `fail`.
+    pub on_failure: OnFailure,
+    /// Put the problem's answer into its file: for programs that judge themselves, and whose model cannot read files.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub show_answer: bool,
+    /// A program that says whether an answer is right, in place of the verifier that problems name:
+    /// `{kind: process, command: [python3, my_verifier.py]}`; null = the problem's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verifier: Option<VerifierOptions>,
+}
+
+impl Default for HarnessOptions {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            files: Vec::new(),
+            env: Vec::new(),
+            options: Value::Null,
+            timeout: "5m".to_string(),
+            max_turns: 32,
+            format: "hermes".to_string(),
+            describe_tools: true,
+            on_failure: OnFailure::End,
+            show_answer: false,
+            verifier: None,
+        }
+    }
+}
+
+impl HarnessOptions {
+    /// The time between two calls. Errors: invalid.
+    pub fn time(&self) -> Result<Duration> {
+        let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
+        if time.is_zero() {
+            return Err(Error::invalid("the time for a call is zero").help("write for example `5m`"));
+        }
+        Ok(time)
+    }
+    fn program(&self) -> ProgramOptions {
+        let Self { command, files, env, timeout, .. } = self.clone();
+        ProgramOptions { command, files, env, timeout, ..ProgramOptions::default() }
+    }
+}
+
+impl PartOptions for HarnessOptions {
+    const KIND: &'static str = "harness";
+    const SUMMARY: &'static str = "an agent of yours as it is: any program that calls a model over HTTP";
+    const DOC: &'static str = include_str!("harness.md");
+    fn check(&self) -> Vec<OptionProblem> {
+        self.check_with(&Toolbox::standard())
+    }
+}
+
+impl EnvironmentOptions for HarnessOptions {
+    fn check_with(&self, toolbox: &Toolbox) -> Vec<OptionProblem> {
+        let mut problems = self.program().problems();
+        problems.extend(OptionProblem::outside("/max_turns", self.max_turns, 1..=1000));
+        if !toolbox.formats.names().contains(&self.format.as_str()) {
+            let message = format!("there is no format `{}`", self.format);
+            problems.push(
+                OptionProblem::new("/format", message)
+                    .help(format!("use one of: {}", toolbox.formats.names().join(", "))),
+            );
+        }
+        let verifier = self.verifier.iter().flat_map(VerifierOptions::problems);
+        problems.extend(verifier.map(|problem| problem.within("/verifier")));
+        problems
+    }
+    fn fill_schema(schema: &mut Value, toolbox: &Toolbox) {
+        schema["properties"]["format"]["enum"] = json!(toolbox.formats.names());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_all_reported_at_their_places() {
+        let good = HarnessOptions { command: vec!["sh".into()], ..HarnessOptions::default() };
+        assert_eq!(good.check(), []);
+        let bad = HarnessOptions {
+            command: Vec::new(),
+            timeout: "soon".into(),
+            max_turns: 0,
+            format: "xml".into(),
+            env: vec!["A=1".into()],
+            ..good
+        };
+        let places: Vec<String> = bad.check().into_iter().map(|p| p.pointer).collect();
+        assert_eq!(places, ["/command", "/timeout", "/env/0", "/max_turns", "/format"]);
+        assert!(serde_json::from_value::<HarnessOptions>(json!({"comand": ["sh"]})).is_err());
+    }
+
+    #[test]
+    fn what_is_not_set_is_not_in_digests() {
+        let keys = serde_json::to_value(HarnessOptions::default()).unwrap();
+        let keys: Vec<&String> = keys.as_object().unwrap().keys().collect();
+        let shown = ["command", "describe_tools", "files", "format", "max_turns", "on_failure", "timeout"];
+        assert_eq!(keys, shown);
+    }
+}

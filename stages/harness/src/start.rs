@@ -1,0 +1,93 @@
+//! How a program learns what to solve and where the model is.
+
+use crate::options::HarnessOptions;
+use serde_json::{Value, json};
+use std::path::Path;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+use trainyard_envs::programs::ProblemItem;
+use trainyard_process::{Home, Log, Solo};
+use trainyard_tables::Problem;
+
+/// The file of the problem in the program's folder.
+const FILE: &str = "problem.json";
+/// Bytes of a variable; longer questions stand in the file alone.
+const VARIABLE: usize = 64 << 10;
+
+/// Starts the program of an episode. `url` is the server's with the path of the episode, `key` what it is to send.
+///
+/// Errors: those of [`Home::lay_out`] and [`Home::start`].
+pub fn start(options: &HarnessOptions, problem: &Problem, seed: u64, url: &str, key: &str, log: Log) -> Result<Solo> {
+    let home = Home::lay_out(&options.command, &options.files)?;
+    let file = home.path().join(FILE);
+    if file.exists() {
+        return Err(Error::invalid(format!("a file of the program is called `{FILE}`, as that of the problem is"))
+            .help("give it another name"));
+    }
+    let told = told(options, problem, seed).to_string();
+    std::fs::write(&file, told).map_err(|e| io_error(&file, &e))?;
+    home.start(&options.env, &variables(problem, seed, &file, url, key), log)
+}
+
+/// A problem as the program reads it.
+fn told(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
+    let mut told = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
+    if let Some(map) = told.as_object_mut() {
+        if !options.show_answer {
+            ["answer", "reference", "verifier"].iter().for_each(|key| drop(map.remove(*key)));
+        }
+        map.insert("seed".to_string(), json!(seed));
+        if !options.options.is_null() {
+            map.insert("options".to_string(), options.options.clone());
+        }
+    }
+    told
+}
+
+fn variables(problem: &Problem, seed: u64, file: &Path, url: &str, key: &str) -> Vec<(&'static str, String)> {
+    let question = problem.messages.iter().rfind(|m| m.role == "user").map_or("", |m| m.content.as_str());
+    let mut list = vec![
+        ("TRAINYARD_PROBLEM", file.display().to_string()),
+        ("TRAINYARD_SEED", seed.to_string()),
+        ("TRAINYARD_MODEL", "policy".to_string()),
+        ("OPENAI_BASE_URL", format!("{url}/v1")),
+        ("OPENAI_API_BASE", format!("{url}/v1")),
+        ("OPENAI_API_KEY", key.to_string()),
+        ("ANTHROPIC_BASE_URL", url.to_string()),
+        ("ANTHROPIC_API_KEY", key.to_string()),
+        // What would be sent to the services of the packages' makers.
+        ("OPENAI_AGENTS_DISABLE_TRACING", "1".to_string()),
+        ("LANGSMITH_TRACING", "false".to_string()),
+        ("NO_PROXY", "127.0.0.1".to_string()),
+        ("no_proxy", "127.0.0.1".to_string()),
+    ];
+    if question.len() <= VARIABLE && !question.contains('\0') {
+        list.push(("TRAINYARD_QUESTION", question.to_string()));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_tables::Message;
+
+    #[test]
+    fn the_answer_is_told_to_those_who_ask_for_it() {
+        let problem = Problem {
+            id: "p".into(),
+            messages: vec![Message::new("user", "2+2?")],
+            answer: "4".into(),
+            ..Problem::default()
+        };
+        let hidden = told(&HarnessOptions::default(), &problem, 7);
+        assert_eq!(
+            (&hidden["id"], &hidden["prompt"][0]["content"], &hidden["seed"]),
+            (&json!("p"), &json!("2+2?"), &json!(7))
+        );
+        assert!(hidden.get("answer").is_none() && hidden.get("verifier").is_none());
+        let options = HarnessOptions { show_answer: true, options: json!({"a": 1}), ..HarnessOptions::default() };
+        let shown = told(&options, &problem, 7);
+        assert_eq!((&shown["answer"], &shown["options"]["a"]), (&json!("4"), &json!(1)));
+    }
+}

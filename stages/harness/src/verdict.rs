@@ -1,0 +1,64 @@
+//! What a program says of its own episode: the last line that it prints, if that is JSON.
+
+use serde::Deserialize;
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+
+/// The word of a program.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Verdict {
+    /// A text or a number.
+    answer: Option<Value>,
+    /// Whether the answer is right; none leaves it to the verifier.
+    pub correct: Option<bool>,
+    /// For the reward `verdict`.
+    pub reward: Option<f64>,
+}
+
+impl Verdict {
+    /// The final answer as text.
+    pub fn answer(&self) -> Option<String> {
+        match self.answer.as_ref()? {
+            Value::Null => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+/// The verdict in the last line of a text that is not blank; none if that is no JSON object with one of the keys.
+///
+/// Errors: data, if a key holds what it cannot mean.
+pub fn read(printed: &str) -> Result<Option<Verdict>> {
+    let Some(line) = printed.lines().map(str::trim).rfind(|line| !line.is_empty()) else { return Ok(None) };
+    let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(line) else { return Ok(None) };
+    if ["answer", "correct", "reward"].iter().all(|key| value.get(key).is_none()) {
+        return Ok(None);
+    }
+    let verdict: Verdict = serde_json::from_value(value).map_err(|e| {
+        Error::data(format!("the last line of the program is no verdict: {e}: {line}"))
+            .help("print for example {\"answer\": \"12\"}, {\"correct\": true} or {\"reward\": 0.5}")
+    })?;
+    Ok(Some(verdict))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_counts_if_it_is_json() {
+        let of = |text: &str| read(text).unwrap();
+        assert_eq!(of("thinking\n{\"answer\": \"12\"}\n\n").unwrap().answer().as_deref(), Some("12"));
+        assert_eq!(of("{\"answer\": 12}").unwrap().answer().as_deref(), Some("12"));
+        let both = of("{\"correct\": true, \"reward\": 0.5, \"more\": 1}").unwrap();
+        assert_eq!((both.answer(), both.correct, both.reward), (None, Some(true), Some(0.5)));
+        assert_eq!(of("{\"answer\": null, \"correct\": false}").unwrap().answer(), None);
+        for text in ["", "12", "{\"answer\": 1}\nbye", "{\"log\": 1}", "[1]", "{\"answer\": "] {
+            assert_eq!(of(text), None, "{text}");
+        }
+        let wrong = read("{\"reward\": \"high\"}").unwrap_err();
+        assert!(wrong.message.contains("high") && wrong.help.is_some(), "{wrong}");
+    }
+}

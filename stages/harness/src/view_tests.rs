@@ -1,0 +1,105 @@
+use super::*;
+use trainyard_serving::Form;
+
+fn request(asked: &serving::Asked, format: &str, describe: bool) -> Result<Request, Refusal> {
+    Reader { toolbox: &Toolbox::standard(), format, describe }.read(asked)
+}
+
+fn tool() -> serving::Tool {
+    let parameters = json!({"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]});
+    serving::Tool { name: "python".into(), description: "Runs.".into(), parameters }
+}
+
+fn call(id: &str, code: &str) -> Value {
+    let arguments = json!({"code": code}).to_string();
+    json!({"id": id, "type": "function", "function": {"name": "python", "arguments": arguments}})
+}
+
+fn asked(messages: Vec<Message>, tools: Vec<serving::Tool>) -> serving::Asked {
+    serving::Asked { tools, ..serving::Asked::new(Form::Chat, "policy", Prompt::Messages(messages)) }
+}
+
+fn round() -> Vec<Message> {
+    let calls = json!([call("a", "1+1"), call("b", "2+2")]).to_string();
+    let result = |id: &str, text: &str| Message { tool_call_id: Some(id.into()), ..Message::new("tool", text) };
+    let said = Message { tool_calls: Some(calls), ..Message::new("assistant", "So:\n") };
+    vec![Message::new("user", "?"), said, result("b", "4"), result("a", "2")]
+}
+
+#[test]
+fn results_come_in_the_order_of_their_calls() {
+    let read = request(&asked(round(), vec![tool()]), "hermes", true).unwrap().asked;
+    let roles: Vec<&str> = read.messages.iter().map(|m| m.role.as_str()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "tool", "tool"]);
+    assert!(
+        read.messages[0].content.contains("\"python\"") && read.tools.is_none(),
+        "the system message describes them"
+    );
+    assert_eq!((read.messages[3].content.as_str(), &read.messages[3].tool_call_id), ("2", &None));
+    let ours: Value = serde_json::from_str(read.messages[2].tool_calls.as_deref().unwrap()).unwrap();
+    assert_eq!(ours[1], json!({"name": "python", "arguments": {"code": "2+2"}}));
+    assert_eq!(read.messages[2].content, "So:\n");
+    assert!(read.written[2].content.starts_with("So:\n<tool_call>\n{\"name\": \"python\""), "{:?}", read.written[2]);
+    let native = request(&asked(round(), vec![tool()]), "hermes", false).unwrap().asked;
+    assert_eq!(native.messages.len(), 4);
+    assert!(native.tools.unwrap().starts_with("[{\"type\": \"function\", \"function\": {\"name\": \"python\""));
+}
+
+#[test]
+fn a_turn_is_split_for_the_program() {
+    let of = |text: &str, stop: &[&str], tools: Vec<serving::Tool>| {
+        let mut asked = asked(vec![Message::new("user", "?")], tools);
+        asked.stop = stop.iter().map(ToString::to_string).collect();
+        let request = request(&asked, "code", false).unwrap();
+        let read = request.turn(text, None);
+        let tokens =
+            TurnTokens { ids: vec![1], texts: vec!["x".into()], logprobs: vec![-1.0], ..TurnTokens::default() };
+        let answer = request.answer(&read, &tokens, 3);
+        (read, answer.choices[0].clone())
+    };
+    let (read, choice) = of("<think>hm</think>I run it.\n<tool_call>1+1</tool_call>", &[], vec![tool()]);
+    assert_eq!((choice.thinking.as_str(), choice.text.as_str(), &choice.finish), ("hm", "I run it.", &Finish::Calls));
+    assert_eq!((choice.calls[0].id.as_str(), choice.calls[0].arguments.as_str()), ("call_3_0", "{\"code\":\"1+1\"}"));
+    assert_eq!((choice.tokens[0].id, choice.tokens[0].logprob), (1, Some(-1.0)));
+    assert_eq!(read.turn.calls.len(), 1);
+    // The message that comes back is the one that was given.
+    let back =
+        Message { tool_calls: serving::answered::calls_text(&choice.calls), ..Message::new("assistant", choice.text) };
+    let again = ordered(&[back]);
+    assert_eq!(
+        again[0].tool_calls.as_deref().map(|t| serde_json::from_str::<Value>(t).unwrap()),
+        read.message.tool_calls.as_deref().map(|t| serde_json::from_str::<Value>(t).unwrap())
+    );
+    let (read, choice) = of("a <tool_call>1+1", &[], vec![tool()]);
+    assert!(read.turn.calls[0].is_err() && choice.calls.is_empty(), "an unreadable call is text");
+    assert_eq!((choice.text.as_str(), choice.finish), ("a<tool_call>1+1", Finish::End));
+    let (read, choice) = of("It is 7. END more", &["END"], Vec::new());
+    assert_eq!((choice.text.as_str(), choice.finish), ("It is 7. ", Finish::Text("END".into())));
+    assert_eq!((read.message.role.as_str(), read.turn.text.as_str()), (CUT, "It is 7. END more"));
+    assert_eq!(
+        of("<tool_call>1</tool_call>", &[], Vec::new()).1.text,
+        "<tool_call>1</tool_call>",
+        "no tools, no calls"
+    );
+}
+
+#[test]
+fn what_an_episode_cannot_do_is_refused_by_name() {
+    let user = || vec![Message::new("user", "?")];
+    let good = asked(user(), Vec::new());
+    for (asked, param) in [
+        (serving::Asked { n: 2, ..good.clone() }, "n"),
+        (serving::Asked { stop_tokens: vec![1], ..good.clone() }, "stop_token_ids"),
+        (serving::Asked { ignore_end: true, ..good.clone() }, "ignore_eos"),
+        (serving::Asked { prompt: Prompt::Text("x".into()), ..good.clone() }, "prompt"),
+        (asked(vec![Message::new("user", "?"), Message::new("assistant", "So")], Vec::new()), "messages"),
+    ] {
+        let refusal = request(&asked, "hermes", true).err().unwrap();
+        assert_eq!((refusal.status, refusal.param.as_deref()), (400, Some(param)));
+    }
+    assert!(!request(&good, "hermes", true).unwrap().ignored);
+    assert!(request(&serving::Asked { temperature: Some(0.0), ..good }, "hermes", true).unwrap().ignored);
+    let two = vec![tool(), serving::Tool { name: "other".into(), ..tool() }];
+    let refusal = request(&asked(user(), two), "code", true).err().unwrap();
+    assert_eq!(refusal.status, 400, "{}", refusal.message);
+}

@@ -1,0 +1,109 @@
+//! A conversation that a program keeps: it has nothing but parsed messages, and sends them back with every call.
+//!
+//! Templates do not give back the tokens of a turn that is rendered again: calls change their spaces, thoughts are
+//! dropped. So the tokens of turns that were sampled are kept here whatever the template shows of them, and only what
+//! follows the last of them is encoded. Where the template has rewritten earlier turns, that part is found behind a
+//! stand-in for the last one.
+
+use super::conversation::Conversation;
+use super::message::with_calls_apart;
+use trainyard_core::{Error, Result};
+use trainyard_tables::Message;
+
+/// Text that no template holds, and that JSON does not escape.
+const STAND_IN: &str = "trainyard-turn-Qz7kq";
+
+/// How a conversation went on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WentOn {
+    /// New tokens for `Generator::append`; they end with the generation prompt.
+    pub tokens: Vec<u32>,
+    /// Whether the last turn, rendered and encoded again from its parsed message, would have had other tokens.
+    pub healed: bool,
+}
+
+impl Conversation<'_> {
+    /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. None,
+    /// and nothing changes, if the template shows no end of the last turn to go on from.
+    ///
+    /// Where [`Conversation::observe`] would stay in its context too, both give the same tokens. Answers among the
+    /// messages are given, and are no turns of the agent.
+    ///
+    /// Errors: kind data (the template rejects the messages, or the tokenizer cannot express them).
+    pub fn go_on(&mut self, messages: &[Message]) -> Result<Option<WentOn>> {
+        if self.is_open() || self.sampled.is_none() {
+            return Err(Error::bug("a conversation goes on after a turn that was sampled"));
+        }
+        let last = self.messages.len() - 1;
+        let whole: Vec<Message> = self.messages.iter().cloned().chain(self.chat.escaped(messages)).collect();
+        if whole[last + 1..].iter().any(|m| m.role == "tool") {
+            self.chat.expect_tools()?;
+        }
+        let text = self.shown(&whole, true)?;
+        let healed = self.drifts(&whole, last)?;
+        let ids = match self.known(&text) {
+            Some(known) => self.after(&text, known, &whole, last + 1)?,
+            None => {
+                let mut whole = whole.clone();
+                stand_in(&mut whole[last]);
+                let text = self.shown(&whole, true)?;
+                match self.end_of_stand_in(&text, &whole[..=last])? {
+                    Some(known) => self.after(&text, known, &whole, last + 1)?,
+                    None => return Ok(None),
+                }
+            }
+        };
+        self.took(whole, &ids, &text)?;
+        Ok(Some(WentOn { tokens: ids, healed }))
+    }
+
+    fn shown(&self, messages: &[Message], open: bool) -> Result<String> {
+        self.chat.render(messages, open, self.tools.as_deref())
+    }
+    /// Tokens of a text from a place on, which shows the messages from `first` on.
+    fn after(&self, text: &str, known: usize, messages: &[Message], first: usize) -> Result<Vec<u32>> {
+        let (before, piece) = text.split_at(known);
+        self.chat.encode_foreign(piece, before, messages, first, |messages| self.shown(messages, true))
+    }
+    /// Where the turn ends that the stand-in stands for: before its end token if the turn was cut, else behind it.
+    fn end_of_stand_in(&self, text: &str, until: &[Message]) -> Result<Option<usize>> {
+        let alone = self.shown(until, false)?;
+        // What follows may hold the same text.
+        let Some((count, (at_alone, _))) = alone.match_indices(STAND_IN).enumerate().last() else { return Ok(None) };
+        let Some((at, _)) = text.match_indices(STAND_IN).nth(count) else { return Ok(None) };
+        let (rest, alone) = (&text[at + STAND_IN.len()..], &alone[at_alone + STAND_IN.len()..]);
+        let Some(start) = self.chat.last_end(alone) else { return Ok(None) };
+        // Some templates end the last turn otherwise than earlier ones.
+        let token = self.chat.tokenizer().first_added(rest.get(start..).unwrap_or_default());
+        let Some((0, token)) = token.filter(|_| rest[..start] == alone[..start]) else { return Ok(None) };
+        let end = start + token.len();
+        let stopped = self.sampled.as_ref().is_some_and(|(_, stopped)| *stopped);
+        Ok(Some(at + STAND_IN.len() + if stopped { end } else { start }))
+    }
+    /// Whether the last turn would have other tokens if its parsed message were rendered and encoded again.
+    fn drifts(&self, whole: &[Message], last: usize) -> Result<bool> {
+        let Some((body, stopped)) = &self.sampled else { return Ok(false) };
+        let mut parsed = whole.to_vec();
+        parsed[last] = with_calls_apart(&whole[last])?;
+        if parsed[last].tool_calls.is_some() && self.chat.expect_calls(&parsed[last]).is_err() {
+            return Ok(true);
+        }
+        let shown = self.shown(&parsed, true);
+        if !shown.is_ok_and(|text| text.starts_with(&self.text) && text[self.text.len()..].starts_with(body.as_str())) {
+            return Ok(true);
+        }
+        let end = self.chat.tokenizer().token(self.chat.end_token()).filter(|_| *stopped).unwrap_or_default();
+        let again = self.chat.encode_answer(&self.text, &format!("{body}{end}"));
+        Ok(!again.is_ok_and(|ids| self.encoded.token_ids.ends_with(&ids)))
+    }
+}
+
+/// Keeps the names of the calls, which the results after them may need. Some templates show no words beside calls.
+fn stand_in(message: &mut Message) {
+    message.content = STAND_IN.to_string();
+    message.reasoning_content = None;
+    let calls = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let calls: Vec<serde_json::Value> = calls.unwrap_or_default();
+    let bare = calls.iter().map(|call| serde_json::json!({"name": call["name"], "arguments": {"a": STAND_IN}}));
+    message.tool_calls = (!calls.is_empty()).then(|| bare.collect::<serde_json::Value>().to_string());
+}

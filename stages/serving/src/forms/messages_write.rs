@@ -1,0 +1,210 @@
+//! Answers of Anthropic's messages.
+
+use super::stream::{Event, Stamp, Stream};
+use super::tokens;
+use crate::answered::{Answered, Call, Choice, Finish, Piece};
+use crate::asked::{Asked, Form};
+use crate::refusal::Refusal;
+use serde_json::{Value, json};
+
+/// The whole answer.
+pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
+    let nothing = Choice::default();
+    let choice = answered.choices.first().unwrap_or(&nothing);
+    let mut content = Vec::new();
+    if !choice.thinking.is_empty() {
+        content.push(json!({"type": "thinking", "thinking": choice.thinking, "signature": ""}));
+    }
+    if !choice.text.is_empty() {
+        content.push(json!({"type": "text", "text": choice.text}));
+    }
+    content.extend(choice.calls.iter().map(|call| block(call, input(call))));
+    let mut answer = message(asked, stamp, answered.usage.prompt);
+    answer["content"] = json!(content);
+    (answer["stop_reason"], answer["stop_sequence"]) = stop(&choice.finish);
+    answer["usage"]["output_tokens"] = json!(answered.usage.sampled);
+    if asked.token_ids {
+        answer["prompt_token_ids"] = json!(answered.prompt_ids);
+        answer["token_ids"] = json!(tokens::ids(&choice.tokens));
+    }
+    answer
+}
+
+fn message(asked: &Asked, stamp: &Stamp, prompt: usize) -> Value {
+    json!({
+        "id": stamp.id, "type": "message", "role": "assistant", "model": asked.model, "content": [],
+        "stop_reason": null, "stop_sequence": null,
+        "usage": {
+            "input_tokens": prompt, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0,
+        },
+    })
+}
+
+fn block(call: &Call, input: Value) -> Value {
+    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+}
+
+fn input(call: &Call) -> Value {
+    serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}))
+}
+
+fn stop(finish: &Finish) -> (Value, Value) {
+    match finish {
+        Finish::End | Finish::Token(_) => (json!("end_turn"), Value::Null),
+        Finish::Text(text) => (json!("stop_sequence"), json!(text)),
+        Finish::Calls => (json!("tool_use"), Value::Null),
+        Finish::Length => (json!("max_tokens"), Value::Null),
+    }
+}
+
+/// The kinds of blocks that grow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Thinking,
+    Text,
+}
+
+/// The answer as events. The tokens of the prompt are not counted yet when it begins; the last event tells them.
+pub struct Events {
+    asked: Asked,
+    stamp: Stamp,
+    blocks: usize,
+    open: Option<Open>,
+}
+
+impl Events {
+    pub fn new(asked: &Asked, stamp: &Stamp) -> Self {
+        Self { asked: asked.clone(), stamp: stamp.clone(), blocks: 0, open: None }
+    }
+    fn start(&self, block: Value) -> Event {
+        Event::named("content_block_start", json!({"index": self.blocks, "content_block": block}))
+    }
+    fn delta(&self, delta: Value) -> Event {
+        Event::named("content_block_delta", json!({"index": self.blocks, "delta": delta}))
+    }
+    fn stop(&mut self) -> Event {
+        let event = Event::named("content_block_stop", json!({"index": self.blocks}));
+        self.blocks += 1;
+        event
+    }
+    fn close(&mut self, events: &mut Vec<Event>) {
+        if let Some(open) = self.open.take() {
+            if open == Open::Thinking {
+                events.push(self.delta(json!({"type": "signature_delta", "signature": ""})));
+            }
+            events.push(self.stop());
+        }
+    }
+    fn grow(&mut self, kind: Open, text: &str, events: &mut Vec<Event>) {
+        if text.is_empty() {
+            return;
+        }
+        if self.open != Some(kind) {
+            self.close(events);
+            events.push(self.start(match kind {
+                Open::Thinking => json!({"type": "thinking", "thinking": "", "signature": ""}),
+                Open::Text => json!({"type": "text", "text": ""}),
+            }));
+            self.open = Some(kind);
+        }
+        events.push(self.delta(match kind {
+            Open::Thinking => json!({"type": "thinking_delta", "thinking": text}),
+            Open::Text => json!({"type": "text_delta", "text": text}),
+        }));
+    }
+}
+
+impl Stream for Events {
+    fn begin(&mut self) -> Vec<Event> {
+        vec![Event::named("message_start", json!({"message": message(&self.asked, &self.stamp, 0)}))]
+    }
+    fn piece(&mut self, piece: &Piece) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.grow(Open::Thinking, &piece.thinking, &mut events);
+        self.grow(Open::Text, &piece.text, &mut events);
+        for call in &piece.calls {
+            self.close(&mut events);
+            events.push(self.start(block(call, json!({}))));
+            let text = input(call).to_string();
+            events.push(self.delta(json!({"type": "input_json_delta", "partial_json": text})));
+            events.push(self.stop());
+        }
+        events
+    }
+    fn end(&mut self, answered: &Answered) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.close(&mut events);
+        let finish = answered.choices.first().map(|choice| choice.finish.clone()).unwrap_or_default();
+        let (reason, sequence) = stop(&finish);
+        let usage = json!({"input_tokens": answered.usage.prompt, "output_tokens": answered.usage.sampled});
+        let delta = json!({"delta": {"stop_reason": reason, "stop_sequence": sequence}, "usage": usage});
+        events.push(Event::named("message_delta", delta));
+        events.push(Event::named("message_stop", json!({})));
+        events
+    }
+    fn fail(&mut self, refusal: &Refusal) -> Vec<Event> {
+        vec![Event { name: Some("error"), data: Some(refusal.body(Form::Messages)) }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answered::Usage;
+    use crate::asked::Prompt;
+
+    fn asked() -> Asked {
+        Asked::new(Form::Messages, "m", Prompt::Messages(Vec::new()))
+    }
+    fn answered() -> Answered {
+        let call = Call { id: "toolu_1".into(), name: "sum".into(), arguments: "{\"a\": 2}".into() };
+        let choice = Choice {
+            thinking: "hm".into(),
+            text: "I add.".into(),
+            calls: vec![call],
+            finish: Finish::Calls,
+            ..Choice::default()
+        };
+        Answered { choices: vec![choice], usage: Usage { prompt: 3, sampled: 4, thinking: 1 }, ..Answered::default() }
+    }
+    fn stamp() -> Stamp {
+        Stamp { id: "msg_1".into(), created: 5 }
+    }
+
+    #[test]
+    fn thoughts_text_and_calls_are_blocks() {
+        let answer = write(&asked(), &answered(), &stamp());
+        let kinds: Vec<&str> =
+            answer["content"].as_array().unwrap().iter().map(|b| b["type"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["thinking", "text", "tool_use"]);
+        assert_eq!(answer["content"][2]["input"], json!({"a": 2}));
+        assert_eq!((&answer["stop_reason"], &answer["usage"]["output_tokens"]), (&json!("tool_use"), &json!(4)));
+        assert_eq!(stop(&Finish::Text("END".into())), (json!("stop_sequence"), json!("END")));
+        assert_eq!(stop(&Finish::Length).0, "max_tokens");
+    }
+
+    #[test]
+    fn events_build_the_blocks_of_the_answer() {
+        let mut stream = Events::new(&asked(), &stamp());
+        let mut events = stream.begin();
+        let piece =
+            |thinking: &str, text: &str| Piece { thinking: thinking.into(), text: text.into(), ..Piece::default() };
+        for piece in [piece("h", ""), piece("m", "I "), piece("", "add.")] {
+            events.extend(stream.piece(&piece));
+        }
+        events.extend(stream.piece(&Piece { calls: answered().choices[0].calls.clone(), ..Piece::default() }));
+        events.extend(stream.end(&answered()));
+        let names: Vec<&str> = events.iter().filter_map(|event| event.name).collect();
+        let (start, delta, stop) = ("content_block_start", "content_block_delta", "content_block_stop");
+        let expected = [
+            &["message_start", start, delta, delta, delta, stop][..],
+            &[start, delta, delta, stop],
+            &[start, delta, stop, "message_delta", "message_stop"],
+        ];
+        assert_eq!(names, expected.concat());
+        let indices: Vec<u64> = events.iter().filter_map(|e| e.data.as_ref()?["index"].as_u64()).collect();
+        assert_eq!(indices, [0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(events[11].data.as_ref().unwrap()["delta"]["partial_json"], "{\"a\":2}");
+        assert!(events[0].text().starts_with("event: message_start\ndata: {"), "{}", events[0].text());
+    }
+}

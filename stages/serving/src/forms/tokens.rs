@@ -1,0 +1,50 @@
+//! Tokens in OpenAI's answers.
+
+use crate::answered::{Finish, Token};
+use crate::asked::Asked;
+use serde_json::{Value, json};
+
+/// As requests want tokens to be named.
+pub fn name(asked: &Asked, id: u32, text: &str) -> String {
+    if asked.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
+}
+
+/// The bytes of a token's text; null where the token ends within a character.
+pub fn bytes(text: &str) -> Value {
+    if text.contains('\u{fffd}') { Value::Null } else { json!(text.as_bytes()) }
+}
+
+/// A token with its log-probability and the most probable ones beside it, as chat completions and responses list it.
+pub fn listed(asked: &Asked, token: &Token) -> Value {
+    let top = token
+        .top
+        .iter()
+        .map(|top| json!({"token": name(asked, top.id, &top.text), "logprob": top.logprob, "bytes": bytes(&top.text)}));
+    json!({
+        "token": name(asked, token.id, &token.text), "logprob": token.logprob, "bytes": bytes(&token.text),
+        "top_logprobs": top.collect::<Vec<_>>(),
+    })
+}
+
+/// Token ids of a turn.
+pub fn ids(tokens: &[Token]) -> Vec<u32> {
+    tokens.iter().map(|token| token.id).collect()
+}
+
+/// Why a turn ended, in OpenAI's words.
+pub fn finish(finish: &Finish) -> &'static str {
+    match finish {
+        Finish::End | Finish::Text(_) | Finish::Token(_) => "stop",
+        Finish::Calls => "tool_calls",
+        Finish::Length => "length",
+    }
+}
+
+/// What of the request ended a turn, as vLLM tells it: a text, a token id, or null.
+pub fn stop_reason(finish: &Finish) -> Value {
+    match finish {
+        Finish::Text(text) => json!(text),
+        Finish::Token(id) => json!(id),
+        Finish::End | Finish::Calls | Finish::Length => Value::Null,
+    }
+}

@@ -1,0 +1,39 @@
+//! What requests work with.
+
+use super::kept::Kept;
+use super::settings::Settings;
+use crate::asked::Form;
+use crate::desk::Desk;
+use crate::forms::Stamp;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What requests work with.
+pub struct App {
+    pub desk: Arc<dyn Desk>,
+    pub settings: Settings,
+    /// Whether only this machine can reach the server.
+    pub loopback: bool,
+    pub kept: Kept,
+    answers: AtomicU64,
+}
+
+impl App {
+    pub fn new(desk: Arc<dyn Desk>, settings: Settings, loopback: bool) -> Self {
+        let kept = Kept::new(settings.kept);
+        Self { desk, settings, loopback, kept, answers: AtomicU64::new(0) }
+    }
+    /// Who the next answer is.
+    pub fn stamp(&self, form: Form) -> Stamp {
+        let number = self.answers.fetch_add(1, Ordering::Relaxed);
+        let mut draws = self.settings.chance.at("answer", &[number]);
+        let prefix = match form {
+            Form::Chat => "chatcmpl-",
+            Form::Completions => "cmpl-",
+            Form::Responses => "resp_",
+            Form::Messages => "msg_",
+        };
+        let id = format!("{prefix}{:016x}{:08x}", draws.next_u64(), draws.next_u32());
+        Stamp { id, created: self.settings.clock.unix_millis() / 1000 }
+    }
+}

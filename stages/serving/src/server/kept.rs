@@ -1,0 +1,53 @@
+//! Conversations that a later request continues by the id of an answer.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use trainyard_tables::Message;
+
+/// The last conversations, each of one path.
+pub struct Kept {
+    most: usize,
+    list: Mutex<VecDeque<Entry>>,
+}
+
+struct Entry {
+    base: String,
+    id: String,
+    messages: Vec<Message>,
+}
+
+impl Kept {
+    /// Keeps so many.
+    pub fn new(most: usize) -> Self {
+        Self { most, list: Mutex::default() }
+    }
+    /// Keeps a conversation; the oldest goes if there are too many.
+    pub fn keep(&self, base: &str, id: &str, messages: Vec<Message>) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push_back(Entry { base: base.to_string(), id: id.to_string(), messages });
+        while list.len() > self.most {
+            list.pop_front();
+        }
+    }
+    /// A conversation of this path.
+    pub fn find(&self, base: &str, id: &str) -> Option<Vec<Message>> {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().rev().find(|entry| entry.base == base && entry.id == id).map(|entry| entry.messages.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_first_and_paths_are_apart() {
+        let kept = Kept::new(2);
+        for id in ["a", "b", "c"] {
+            kept.keep("/e/1", id, vec![Message::new("user", id)]);
+        }
+        assert_eq!(kept.find("/e/1", "a"), None);
+        assert_eq!(kept.find("/e/1", "c").unwrap()[0].content, "c");
+        assert_eq!(kept.find("/e/2", "c"), None);
+    }
+}

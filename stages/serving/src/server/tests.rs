@@ -1,0 +1,222 @@
+//! The server over real connections, with a desk that answers what it was told to.
+
+use super::{Running, Settings};
+use crate::answered::{Answered, Call, Choice, Finish, Piece, Usage};
+use crate::desk::{Caller, Card, Desk, Question, Reply};
+use crate::refusal::Refusal;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trainyard_core::clock::ManualClock;
+use trainyard_core::{Chance, Secret};
+
+/// Repeats the last message, by what it says: `slow` waits for ever, `drop` forgets to answer, `break` fails in the
+/// middle, `call` calls a tool, `pieces` comes letter by letter.
+#[derive(Default)]
+struct Echo {
+    waiting: Mutex<Vec<Reply>>,
+    bases: Mutex<Vec<Caller>>,
+}
+
+impl Desk for Echo {
+    fn models(&self, caller: &Caller) -> Result<Vec<Card>, Refusal> {
+        if caller.base == "/e/over" {
+            return Err(Refusal::new(404, "the episode is over"));
+        }
+        Ok(vec![Card { name: "echo".into(), positions: Some(64) }])
+    }
+    fn ask(&self, question: Question) {
+        let Question { asked, caller, reply } = question;
+        self.bases.lock().unwrap().push(caller);
+        let text = asked.messages().last().map(|message| message.content.clone()).unwrap_or_default();
+        let usage = Usage { prompt: asked.messages().len(), sampled: 1, thinking: 0 };
+        let mut choice = Choice { text: text.clone(), ..Choice::default() };
+        match text.as_str() {
+            "slow" => {
+                self.waiting.lock().unwrap().push(reply);
+                return;
+            }
+            "drop" => return,
+            "break" => {
+                reply.piece(Piece { text: "b".into(), ..Piece::default() });
+                reply.refuse(Refusal::new(500, "broken"));
+                return;
+            }
+            "call" => {
+                let call = Call { id: "call_1".into(), name: "sum".into(), arguments: "{}".into() };
+                choice = Choice { calls: vec![call], finish: Finish::Calls, ..Choice::default() };
+            }
+            "pieces" => text.chars().for_each(|c| reply.piece(Piece { text: c.into(), ..Piece::default() })),
+            _ => {}
+        }
+        reply.done(Answered { choices: vec![choice; asked.n], usage, ..Answered::default() });
+    }
+}
+
+fn settings() -> Settings {
+    Settings::new(Arc::new(ManualClock::at_millis(5_000)), Chance::new(1))
+}
+
+fn start(settings: Settings) -> (Running, Arc<Echo>) {
+    let desk = Arc::new(Echo::default());
+    (Running::start("127.0.0.1:0".parse().unwrap(), desk.clone(), settings).unwrap(), desk)
+}
+
+fn send(server: &Running, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream
+}
+
+fn request(path: &str, body: &str) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Status and body of an answer.
+fn read(mut stream: TcpStream) -> (u16, String) {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    (head.split_whitespace().nth(1).unwrap_or("0").parse().unwrap(), body.to_string())
+}
+
+fn ask(server: &Running, path: &str, body: &Value) -> (u16, Value) {
+    let (status, text) = read(send(server, &request(path, &body.to_string())));
+    (status, serde_json::from_str(&text).unwrap_or_else(|_| json!(text)))
+}
+
+fn said(text: &str) -> Value {
+    json!({"model": "echo", "messages": [{"role": "user", "content": text}]})
+}
+
+#[test]
+fn every_form_is_answered_in_its_shape() {
+    let (server, desk) = start(settings());
+    let (status, answer) = ask(&server, "/v1/chat/completions", &said("hi"));
+    assert_eq!((status, &answer["choices"][0]["message"]["content"]), (200, &json!("hi")));
+    assert_eq!(answer["created"], 5);
+    let (_, answer) = ask(&server, "/e/7/v1/chat/completions", &said("call"));
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(desk.bases.lock().unwrap()[1].base, "/e/7");
+    let (_, answer) = ask(&server, "/v1/completions", &json!({"prompt": "x", "n": 2}));
+    assert_eq!((&answer["model"], answer["choices"].as_array().unwrap().len()), (&json!("echo"), 2));
+    let message = json!({"model": "echo", "max_tokens": 3, "messages": [{"role": "user", "content": "hi"}]});
+    let (_, answer) = ask(&server, "/v1/messages", &message);
+    assert_eq!(answer["content"], json!([{"type": "text", "text": "hi"}]));
+    let (status, answer) = ask(&server, "/v1/messages/count_tokens", &message);
+    assert_eq!((status, &answer["type"]), (404, &json!("error")), "this desk counts none");
+    let get = |path: &str| {
+        let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let (status, body) = read(send(&server, &text));
+        (status, serde_json::from_str::<Value>(&body).unwrap())
+    };
+    assert_eq!(get("/health"), (200, json!({"status": "ok"})));
+    assert_eq!(get("/v1/models").1["data"][0]["id"], "echo");
+    assert_eq!(get("/v1/models/echo").1["max_model_len"], 64);
+    assert_eq!(get("/v1/models/other").0, 404);
+    assert_eq!(get("/v1/chat/completions").0, 405);
+    assert_eq!(get("/nowhere").0, 404);
+}
+
+#[test]
+fn an_answer_is_continued_on_its_own_path_alone() {
+    let (server, _) = start(settings());
+    let (_, first) = ask(&server, "/v1/responses", &json!({"input": "hi", "instructions": "Be brief."}));
+    let next = json!({"input": "more", "previous_response_id": first["id"]});
+    let (status, second) = ask(&server, "/v1/responses", &next);
+    assert_eq!((status, &second["usage"]["input_tokens"]), (200, &json!(3)), "without the instructions");
+    assert_eq!(ask(&server, "/e/1/v1/responses", &next).0, 400);
+    let (_, unkept) = ask(&server, "/v1/responses", &json!({"input": "hi", "store": false}));
+    let (status, refusal) = ask(&server, "/v1/responses", &json!({"input": "x", "previous_response_id": unkept["id"]}));
+    assert_eq!((status, &refusal["error"]["code"]), (400, &json!("previous_response_not_found")));
+}
+
+#[test]
+fn streams_tell_pieces_or_the_whole() {
+    let (server, _) = start(settings());
+    for (text, count) in [("pieces", 6), ("whole", 1)] {
+        let mut body = said(text);
+        body["stream"] = json!(true);
+        let (status, stream) = read(send(&server, &request("/v1/chat/completions", &body.to_string())));
+        assert_eq!(status, 200);
+        let events: Vec<Value> =
+            stream.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect();
+        let deltas = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
+        let deltas: Vec<&str> = deltas.filter(|delta| !delta.is_empty()).collect();
+        assert_eq!((deltas.len(), deltas.concat().as_str()), (count, text));
+        assert!(stream.contains("data: [DONE]"), "{stream}");
+    }
+    let mut body = said("break");
+    body["stream"] = json!(true);
+    let (_, stream) = read(send(&server, &request("/v1/chat/completions", &body.to_string())));
+    assert!(stream.contains("\"message\":\"broken\""), "{stream}");
+}
+
+#[test]
+fn bad_requests_are_refused_and_the_server_goes_on() {
+    let (server, _) = start(Settings { body: 1000, patience: Duration::from_secs(1), ..settings() });
+    let large = format!("\"{}\"", "x".repeat(2000));
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n";
+    let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n800\r\n{}\r\n0\r\n\r\n", "x".repeat(2048));
+    let cases = [
+        (request("/v1/chat/completions", "{"), 400, "no JSON"),
+        (request("/v1/chat/completions", ""), 400, "no JSON"),
+        (request("/v1/chat/completions", "[]"), 400, "must be a JSON object"),
+        (request("/v1/chat/completions", &large), 413, "more than 1000 bytes"),
+        (chunked, 413, "more than 1000 bytes"),
+        (format!("{head}content-length: 50\r\n\r\n{{\"mod"), 408, "did not come within 1 s"),
+        (request("/v1/chat/completions", &said("x").to_string().replace("echo", "gpt")), 404, "use one of: echo"),
+        (request("/e/over/v1/chat/completions", &said("x").to_string()), 404, "the episode is over"),
+        (request("/v1/chat/completions", &said("drop").to_string()), 500, "has stopped"),
+        (request("/v1/messages", "{}"), 400, "\"type\":\"error\""),
+        (request("/v1/chat/completions", "{}").replace("127.0.0.1", "evil.example"), 403, "another host"),
+    ];
+    for (text, status, words) in cases {
+        let (found, body) = read(send(&server, &text));
+        assert_eq!(found, status, "{text}: {body}");
+        assert!(body.contains(words), "{body}");
+    }
+    // Half a body, and the client goes.
+    drop(send(&server, &format!("{head}content-length: 50\r\n\r\n{{\"mod")));
+    assert_eq!(ask(&server, "/v1/chat/completions", &said("hi")).0, 200);
+}
+
+#[test]
+fn a_client_that_goes_is_noticed() {
+    let (server, desk) = start(settings());
+    for stream in [false, true] {
+        let mut body = said("slow");
+        body["stream"] = json!(stream);
+        let client = send(&server, &request("/v1/chat/completions", &body.to_string()));
+        let wait = |until: &dyn Fn() -> bool| {
+            (0..500).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                until()
+            })
+        };
+        assert!(wait(&|| desk.waiting.lock().unwrap().len() == 1), "the request arrives");
+        assert!(!desk.waiting.lock().unwrap()[0].is_gone());
+        drop(client);
+        assert!(wait(&|| desk.waiting.lock().unwrap()[0].is_gone()), "its end is noticed");
+        desk.waiting.lock().unwrap().clear();
+    }
+}
+
+#[test]
+fn a_key_is_asked_for_and_needed_on_the_network() {
+    let (server, _) = start(Settings { key: Some(Secret::new("k")), ..settings() });
+    let text = request("/v1/chat/completions", &said("hi").to_string());
+    let (status, body) = read(send(&server, &text));
+    assert!(status == 401 && body.contains("invalid_api_key"), "{body}");
+    assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nauthorization: Bearer k\r\nhost"))).0, 200);
+    assert_eq!(read(send(&server, &text.replace("\r\nhost", "\r\nx-api-key: k\r\nhost"))).0, 200);
+    let open = Running::start("0.0.0.0:0".parse().unwrap(), Arc::new(Echo::default()), settings());
+    assert!(open.err().unwrap().message.contains("can be reached by others"));
+}

@@ -1,0 +1,243 @@
+//! What a model says, taken apart as it comes: thoughts, text, and the calls that end it.
+//!
+//! Markup may arrive in halves, so what could become markup is held back until it is clear. Calls are read by whoever
+//! knows their format: from the first sign of one on, all text is kept apart.
+
+/// What opens a thought and what closes it, by model family.
+pub const THOUGHTS: [(&str, &str); 3] =
+    [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
+
+/// A sign that calls begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sign {
+    /// A text, wherever it stands.
+    Anywhere(&'static str),
+    /// A text that the answer begins with, white space aside.
+    First(&'static str),
+}
+
+/// The signs of a format of calls by its name; empty for a format that is not known, whose calls are never told apart.
+pub fn signs(format: &str) -> &'static [Sign] {
+    match format {
+        "hermes" | "qwen" | "code" | "toolrl" => &[Sign::Anywhere("<tool_call>")],
+        "mistral" => &[Sign::Anywhere("[TOOL_CALLS]")],
+        "llama3" => &[Sign::Anywhere("<|python_tag|>"), Sign::First("{")],
+        _ => &[],
+    }
+}
+
+/// What has become clear.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Said {
+    /// Of the thought.
+    pub thinking: String,
+    /// Of the text.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing but white space so far.
+    Start,
+    /// In a thought that this text ends.
+    Thought(&'static str),
+    /// Behind a thought: white space is skipped.
+    Behind,
+    Text,
+    Calls,
+}
+
+/// Reads a turn as it comes.
+#[derive(Debug, Clone)]
+pub struct Speech {
+    signs: &'static [Sign],
+    state: State,
+    held: String,
+    calls: String,
+}
+
+impl Speech {
+    /// A turn whose calls have these signs; without any, none are looked for. `opened` is the end of the prompt, which
+    /// may open a thought.
+    pub fn new(signs: &'static [Sign], opened: &str) -> Self {
+        let opened = opened.trim_end();
+        let thought = THOUGHTS.iter().find(|(open, _)| opened.ends_with(open));
+        let state = thought.map_or(State::Start, |(_, close)| State::Thought(close));
+        Self { signs, state, held: String::new(), calls: String::new() }
+    }
+    /// A turn without markup: all of it is text.
+    pub fn plain() -> Self {
+        Self { signs: &[], state: State::Text, held: String::new(), calls: String::new() }
+    }
+    /// Whether it is within a thought.
+    pub fn thinks(&self) -> bool {
+        matches!(self.state, State::Thought(_))
+    }
+    /// Whether calls have begun.
+    pub fn calls(&self) -> bool {
+        self.state == State::Calls
+    }
+    /// What calls have begun with so far, their markup included.
+    pub fn call_text(&self) -> &str {
+        &self.calls
+    }
+    /// Takes more of the turn.
+    pub fn feed(&mut self, text: &str) -> Said {
+        self.held.push_str(text);
+        let mut said = Said::default();
+        while self.step(&mut said, false) {}
+        said
+    }
+    /// The turn is over: what was held back is what it looks like.
+    pub fn end(&mut self) -> Said {
+        let mut said = Said::default();
+        while self.step(&mut said, true) {}
+        said
+    }
+    /// Goes on by a piece of what is held; whether there may be another.
+    fn step(&mut self, said: &mut Said, last: bool) -> bool {
+        match self.state {
+            State::Calls => {
+                self.calls.push_str(&std::mem::take(&mut self.held));
+                false
+            }
+            State::Start => self.start(last),
+            State::Behind => {
+                self.held = self.held.trim_start().to_string();
+                if self.held.is_empty() {
+                    return false;
+                }
+                self.state = State::Start;
+                true
+            }
+            State::Thought(close) => match self.held.find(close) {
+                Some(at) => {
+                    said.thinking.push_str(self.held[..at].trim_end());
+                    self.held.drain(..at + close.len());
+                    self.state = State::Behind;
+                    true
+                }
+                None => {
+                    let clear = self.clear(&[close], last);
+                    said.thinking.extend(self.held.drain(..clear));
+                    false
+                }
+            },
+            State::Text => self.speak(said, last),
+        }
+    }
+    /// Decides what the turn begins with. A thought's first line break is no part of it.
+    fn start(&mut self, last: bool) -> bool {
+        let begun = self.held.trim_start();
+        if begun.is_empty() && !last {
+            return false;
+        }
+        if let Some((open, close)) = THOUGHTS.iter().find(|(open, _)| begun.starts_with(open)) {
+            self.held = begun[open.len()..].trim_start().to_string();
+            self.state = State::Thought(close);
+            return true;
+        }
+        let first = |sign: &Sign| matches!(sign, Sign::First(text) if begun.starts_with(text));
+        if self.signs.iter().any(first) {
+            self.state = State::Calls;
+            return true;
+        }
+        let could = THOUGHTS.iter().any(|(open, _)| open.starts_with(begun));
+        if could && !last {
+            return false;
+        }
+        self.state = State::Text;
+        true
+    }
+    fn speak(&mut self, said: &mut Said, last: bool) -> bool {
+        let anywhere = self.signs.iter().filter_map(|sign| match sign {
+            Sign::Anywhere(text) => Some(*text),
+            Sign::First(_) => None,
+        });
+        let anywhere: Vec<&str> = anywhere.collect();
+        if let Some(at) = anywhere.iter().filter_map(|sign| self.held.find(sign)).min() {
+            said.text.push_str(self.held[..at].trim_end());
+            self.held.drain(..at);
+            self.state = State::Calls;
+            return true;
+        }
+        let mut clear = self.clear(&anywhere, last);
+        if !last && !anywhere.is_empty() {
+            // White space before a call belongs to nothing.
+            clear = self.held[..clear].trim_end().len();
+        }
+        said.text.extend(self.held.drain(..clear));
+        false
+    }
+    /// Bytes of what is held that can be no beginning of a marker.
+    fn clear(&self, markers: &[&str], last: bool) -> usize {
+        if last { self.held.len() } else { clear_of(&self.held, markers) }
+    }
+}
+
+/// Bytes at the start of a text that are no beginning of one of the markers, whatever follows the text.
+pub fn clear_of(text: &str, markers: &[&str]) -> usize {
+    let begins = |at: usize| markers.iter().any(|marker| marker.starts_with(&text[at..]));
+    let longest = markers.iter().map(|marker| marker.len()).max().unwrap_or(0);
+    let from = text.floor_char_boundary(text.len().saturating_sub(longest));
+    text[from..].char_indices().map(|(at, _)| from + at).find(|at| begins(*at)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thought, text and calls of a turn that comes in parts of so many characters.
+    fn read(format: &str, opened: &str, turn: &str, size: usize) -> (String, String, String) {
+        let mut speech = Speech::new(signs(format), opened);
+        let mut all = Said::default();
+        let characters: Vec<char> = turn.chars().collect();
+        for part in characters.chunks(size) {
+            let said = speech.feed(&part.iter().collect::<String>());
+            all.thinking += &said.thinking;
+            all.text += &said.text;
+        }
+        let said = speech.end();
+        (all.thinking + &said.thinking, all.text + &said.text, speech.call_text().to_string())
+    }
+
+    #[test]
+    fn turns_are_taken_apart_however_they_come() {
+        let cases = [
+            ("hermes", "", "Hello <b>.", ("", "Hello <b>.", "")),
+            ("hermes", "", "I add.\n<tool_call>\n{}</tool_call> x", ("", "I add.", "<tool_call>\n{}</tool_call> x")),
+            ("hermes", "", "<think>\nhm\n</think>\n\nFour <t", ("hm", "Four <t", "")),
+            ("hermes", "<|im_start|>assistant\n<think>\n", "hm\n</think>\n\nFour", ("hm", "Four", "")),
+            ("hermes", "<think>\n\n</think>\n\n", "Four", ("", "Four", "")),
+            ("hermes", "", "<think>never ends", ("never ends", "", "")),
+            ("hermes", "", "<think></think><tool_call>", ("", "", "<tool_call>")),
+            ("mistral", "", "[THINK]a[/THINK][TOOL_CALLS][{}]", ("a", "", "[TOOL_CALLS][{}]")),
+            ("llama3", "", " {\"name\": 1}", ("", "", " {\"name\": 1}")),
+            ("llama3", "", "a {b}", ("", "a {b}", "")),
+            ("none", "", "<tool_call>", ("", "<tool_call>", "")),
+            ("hermes", "", "  ", ("", "  ", "")),
+            ("hermes", "", "tail \n", ("", "tail \n", "")),
+        ];
+        for (format, opened, turn, (thinking, text, calls)) in cases {
+            for size in [1, 2, 3, 100] {
+                let found = read(format, opened, turn, size);
+                assert_eq!(found, (thinking.into(), text.into(), calls.into()), "{turn:?} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_turns_have_no_markup() {
+        let mut speech = Speech::plain();
+        assert_eq!(speech.feed("<think>a").text, "<think>a");
+        assert_eq!(speech.feed("<tool_call>").text, "<tool_call>");
+    }
+
+    #[test]
+    fn only_beginnings_of_markers_are_held_back() {
+        assert_eq!(clear_of("a<", &["<b>"]), 1);
+        assert_eq!(clear_of("a<c", &["<b>"]), 3);
+        assert_eq!(clear_of("é<b", &["<b>", "x"]), 2);
+        assert_eq!(clear_of("abc", &[]), 3);
+    }
+}

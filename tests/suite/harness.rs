@@ -1,0 +1,112 @@
+//! An agent of the user is played by the stages that play environments.
+
+use crate::kit::{Sandbox, repository, skipped};
+use serde_json::json;
+
+const WORKFLOW: &str = r#"
+version: 1
+name: harness
+stages:
+  problems:
+    uses: data/import
+    with: {source: problems.jsonl, format: gsm8k}
+  demonstrations:
+    uses: data/synthesize
+    with:
+      method: annotated
+      problems: ["${{ stages.problems.problems }}"]
+      environment: ENVIRONMENT
+  base:
+    uses: model/init
+    with:
+      corpus: ["${{ stages.demonstrations.demonstrations }}"]
+      hidden_size: 32
+      layers: 2
+      heads: 2
+      intermediate_size: 64
+  sft:
+    uses: sft
+    with:
+      model: ${{ stages.base.model }}
+      trajectories: ["${{ stages.demonstrations.demonstrations }}"]
+      steps: 2
+  practice:
+    uses: rl
+    with:
+      model: ${{ stages.sft.model }}
+      problems: ${{ stages.problems.problems }}
+      environment: ENVIRONMENT
+      rewards: [{kind: length, max_tokens: 8, buffer_tokens: 8}]
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8}
+  beside:
+    uses: rl
+    with:
+      model: ${{ stages.sft.model }}
+      problems: ${{ stages.problems.problems }}
+      environment: ENVIRONMENT
+      rewards: [{kind: length, max_tokens: 8, buffer_tokens: 8}]
+      filters: []
+      steps: 1
+      problems_per_step: 2
+      rollout: {group_size: 2, max_turn_tokens: 8, asynchronous: {max_staleness: 1}}
+  measured:
+    uses: evaluate
+    with:
+      models: ["${{ stages.sft.model }}"]
+      problems: ${{ stages.problems.problems }}
+      environment: ENVIRONMENT
+      samples: 1
+      sampling: {max_turn_tokens: 8}
+"#;
+
+const ENVIRONMENT: &str = "{kind: harness, command: [python3, agent.py], format: code, describe_tools: false}";
+
+/// None, with a line that says so, where there is no Python.
+fn sandbox() -> Option<Sandbox> {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        skipped("there is no python3");
+        return None;
+    }
+    let s = Sandbox::new();
+    let agent = repository().join("stages/harness/fixtures/agent.py");
+    s.write("agent.py", std::fs::read_to_string(agent).unwrap());
+    s.write("harness.yaml", WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT));
+    let row = |n: u32| {
+        json!({"question": format!("{n} pears and {n} more?"), "answer": format!("{n}+{n} = <<{n}+{n}={}>>{}\n#### {}", 2 * n, 2 * n, 2 * n)})
+    };
+    s.write("problems.jsonl", (1..=4).map(|n| row(n).to_string() + "\n").collect::<String>());
+    Some(s)
+}
+
+#[test]
+fn every_stage_plays_a_program_that_keeps_its_conversation() {
+    let Some(s) = sandbox() else { return };
+    s.run(&["check", "harness.yaml"]).code(0);
+    s.run(&["run", "harness.yaml"]).code(0);
+    s.run(&["plan", "harness.yaml"]).code(0).prints("0 to run");
+    s.run(&["try", "harness.yaml", "--stage", "practice", "-n", "2"]).code(0).prints("2 episodes of practice");
+    // The agent is a part of what was computed.
+    s.write("agent.py", "raise SystemExit('no such luck')\n");
+    let failed = s.run(&["run", "harness.yaml"]).code(1);
+    assert!(format!("{}{}", failed.stdout, failed.stderr).contains("no such luck"), "{failed:?}");
+}
+
+#[test]
+fn what_a_program_cannot_be_asked_for_is_told_before_it_runs() {
+    let Some(s) = sandbox() else { return };
+    let told = |from: &str, to: &str| {
+        s.write("wrong.yaml", WORKFLOW.replace("ENVIRONMENT", &ENVIRONMENT.replace(from, to)));
+        s.run(&["check", "wrong.yaml"]).code(2)
+    };
+    told("[python3, agent.py]", "[]").says("no program is named");
+    told("format: code", "format: xml").says("xml");
+    told("kind: harness,", "kind: harness, timeot: 3s,").says("timeot");
+    s.write(
+        "forks.yaml",
+        WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT).replace("group_size: 2,", "group_size: 2, strategy: {kind: entropy_branching},"),
+    );
+    s.run(&["check", "forks.yaml"]).code(2);
+}
