@@ -45,6 +45,7 @@ mod s3;
 mod saved_weights;
 mod secrets;
 mod serve;
+mod serve_model;
 mod shipped;
 mod shipped_recipes;
 mod slurm;

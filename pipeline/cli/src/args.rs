@@ -5,6 +5,7 @@ mod conformance;
 mod init;
 mod runs;
 mod serve;
+mod serve_model;
 mod try_stage;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
@@ -12,6 +13,7 @@ pub use conformance::{ConformanceArgs, ConformanceCommand};
 pub use init::InitArgs;
 pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
+pub use serve_model::ServeModelArgs;
 pub use try_stage::TryArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -99,6 +101,14 @@ An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTP
   trainyard serve --workflows workflows
   trainyard serve --workflows workflows --store s3://bucket/agent --bind 0.0.0.0:8675 --token-file tokens")]
     Serve(ServeArgs),
+    /// Serve a model over the APIs that agents speak: OpenAI's chat completions, completions and responses, Anthropic's
+    /// messages.
+    #[command(after_help = "Examples:
+  trainyard serve-model latest/rl/model
+  trainyard serve-model model --name agent --bind 0.0.0.0:8000 --key-file key
+
+Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Anthropic) as their base URL.")]
+    ServeModel(ServeModelArgs),
     /// List, show, pause and resume schedules; run the ticks of a range.
     #[command(after_help = "Examples:
   trainyard schedules

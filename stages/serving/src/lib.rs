@@ -2,7 +2,7 @@
 //! completions and responses, and Anthropic's messages.
 //!
 //! ```text
-//! request ──form::read──▶ Asked ──Desk──▶ pieces, Answered ──form::write, Stream──▶ answer, events
+//! request ─form::read─▶ Asked ─Desk─▶ pieces, Answered ─form::write, Stream─▶ answer, events
 //! ```
 //!
 //! A form is a pure translation between JSON and plain data. A [`Desk`] answers: a model, or an episode that waits for

@@ -52,6 +52,8 @@ enum State {
 pub struct Speech {
     signs: &'static [Sign],
     state: State,
+    /// The thought has had more than white space.
+    pondered: bool,
     held: String,
     calls: String,
 }
@@ -63,11 +65,11 @@ impl Speech {
         let opened = opened.trim_end();
         let thought = THOUGHTS.iter().find(|(open, _)| opened.ends_with(open));
         let state = thought.map_or(State::Start, |(_, close)| State::Thought(close));
-        Self { signs, state, held: String::new(), calls: String::new() }
+        Self { signs, state, pondered: false, held: String::new(), calls: String::new() }
     }
     /// A turn without markup: all of it is text.
     pub fn plain() -> Self {
-        Self { signs: &[], state: State::Text, held: String::new(), calls: String::new() }
+        Self { signs: &[], state: State::Text, pondered: false, held: String::new(), calls: String::new() }
     }
     /// Whether it is within a thought.
     pub fn thinks(&self) -> bool {
@@ -110,30 +112,34 @@ impl Speech {
                 self.state = State::Start;
                 true
             }
-            State::Thought(close) => match self.held.find(close) {
-                Some(at) => {
-                    said.thinking.push_str(self.held[..at].trim_end());
-                    self.held.drain(..at + close.len());
-                    self.state = State::Behind;
-                    true
-                }
-                None => {
-                    let clear = self.clear(&[close], last);
-                    said.thinking.extend(self.held.drain(..clear));
-                    false
-                }
-            },
+            State::Thought(close) => self.think(close, said, last),
             State::Text => self.speak(said, last),
         }
     }
-    /// Decides what the turn begins with. A thought's first line break is no part of it.
+    /// White space at both ends of a thought is no part of it.
+    fn think(&mut self, close: &str, said: &mut Said, last: bool) -> bool {
+        if !self.pondered {
+            self.held = self.held.trim_start().to_string();
+        }
+        if let Some(at) = self.held.find(close) {
+            said.thinking.push_str(self.held[..at].trim_end());
+            self.held.drain(..at + close.len());
+            self.state = State::Behind;
+            return true;
+        }
+        let clear = self.held[..self.clear(&[close], last)].trim_end().len();
+        self.pondered |= clear > 0;
+        said.thinking.extend(self.held.drain(..clear));
+        false
+    }
+    /// Decides what the turn begins with.
     fn start(&mut self, last: bool) -> bool {
         let begun = self.held.trim_start();
         if begun.is_empty() && !last {
             return false;
         }
         if let Some((open, close)) = THOUGHTS.iter().find(|(open, _)| begun.starts_with(open)) {
-            self.held = begun[open.len()..].trim_start().to_string();
+            self.held = begun[open.len()..].to_string();
             self.state = State::Thought(close);
             return true;
         }
@@ -156,14 +162,15 @@ impl Speech {
         });
         let anywhere: Vec<&str> = anywhere.collect();
         if let Some(at) = anywhere.iter().filter_map(|sign| self.held.find(sign)).min() {
-            said.text.push_str(self.held[..at].trim_end());
-            self.held.drain(..at);
+            // White space before a call belongs to the call, should it have to be shown.
+            let spoken = self.held[..at].trim_end().len();
+            said.text.extend(self.held.drain(..spoken));
             self.state = State::Calls;
             return true;
         }
         let mut clear = self.clear(&anywhere, last);
         if !last && !anywhere.is_empty() {
-            // White space before a call belongs to nothing.
+            // It may be white space before a call.
             clear = self.held[..clear].trim_end().len();
         }
         said.text.extend(self.held.drain(..clear));
@@ -205,11 +212,11 @@ mod tests {
     fn turns_are_taken_apart_however_they_come() {
         let cases = [
             ("hermes", "", "Hello <b>.", ("", "Hello <b>.", "")),
-            ("hermes", "", "I add.\n<tool_call>\n{}</tool_call> x", ("", "I add.", "<tool_call>\n{}</tool_call> x")),
+            ("hermes", "", "I add.\n<tool_call>\n{}</tool_call> x", ("", "I add.", "\n<tool_call>\n{}</tool_call> x")),
             ("hermes", "", "<think>\nhm\n</think>\n\nFour <t", ("hm", "Four <t", "")),
             ("hermes", "<|im_start|>assistant\n<think>\n", "hm\n</think>\n\nFour", ("hm", "Four", "")),
             ("hermes", "<think>\n\n</think>\n\n", "Four", ("", "Four", "")),
-            ("hermes", "", "<think>never ends", ("never ends", "", "")),
+            ("hermes", "", "<think>never\n\nends </th", ("never\n\nends </th", "", "")),
             ("hermes", "", "<think></think><tool_call>", ("", "", "<tool_call>")),
             ("mistral", "", "[THINK]a[/THINK][TOOL_CALLS][{}]", ("a", "", "[TOOL_CALLS][{}]")),
             ("llama3", "", " {\"name\": 1}", ("", "", " {\"name\": 1}")),

@@ -2,7 +2,7 @@
 
 use super::Parameters;
 use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
 /// How a sampler is set up.
@@ -42,6 +42,16 @@ pub trait Sampler: Send {
     fn running(&self) -> usize;
     /// The tokens of a sequence with log-probabilities, weights versions, and entropies if the backend offers them.
     fn sequence(&self, id: SequenceId) -> &SequenceState;
+    /// Lists the most probable tokens beside every token of a sequence that is sampled from now on, so many.
+    ///
+    /// Errors: invalid, if the backend lists none.
+    fn list_top(&mut self, _id: SequenceId, _count: usize) -> Result<()> {
+        Err(Error::invalid("this backend does not list the most probable tokens").help("use the backend `cpu`"))
+    }
+    /// Those, with log-probabilities as they are recorded, in the order of the sampled tokens.
+    fn top(&self, _id: SequenceId) -> &[Vec<(u32, f32)>] {
+        &[]
+    }
     /// Takes a sequence out; its forks live on.
     fn remove(&mut self, id: SequenceId) -> SequenceState;
     /// Most tokens of a sequence.

@@ -112,5 +112,8 @@ fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32]
         return;
     };
     let token = distribution.draw(entry.uniform());
+    if entry.top > 0 {
+        entry.listed.push(distribution.most_probable(entry.top));
+    }
     entry.take(token, distribution.logprob(token), distribution.entropy(), version, model.positions);
 }

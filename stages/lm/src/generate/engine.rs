@@ -151,6 +151,14 @@ impl Generator {
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.roster.entry_mut(id).max_new_tokens = max_new_tokens;
     }
+    /// Lists the most probable tokens beside every one that is sampled from now on: so many.
+    pub fn list_top(&mut self, id: SequenceId, count: usize) {
+        self.roster.entry_mut(id).top = count;
+    }
+    /// Those that were listed, in the order of the sampled tokens.
+    pub fn top(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
+        self.roster.listed(id)
+    }
     /// Panics if the id was removed or belongs to another generator.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
         self.roster.sequence(id)

@@ -22,6 +22,10 @@ pub struct Entry<C> {
     pub sampling: Sampling,
     pub stop_tokens: Vec<u32>,
     pub max_new_tokens: usize,
+    /// Most probable tokens to list for every sampled one.
+    pub top: usize,
+    /// Those, from the first token that was sampled since they were asked for.
+    pub listed: Vec<Vec<(u32, f32)>>,
     /// Tokens that `cache` covers.
     pub cached: usize,
     pub cache: C,
@@ -102,6 +106,8 @@ impl<C: Cache> Roster<C> {
             sampling: request.sampling,
             stop_tokens: request.stop_tokens,
             max_new_tokens: request.max_new_tokens,
+            top: 0,
+            listed: Vec::new(),
             cached: 0,
             cache: C::default(),
         }))
@@ -153,6 +159,8 @@ impl<C: Cache> Roster<C> {
             sampling: parent.sampling,
             stop_tokens: parent.stop_tokens.clone(),
             max_new_tokens: parent.max_new_tokens,
+            top: 0,
+            listed: Vec::new(),
             cached,
             cache: parent.cache.prefix(cached),
         };
@@ -178,6 +186,10 @@ impl<C: Cache> Roster<C> {
     /// Panics if the id was removed or belongs to another sampler.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
         &self.entry(id).state
+    }
+    /// The most probable tokens that were listed for a sequence.
+    pub fn listed(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
+        &self.entry(id).listed
     }
     /// Takes a sequence out; forks of it live on.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {

@@ -103,6 +103,22 @@ impl<'a> Distribution<'a> {
             f32::NEG_INFINITY
         }
     }
+    /// The most probable tokens that can be drawn, with their log-probabilities, as [`Self::logprob`] gives them. Equal
+    /// ones are ordered by id.
+    pub fn most_probable(&self, count: usize) -> Vec<(u32, f32)> {
+        let possible = |id: &u32| {
+            let at = *id as usize;
+            self.scaled[at] > f32::NEG_INFINITY && (self.whole || self.masses[at] > 0.0)
+        };
+        let mut ids: Vec<u32> = (0..self.scaled.len() as u32).filter(possible).collect();
+        let order = |a: &u32, b: &u32| self.scaled[*b as usize].total_cmp(&self.scaled[*a as usize]).then(a.cmp(b));
+        if count < ids.len() {
+            ids.select_nth_unstable_by(count, order);
+            ids.truncate(count);
+        }
+        ids.sort_unstable_by(order);
+        ids.into_iter().map(|id| (id, self.logprob(id))).collect()
+    }
     /// In nats. Of greedy choices: at temperature 1.
     pub fn entropy(&self) -> f32 {
         let spread = dot_wide(self.isa, self.masses, self.scaled);
@@ -177,6 +193,23 @@ mod tests {
         // Greedy choices record the model's own probabilities, whatever is truncated.
         near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.1, 0.4, 0.2, 0.3]);
         near(&probabilities(&logits(), 0.0, 0.5, 1), &[0.1, 0.4, 0.2, 0.3]);
+    }
+
+    #[test]
+    fn the_most_probable_tokens_are_listed_in_order() {
+        let of = |temperature: f64, top_k: u32, unused: &[Range<u32>], count: usize| {
+            let mut buffer = Buffer::default();
+            let sampling = Sampling { temperature, top_p: 1.0, top_k };
+            let d = Distribution::new(Isa::detect(), &logits(), unused, &sampling, &mut buffer).unwrap();
+            let listed = d.most_probable(count);
+            assert!(listed.iter().all(|(id, logprob)| *logprob == d.logprob(*id)));
+            listed.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+        };
+        assert_eq!(of(1.0, 0, &[], 3), [1, 3, 2]);
+        assert_eq!(of(1.0, 0, &[], 9), [1, 3, 2, 0]);
+        assert_eq!(of(1.0, 2, &[], 4), [1, 3], "what was cut cannot be drawn");
+        assert_eq!(of(0.0, 2, &[], 4), [1, 3, 2, 0], "of greedy choices: the model's own");
+        assert_eq!(of(1.0, 0, std::slice::from_ref(&(1..2)), 2), [3, 2]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::probe::{self, ToolRound};
 use super::thoughts;
 use crate::tokenizer::Tokenizer;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
@@ -145,6 +146,18 @@ impl Chat {
                 self.template.render(messages, add_generation_prompt, &options)
             }
         }
+    }
+    /// Renders a prompt with further variables over those of the options.
+    pub(super) fn render_prompt(
+        &self,
+        messages: &[Message],
+        tools: Option<&str>,
+        variables: &BTreeMap<String, Value>,
+    ) -> Result<String> {
+        let mut options = self.options.clone();
+        options.variables.extend(variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+        options.tools = tools.map(str::to_string).or(options.tools);
+        self.template.render(messages, true, &options)
     }
     /// What the model is to write after the context `asked`, with the token that ends it, given the text `whole` that
     /// ends with the answer `message`. `prompt` finds the generation prompt that `asked` ends with.

@@ -22,6 +22,7 @@ mod native;
 mod options;
 mod pieces;
 mod probe;
+mod prompt;
 #[cfg(test)]
 mod table_tests;
 #[cfg(test)]

@@ -159,7 +159,8 @@ mod tests {
     fn a_round_of_tools_is_read() {
         let asked = read(
             &json!({
-                "model": "m", "max_tokens": 64, "stop_sequences": ["END"], "temperature": 0.5, "metadata": {"user_id": "x"},
+                "model": "m", "max_tokens": 64, "stop_sequences": ["END"], "temperature": 0.5,
+                "metadata": {"user_id": "x"},
                 "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
                 "messages": [
                     {"role": "user", "content": "2+2?"},

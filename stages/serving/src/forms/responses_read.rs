@@ -188,7 +188,8 @@ mod tests {
             "text": {"format": {"type": "text"}},
             "input": [
                 {"role": "user", "content": "2+2?"},
-                {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+                {"type": "reasoning", "id": "rs_1", "summary": [],
+                    "content": [{"type": "reasoning_text", "text": "hm"}]},
                 {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
                     "content": [{"type": "output_text", "text": "I add.", "annotations": []}]},
                 {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "sum", "arguments": "{}"},

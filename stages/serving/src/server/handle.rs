@@ -8,13 +8,17 @@ use crate::asked::{Asked, Form};
 use crate::desk::{Caller, Card};
 use crate::forms;
 use crate::refusal::Refusal;
-use axum::body::to_bytes;
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::Method;
 use axum::response::Response;
+use futures::StreamExt as _;
 use serde_json::{Value, json as value};
 use std::sync::Arc;
 use tokio::time::timeout;
+
+/// How many times as large as allowed a body may be before its sender is cut off.
+const READ_ON: usize = 8;
 
 /// Answers any request.
 pub async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -107,26 +111,30 @@ fn listed(card: &Card) -> Value {
 }
 
 async fn body(app: &App, request: Request) -> Result<Value, Refusal> {
-    let most = app.settings.body;
-    let too_large = || Refusal::new(413, format!("the body has more than {most} bytes; send less"));
-    if announced(request.headers()).is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
-    let bytes = match timeout(app.settings.patience, to_bytes(request.into_body(), most)).await {
+    let bytes = match timeout(app.settings.patience, collect(request.into_body(), app.settings.body)).await {
+        Ok(collected) => collected?,
         Err(_) => {
             let message = format!("the body did not come within {} s", app.settings.patience.as_secs());
             return Err(Refusal::new(408, message));
         }
-        Ok(Err(error)) => {
-            // The limit is told apart by its message alone.
-            let cut = !error.to_string().contains("length limit");
-            return Err(if cut { Refusal::new(400, format!("the body broke off: {error}")) } else { too_large() });
-        }
-        Ok(Ok(bytes)) => bytes,
     };
     serde_json::from_slice(&bytes).map_err(|error| Refusal::new(400, format!("the body is no JSON: {error}")))
 }
 
-fn announced(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+/// The bytes of a body. What is somewhat too large is read to its end, so that the client gets to the answer.
+async fn collect(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+    let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|error| Refusal::new(400, format!("the body broke off: {error}")))?;
+        total = total.saturating_add(chunk.len());
+        if total <= most {
+            bytes.extend_from_slice(&chunk);
+        } else if total > most.saturating_mul(READ_ON) {
+            break;
+        }
+    }
+    if total > most {
+        return Err(Refusal::new(413, format!("the body has more than {most} bytes; send less")));
+    }
+    Ok(bytes)
 }

@@ -163,7 +163,7 @@ fn streams_tell_pieces_or_the_whole() {
 fn bad_requests_are_refused_and_the_server_goes_on() {
     let (server, _) = start(Settings { body: 1000, patience: Duration::from_secs(1), ..settings() });
     let large = format!("\"{}\"", "x".repeat(2000));
-    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n";
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n";
     let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n800\r\n{}\r\n0\r\n\r\n", "x".repeat(2048));
     let cases = [
         (request("/v1/chat/completions", "{"), 400, "no JSON"),

@@ -30,6 +30,13 @@ impl Sampler for Generator {
     fn sequence(&self, id: SequenceId) -> &SequenceState {
         Self::sequence(self, id)
     }
+    fn list_top(&mut self, id: SequenceId, count: usize) -> Result<()> {
+        Self::list_top(self, id, count);
+        Ok(())
+    }
+    fn top(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
+        Self::top(self, id)
+    }
     fn remove(&mut self, id: SequenceId) -> SequenceState {
         Self::remove(self, id)
     }

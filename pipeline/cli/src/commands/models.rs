@@ -1,0 +1,36 @@
+//! Models as commands name them: a folder, or an artifact.
+
+use super::artifacts::fetch;
+use crate::names;
+use crate::session::Session;
+use std::path::Path;
+use trainyard_api::InputArtifact;
+use trainyard_app::{Scratch, trial};
+use trainyard_core::{ArtifactKind, Error, Result};
+
+/// A model, and the folder that holds it if it was fetched.
+pub struct Model {
+    pub input: InputArtifact,
+    _folder: Option<Scratch>,
+}
+
+/// A folder, or an artifact by its name.
+pub fn find(session: &Session, name: &str) -> Result<Model> {
+    let path = Path::new(name);
+    if path.is_dir() {
+        return Ok(Model { input: trial::model_in(path)?, _folder: None });
+    }
+    if !name.contains('/') || path.is_absolute() || name.starts_with('.') {
+        return Err(Error::invalid(format!("there is no folder {name}"))
+            .help("name the folder of a model, or an artifact such as `latest/sft/model`"));
+    }
+    let found = session.block_on(names::artifact(&session.store, name))?;
+    let output = found.output();
+    if output.kind != ArtifactKind::Model {
+        return Err(Error::invalid(format!("{name} is a {}, not a model", output.kind)));
+    }
+    let (digest, metadata) = (output.digest.clone(), output.metadata.clone());
+    let folder = fetch::files(session, &found)?;
+    let input = InputArtifact { digest, metadata, ..trial::model_in(folder.path())? };
+    Ok(Model { input, _folder: Some(folder) })
+}

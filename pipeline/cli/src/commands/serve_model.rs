@@ -1,0 +1,92 @@
+//! `trainyard serve-model MODEL`: a model over the APIs that agents speak.
+
+use super::models;
+use crate::args::ServeModelArgs;
+use crate::exit::Exit;
+use crate::output::human::print_note;
+use crate::session::{self, Access};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use trainyard_app::{Catalogue, machine, wiring};
+use trainyard_core::error::io_error;
+use trainyard_core::{Clock, Error, Result, Secret, Secrets, SystemClock};
+use trainyard_hosting::{Host, HostOptions};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::registry::BackendSlot;
+use trainyard_lm::backend::{SamplerOptions, registry};
+use trainyard_runtime::Interrupt;
+use trainyard_serving::Settings;
+use trainyard_serving::server;
+use trainyard_spec::{Sources, yaml};
+
+/// Answers until a signal comes, then ends the requests that are going; a second signal ends them too.
+pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
+    let key = args.key_file.as_deref().map(key).transpose()?;
+    let settings = Settings { key, ..Settings::new(clock, chance) };
+    // Before minutes of loading: an address that cannot be bound.
+    let listener = session.block_on(server::bind(args.bind, &settings))?;
+    let address = listener.local_addr().unwrap_or(args.bind);
+    let found = models::find(&session, &args.model)?;
+    let model = ModelFolder::load(&found.input.folder)?;
+    let backend = backend(&args.backend)?;
+    let threads = args.threads.unwrap_or_else(machine::cpus) as usize;
+    let sampler = backend.sampler(&model, &SamplerOptions { threads })?;
+    let options = HostOptions {
+        name: args.name.clone().unwrap_or_else(|| args.model.clone()),
+        max_batch: args.max_batch as usize,
+        max_waiting: args.max_waiting as usize,
+        calls: args.calls.clone(),
+        chance,
+    };
+    let name = options.name.clone();
+    let host = Arc::new(Host::start(&model.chat, &model.generation, sampler, options)?);
+    drop(model);
+    print_note(&format!("serving {name} on http://{address}/v1"));
+    session.block_on(async {
+        let interrupt = Interrupt::default();
+        interrupt.on_signals()?;
+        let stop = interrupt.clone();
+        tokio::select! {
+            ended = server::serve(listener, host, settings, async move { stop.beyond(0).await }) => ended,
+            () = interrupt.beyond(1) => Ok(()),
+        }
+    })?;
+    Ok(Exit::Done)
+}
+
+/// A backend as stages take it. Errors: invalid, with everything wrong with it.
+fn backend(text: &str) -> Result<Arc<dyn trainyard_lm::backend::Backend>> {
+    let mut options = json!({ "backend": options(text)? });
+    let slot = BackendSlot::read(&registry::family(), "/backend", &mut options);
+    trainyard_api::stage::refuse(slot.problems())?;
+    slot.build(&Secrets::default())
+}
+
+/// A name, or a map as in a workflow file.
+fn options(text: &str) -> Result<Value> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(json!(text));
+    }
+    let mut sources = Sources::default();
+    let file = sources.add("--backend", None, text);
+    let (tree, found) = yaml::read(&sources, file);
+    if let Some(first) = found.first() {
+        return Err(Error::invalid(sources.line(first)).help("write it as in a workflow file: `{kind: candle}`"));
+    }
+    tree.map(|tree| tree.value()).ok_or_else(|| Error::invalid("`--backend` is empty"))
+}
+
+/// The first line of a file.
+fn key(file: &Path) -> Result<Secret> {
+    let text = std::fs::read_to_string(file).map_err(|e| io_error(file, &e))?;
+    let key = text.lines().next().unwrap_or_default().trim();
+    if key.is_empty() {
+        return Err(Error::invalid(format!("{}: the first line holds no key", file.display()))
+            .help("write the key into it, in one line"));
+    }
+    Ok(Secret::new(key))
+}

@@ -1,0 +1,170 @@
+//! How tools are told to a model, and how its calls are read.
+
+use serde_json::Value;
+use trainyard_core::{Error, Result};
+use trainyard_envs::formats::{ToolFormat, build};
+use trainyard_envs::tools::{ToolCall, ToolSpec, described};
+use trainyard_lm::template::{Chat, ToolDescriptions};
+use trainyard_serving::{Refusal, Tool};
+use trainyard_tables::Message;
+
+/// Who describes the tools, and in which format calls are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The model's template does both.
+    Native(&'static str),
+    /// A text in the system message, and calls in the contents.
+    Described(&'static str),
+}
+
+impl Way {
+    /// The template's own where it has one, unless a format is named. Errors: invalid, if there is no such format.
+    pub fn of(chat: &Chat, named: Option<&str>) -> Result<Self> {
+        let known = trainyard_envs::formats::registry::names();
+        match named {
+            None => Ok(match chat.own_format(ToolDescriptions::Auto)? {
+                Some(format) => Self::Native(format),
+                None => Self::Described("hermes"),
+            }),
+            Some(name) => match known.iter().find(|format| **format == name) {
+                Some(format) => Ok(Self::Described(format)),
+                None => Err(Error::invalid(format!("there is no format of tool calls `{name}`"))
+                    .help(format!("use one of: {}", known.join(", ")))),
+            },
+        }
+    }
+    /// Name of the format.
+    pub fn format(&self) -> &'static str {
+        match self {
+            Self::Native(format) | Self::Described(format) => format,
+        }
+    }
+}
+
+/// The tools of a request as environments know them.
+pub fn specs(tools: &[Tool]) -> Vec<ToolSpec> {
+    let spec = |tool: &Tool| {
+        let Tool { name, description, parameters } = tool.clone();
+        ToolSpec { name, description, parameters }
+    };
+    tools.iter().map(spec).collect()
+}
+
+/// The format for these tools. Errors: tools that it cannot write.
+pub fn reader(way: Way, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, Refusal> {
+    build(way.format(), specs).map_err(|error| Refusal { param: Some("tools".into()), ..Refusal::from(error) })
+}
+
+/// The conversation as the template is to see it, and the tools that the template is to describe (JSON text).
+pub fn shown(
+    way: Way,
+    messages: &[Message],
+    specs: &[ToolSpec],
+    format: Option<&dyn ToolFormat>,
+) -> Result<(Vec<Message>, Option<String>), Refusal> {
+    let has_calls = messages.iter().any(|message| message.tool_calls.is_some());
+    match (way, format) {
+        (Way::Native(_), _) => Ok((messages.to_vec(), (!specs.is_empty()).then(|| described(specs)))),
+        (Way::Described(_), None) if !has_calls => Ok((messages.to_vec(), None)),
+        (Way::Described(_), format) => {
+            let own = match format {
+                Some(_) => None,
+                None => Some(reader(way, specs)?),
+            };
+            let format = format.or(own.as_deref());
+            let mut shown = Vec::with_capacity(messages.len() + 1);
+            for message in messages {
+                shown.push(written(message, format)?);
+            }
+            if let Some(format) = format.filter(|_| !specs.is_empty()) {
+                describe(&mut shown, &format.describe(specs));
+            }
+            Ok((shown, None))
+        }
+    }
+}
+
+/// Puts the description behind the system message, as environments do, or before all messages.
+fn describe(messages: &mut Vec<Message>, text: &str) {
+    match messages.first_mut().filter(|first| first.role == "system") {
+        Some(first) if first.content.is_empty() => first.content = text.to_string(),
+        Some(first) => first.content = format!("{}\n\n{text}", first.content),
+        None => messages.insert(0, Message::new("system", text)),
+    }
+}
+
+/// A message with its calls in its content, as the model would have written them.
+fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message, Refusal> {
+    let (Some(calls), Some(format)) = (&message.tool_calls, format) else { return Ok(message.clone()) };
+    let calls: Vec<Value> = serde_json::from_str(calls).unwrap_or_default();
+    let mut parts = Vec::new();
+    if !message.content.is_empty() {
+        parts.push(message.content.clone());
+    }
+    for call in &calls {
+        let (name, text) = (&call["function"]["name"], &call["function"]["arguments"]);
+        let name = name.as_str().unwrap_or_default();
+        let arguments = text.as_str().and_then(|text| serde_json::from_str(text).ok()).filter(Value::is_object);
+        let arguments = arguments.ok_or_else(|| {
+            Refusal::field("messages", format!("the arguments of an earlier call of `{name}` are no JSON object"))
+        })?;
+        parts.push(format.render(&ToolCall { name: name.to_string(), arguments }));
+    }
+    Ok(Message { content: parts.join("\n"), tool_calls: None, ..message.clone() })
+}
+
+/// The calls of a turn; none if one of them cannot be read, so that nothing of it is lost.
+pub fn read(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
+    let calls: Result<Vec<ToolCall>, String> = format.parse(text).calls.into_iter().collect();
+    calls.ok().filter(|calls| !calls.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn tools() -> Vec<ToolSpec> {
+        specs(&[Tool { name: "sum".into(), description: "Adds.".into(), parameters: json!({"type": "object"}) }])
+    }
+    fn conversation() -> Vec<Message> {
+        let calls = json!([{"id": "a", "type": "function", "function": {"name": "sum", "arguments": "{\"a\": 2}"}}]);
+        let said = Message { tool_calls: Some(calls.to_string()), ..Message::new("assistant", "I add.") };
+        vec![Message::new("system", "Be brief."), Message::new("user", "2+2?"), said]
+    }
+
+    #[test]
+    fn tools_that_the_template_knows_nothing_of_are_described_in_the_prompt() {
+        let way = Way::Described("hermes");
+        let format = reader(way, &tools()).unwrap();
+        let (messages, described) = shown(way, &conversation(), &tools(), Some(&*format)).unwrap();
+        assert_eq!(described, None);
+        assert_eq!(messages[0].content, format!("Be brief.\n\n{}", format.describe(&tools())));
+        let text = "I add.\n<tool_call>\n{\"name\": \"sum\", \"arguments\": {\"a\":2}}\n</tool_call>";
+        assert_eq!((messages[2].content.as_str(), &messages[2].tool_calls), (text, &None));
+        let (messages, _) = shown(way, &conversation()[1..2], &tools(), Some(&*format)).unwrap();
+        assert_eq!((messages.len(), messages[0].role.as_str()), (2, "system"));
+        let (messages, _) = shown(way, &conversation(), &[], None).unwrap();
+        assert_eq!((messages[0].content.as_str(), messages[2].content.as_str()), ("Be brief.", text), "calls stay");
+    }
+
+    #[test]
+    fn a_template_of_its_own_gets_calls_and_tools_as_they_are() {
+        let (messages, described) = shown(Way::Native("hermes"), &conversation(), &tools(), None).unwrap();
+        assert_eq!(messages, conversation());
+        assert!(described.unwrap().contains("\"name\": \"sum\""));
+    }
+
+    #[test]
+    fn calls_are_read_all_or_not_at_all() {
+        let format = reader(Way::Described("hermes"), &tools()).unwrap();
+        let good = "<tool_call>{\"name\": \"sum\", \"arguments\": {}}</tool_call>";
+        assert_eq!(read(&*format, good).unwrap().len(), 1);
+        assert_eq!(read(&*format, &format!("{good}<tool_call>{{</tool_call>")), None);
+        assert_eq!(read(&*format, "hello"), None);
+        let broken = json!([{"id": "a", "function": {"name": "sum", "arguments": "{"}}]).to_string();
+        let said = Message { tool_calls: Some(broken), ..Message::new("assistant", "") };
+        let refusal = shown(Way::Described("hermes"), &[said], &[], None).unwrap_err();
+        assert!(refusal.message.contains("no JSON object"), "{}", refusal.message);
+    }
+}

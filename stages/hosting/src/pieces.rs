@@ -1,0 +1,71 @@
+//! Tokens to text as they come: a character may end in a later token.
+
+use trainyard_core::Result;
+use trainyard_lm::tokenizer::Tokenizer;
+
+/// Tokens after which half a character is shown as it is.
+const PATIENCE: usize = 8;
+
+/// Reads tokens one by one. The texts of two neighboring tokens may depend on each other (spaces, bytes), so each is
+/// read together with those before it.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    window: Vec<u32>,
+    /// Tokens of the window whose text was given already.
+    given: usize,
+}
+
+impl Pieces {
+    /// The text that has become clear with this token.
+    pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
+        self.window.push(token);
+        let whole = tokenizer.decode(&self.window)?;
+        if whole.ends_with('\u{fffd}') && self.window.len() - self.given < PATIENCE {
+            return Ok(String::new());
+        }
+        self.give(tokenizer, &whole)
+    }
+    /// The text of what is left.
+    pub fn end(&mut self, tokenizer: &Tokenizer) -> Result<String> {
+        if self.given == self.window.len() {
+            return Ok(String::new());
+        }
+        let whole = tokenizer.decode(&self.window)?;
+        self.give(tokenizer, &whole)
+    }
+    fn give(&mut self, tokenizer: &Tokenizer, whole: &str) -> Result<String> {
+        let before = tokenizer.decode(&self.window[..self.given])?;
+        let shared = before.bytes().zip(whole.bytes()).take_while(|(a, b)| a == b).count();
+        let text = whole[whole.floor_char_boundary(shared)..].to_string();
+        self.window.drain(..self.given);
+        self.given = self.window.len();
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trainyard_lm::tokenizer::train_bpe;
+
+    #[test]
+    fn texts_come_whole_in_any_pieces() {
+        let tokenizer = train_bpe(["the cat sat on the mat, the cat ran"], 280, &["<|end|>"]).unwrap();
+        for text in ["the cat sat", "naïve ☃ 漢字 🙂!", "<|end|>x", "  a  b\n\n"] {
+            let ids = tokenizer.encode(text).unwrap();
+            let mut pieces = Pieces::default();
+            let mut all = String::new();
+            for id in &ids {
+                let piece = pieces.push(&tokenizer, *id).unwrap();
+                assert!(!piece.contains('\u{fffd}'), "{text}: {piece}");
+                all += &piece;
+            }
+            assert_eq!(all + &pieces.end(&tokenizer).unwrap(), text);
+        }
+        let half = tokenizer.encode("☃").unwrap();
+        assert!(half.len() > 1, "a character of several tokens");
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.push(&tokenizer, half[0]).unwrap(), "");
+        assert_eq!(pieces.end(&tokenizer).unwrap(), "\u{fffd}", "what was cut is shown at the end");
+    }
+}

@@ -1,0 +1,43 @@
+//! The prompt of a request, as the model reads it.
+
+use super::calls::{self, Way};
+use trainyard_envs::formats::ToolFormat;
+use trainyard_lm::template::Chat;
+use trainyard_serving::speech::{Sign, Speech, signs};
+use trainyard_serving::{Asked, Prompt, Refusal};
+
+/// A prompt in tokens, and how its answer is to be read.
+pub struct Opened {
+    /// At least one.
+    pub tokens: Vec<u32>,
+    /// Takes thoughts and calls apart.
+    pub speech: Speech,
+    /// Reads the calls, where tools are offered.
+    pub format: Option<Box<dyn ToolFormat>>,
+}
+
+/// Characters of the prompt's end in which an opened thought is looked for.
+const END: usize = 64;
+
+/// Makes the prompt. Errors: what the template or the tokenizer refuses.
+pub fn open(chat: &Chat, way: Way, asked: &Asked) -> Result<Opened, Refusal> {
+    let plain = |tokens: Vec<u32>| Opened { tokens, speech: Speech::plain(), format: None };
+    let opened = match &asked.prompt {
+        Prompt::Tokens(tokens) => plain(tokens.clone()),
+        Prompt::Text(text) => plain(chat.tokenizer().encode(text).map_err(|e| Refusal::from(e.at("`prompt`")))?),
+        Prompt::Messages(messages) => {
+            let specs = calls::specs(asked.offered());
+            let format = if specs.is_empty() { None } else { Some(calls::reader(way, &specs)?) };
+            let (messages, described) = calls::shown(way, messages, &specs, format.as_deref())?;
+            let (text, tokens) = chat.prompt(&messages, described.as_deref(), &asked.variables)?;
+            let none: &'static [Sign] = &[];
+            let signs = if format.is_some() { signs(way.format()) } else { none };
+            let end = text.floor_char_boundary(text.len().saturating_sub(END));
+            Opened { tokens, speech: Speech::new(signs, &text[end..]), format }
+        }
+    };
+    if opened.tokens.is_empty() {
+        return Err(Refusal::field("prompt", "the prompt has no token"));
+    }
+    Ok(opened)
+}

@@ -1,0 +1,59 @@
+//! The backend `endpoint` in front of a served model: what one side sends, the other one reads.
+
+use crate::{Host, HostOptions};
+use serde_json::json;
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_core::clock::ManualClock;
+use trainyard_core::{Chance, Error, Result, Secrets};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::cpu::Cpu;
+use trainyard_lm::backend::endpoint::{Endpoint, EndpointBackend};
+use trainyard_lm::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Sampler, SamplerOptions, conformance};
+use trainyard_serving::{Running, Settings};
+use trainyard_tables::Sampling;
+
+/// Serves every model that it is asked to sample with. The servers end with it.
+#[derive(Default)]
+struct Fronted(Mutex<Vec<Running>>);
+
+fn endpoint(url: &str) -> EndpointBackend {
+    let options = json!({"url": url, "server": "vllm", "timeout": "20s", "attempts": 2});
+    EndpointBackend::new(serde_json::from_value::<Endpoint>(options).unwrap(), &Secrets::default())
+}
+
+impl Backend for Fronted {
+    fn kind(&self) -> &'static str {
+        "endpoint"
+    }
+    fn offers(&self) -> Offers {
+        endpoint("http://127.0.0.1:1").offers()
+    }
+    fn refuses(&self, sampling: &Sampling) -> Option<(String, String)> {
+        endpoint("http://127.0.0.1:1").refuses(sampling)
+    }
+    fn gpus(&self) -> Gpus {
+        Gpus::Unused
+    }
+    fn is_batch_invariant(&self) -> bool {
+        false
+    }
+    fn learner(&self, _model: &ModelFolder, _options: &LearnerOptions) -> Result<Box<dyn Learner>> {
+        Err(Error::bug("the endpoint does not train"))
+    }
+    fn sampler(&self, model: &ModelFolder, options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
+        // A served model has its adapter in it, and no stage hands it over.
+        let served =
+            HostOptions { name: "m".into(), max_batch: 8, max_waiting: 64, calls: None, chance: Chance::new(2) };
+        let host = Host::start(&model.chat, &model.generation, Cpu.sampler(model, options)?, served)?;
+        let settings = Settings::new(Arc::new(ManualClock::at_millis(0)), Chance::new(1));
+        let running = Running::start("127.0.0.1:0".parse().unwrap(), Arc::new(host), settings)?;
+        let sampler = endpoint(&running.url()).sampler(&ModelFolder { adapter: None, ..model.clone() }, options);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(running);
+        sampler
+    }
+}
+
+#[test]
+fn a_served_model_passes_the_suite_of_backends() {
+    conformance::suite(&Fronted::default());
+}

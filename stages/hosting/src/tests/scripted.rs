@@ -1,0 +1,172 @@
+//! A sampler that says given texts, token by token.
+
+use crate::{Host, HostOptions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::mpsc::UnboundedReceiver;
+use trainyard_core::{Chance, Result};
+use trainyard_lm::GenerationConfig;
+use trainyard_lm::backend::{Parameters, Sampler};
+use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
+use trainyard_lm::template::{Builtin, Chat, ChatTemplate};
+use trainyard_lm::tokenizer::train_bpe;
+use trainyard_serving::desk::Told;
+use trainyard_serving::{Answered, Asked, Caller, Desk as _, Form, Piece, Prompt, Question, Refusal, Reply, Tool};
+use trainyard_tables::{Message, Sampling};
+
+/// Tokens that a scripted sequence may have.
+pub const POSITIONS: usize = 2000;
+
+/// Says the same text in every turn, then ends it.
+pub struct Scripted {
+    script: Vec<u32>,
+    sequences: BTreeMap<SequenceId, (SequenceState, Request)>,
+    next: u64,
+    /// Sequences that were not taken out.
+    held: Arc<AtomicUsize>,
+}
+
+impl Sampler for Scripted {
+    fn start(&mut self, request: Request) -> Result<SequenceId> {
+        let length = request.tokens.len();
+        let state = SequenceState {
+            token_ids: request.tokens.clone(),
+            loss_mask: vec![false; length],
+            turn: vec![0; length],
+            logprobs: vec![0.0; length],
+            entropies: Vec::new(),
+            weights_version: vec![0; length],
+            prompt_tokens: length,
+            finish: None,
+            fork_of: None,
+        };
+        self.next += 1;
+        self.held.fetch_add(1, Ordering::SeqCst);
+        self.sequences.insert(SequenceId(self.next), (state, request));
+        Ok(SequenceId(self.next))
+    }
+    fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
+        // As slow as a small model, so that others come and go meanwhile.
+        std::thread::sleep(std::time::Duration::from_micros(300));
+        for (state, request) in self.sequences.values_mut().filter(|(state, _)| state.finish.is_none()) {
+            let said = state.token_ids.len() - state.prompt_tokens;
+            let token = self.script[said % self.script.len()];
+            state.token_ids.push(token);
+            state.loss_mask.push(true);
+            state.turn.push(0);
+            state.logprobs.push(-0.5);
+            state.weights_version.push(0);
+            if request.stop_tokens.contains(&token) {
+                state.finish = Some(Finish::Stop(token));
+            } else if said + 1 >= request.max_new_tokens {
+                state.finish = Some(Finish::Length);
+            }
+        }
+        Ok(Vec::new())
+    }
+    fn running(&self) -> usize {
+        self.sequences.values().filter(|(state, _)| state.finish.is_none()).count()
+    }
+    fn sequence(&self, id: SequenceId) -> &SequenceState {
+        &self.sequences[&id].0
+    }
+    fn remove(&mut self, id: SequenceId) -> SequenceState {
+        self.held.fetch_sub(1, Ordering::SeqCst);
+        self.sequences.remove(&id).unwrap().0
+    }
+    fn positions(&self) -> usize {
+        POSITIONS
+    }
+    fn cache_bytes(&self, _tokens: usize) -> u64 {
+        0
+    }
+    fn version(&self) -> u32 {
+        0
+    }
+    fn score_labels(&self) -> usize {
+        0
+    }
+    fn fork(&mut self, _id: SequenceId, _at: usize, _draw: DrawKey) -> Result<SequenceId> {
+        unreachable!("a desk forks nothing")
+    }
+    fn append(&mut self, _id: SequenceId, _tokens: &[u32], _most: usize) -> Result<()> {
+        unreachable!("a desk samples one turn")
+    }
+    fn pause(&mut self, _id: SequenceId) {}
+    fn resume(&mut self, _id: SequenceId, _most: usize) -> Result<()> {
+        unreachable!("a desk samples one turn")
+    }
+    fn set_weights(&mut self, _weights: &Parameters, _version: u32) -> Result<()> {
+        unreachable!("a desk trains nothing")
+    }
+    fn logprobs_of(&mut self, _sequences: &[&[u32]], _sampling: &Sampling) -> Result<Vec<Scored>> {
+        unreachable!("nobody asks for the prompt's")
+    }
+    fn score(&mut self, _sequences: &[&[u32]], _positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        unreachable!("a desk scores nothing")
+    }
+}
+
+/// A template that describes tools and writes calls.
+const NATIVE: &str = "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_end|>\n{% endif %}\
+    {% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content or '' }}{% for c in m.tool_calls or [] %}\
+    <tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
+    {% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
+
+/// A chat whose vocabulary knows every byte; `native`: with a template of its own.
+pub fn chat(native: bool) -> Chat {
+    let template = Builtin::Chatml;
+    let tokenizer = train_bpe(["what is it, a sum?"], 290, template.special_tokens()).unwrap();
+    let template = if native { ChatTemplate::new(NATIVE).unwrap() } else { template.template().unwrap() };
+    Chat::new(tokenizer, template).unwrap()
+}
+
+pub fn options() -> HostOptions {
+    HostOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
+}
+
+/// A host that says a text and ends its turn, and the number of sequences that it holds.
+pub fn host(native: bool, text: &str, options: HostOptions) -> (Host, Arc<AtomicUsize>) {
+    let chat = chat(native);
+    let mut script = chat.tokenizer().encode(text).unwrap();
+    script.push(chat.end_token());
+    let held = Arc::new(AtomicUsize::new(0));
+    let sampler = Scripted { script, sequences: BTreeMap::new(), next: 0, held: held.clone() };
+    (Host::start(&chat, &GenerationConfig::default(), Box::new(sampler), options).unwrap(), held)
+}
+
+/// A chat request of one message.
+pub fn asked(text: &str) -> Asked {
+    let prompt = Prompt::Messages(vec![Message::new("user", text)]);
+    Asked { max_tokens: Some(500), ..Asked::new(Form::Chat, "m", prompt) }
+}
+
+/// The same with a tool.
+pub fn asked_with_tool(text: &str) -> Asked {
+    let parameters = serde_json::json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    Asked { tools: vec![Tool { name: "sum".into(), description: "Adds.".into(), parameters }], ..asked(text) }
+}
+
+/// Asks without waiting.
+pub fn send(host: &Host, asked: Asked) -> UnboundedReceiver<Told> {
+    let (reply, told) = Reply::new();
+    host.ask(Question { asked, caller: Caller::default(), reply });
+    told
+}
+
+/// The pieces of an answer and the whole of it.
+pub fn wait(mut told: UnboundedReceiver<Told>) -> Result<(Vec<Piece>, Answered), Refusal> {
+    let mut pieces = Vec::new();
+    loop {
+        match told.blocking_recv().expect("an end") {
+            Told::Piece(piece) => pieces.push(piece),
+            Told::Done(answered) => return Ok((pieces, *answered)),
+            Told::Refused(refusal) => return Err(refusal),
+        }
+    }
+}
+
+pub fn answered(host: &Host, asked: Asked) -> Answered {
+    wait(send(host, asked)).unwrap().1
+}

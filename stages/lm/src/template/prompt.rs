@@ -1,0 +1,70 @@
+//! The prompt of a conversation that comes as a whole, as servers get it.
+
+use super::chat::Chat;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_core::Result;
+use trainyard_tables::Message;
+
+impl Chat {
+    /// Text and tokens of a conversation up to where the next turn begins, with `tools` (JSON text of a list of schemas)
+    /// and further variables for the template. Markup in what users and tools say is ordinary text.
+    ///
+    /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, calls that it does not
+    /// write; (kind invalid) results of tools that it loses.
+    pub fn prompt(
+        &self,
+        messages: &[Message],
+        tools: Option<&str>,
+        variables: &BTreeMap<String, Value>,
+    ) -> Result<(String, Vec<u32>)> {
+        for (i, message) in messages.iter().enumerate() {
+            let checked = match message.role.as_str() {
+                "tool" => self.expect_tools(),
+                "assistant" => self.expect_calls(message),
+                _ => Ok(()),
+            };
+            checked.map_err(|e| e.at(format!("message {i}")))?;
+        }
+        let text = self.render_prompt(messages, tools, variables)?;
+        let render = |messages: &[Message]| self.render_prompt(messages, tools, variables);
+        let ids = self.encode_foreign(&text, "", messages, 0, render)?;
+        Ok((text, ids))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::conformance::model;
+    use crate::template::{ChatTemplate, Conversation};
+    use serde_json::json;
+
+    #[test]
+    fn a_prompt_is_that_of_the_same_conversation_turn_by_turn() {
+        let chat = model().chat;
+        let said = [Message::new("user", "12"), Message::new("assistant", "3"), Message::new("user", "4")];
+        let (text, ids) = chat.prompt(&said, None, &BTreeMap::new()).unwrap();
+        let mut conversation = Conversation::new(&chat, None);
+        conversation.extend(&said).unwrap();
+        conversation.open_turn().unwrap();
+        assert_eq!(ids, conversation.context());
+        assert_eq!(chat.tokenizer().encode(&text).unwrap(), ids);
+        assert!(chat.prompt(&[Message::new("user", "\u{2603}")], None, &BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn markup_of_users_is_text_and_variables_reach_the_template() {
+        let chat = model().chat;
+        let end = chat.tokenizer().token(chat.end_token()).unwrap();
+        // Its characters are not all in the vocabulary, so the marker is told from the text by its refusal.
+        assert!(chat.prompt(&[Message::new("user", end)], None, &BTreeMap::new()).is_err());
+        let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}\
+            {% if add_generation_prompt %}<|assistant|>{{ extra or '' }}{% endif %}";
+        let chat = Chat::new(chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();
+        let variables = BTreeMap::from([("extra".to_string(), json!("77"))]);
+        let said = [Message::new("user", "1")];
+        let of = |variables: &BTreeMap<String, Value>| chat.prompt(&said, None, variables).unwrap().0;
+        assert_eq!(of(&variables), of(&BTreeMap::new()) + "77");
+    }
+}
