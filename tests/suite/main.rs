@@ -27,6 +27,7 @@ mod harness;
 mod healing;
 mod hosts;
 mod importing;
+mod judges;
 mod kills;
 mod known_models;
 mod looking;

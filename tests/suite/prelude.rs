@@ -222,14 +222,8 @@ impl Method for Given {
     fn check(&self, _: &SynthesisOptions, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(
-        &self,
-        _: &SynthesisOptions,
-        problems: Vec<Problem>,
-        _: &dyn Environment,
-        progress: &dyn Fn(usize, usize) -> Result<()>,
-    ) -> Result<Synthesized> {
-        progress(1, 1)?;
+    fn make(&self, _: &SynthesisOptions, problems: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
+        (world.progress)(1, 1)?;
         Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("Given problems") })
     }
 }

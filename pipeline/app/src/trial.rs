@@ -4,7 +4,7 @@
 //! The engine's forecast says whether the inputs are there, as it does for `plan`. A model that is given takes the
 //! place of the stage's own before that, so that a stage can be tried before its model was trained.
 
-use crate::attempt::{NoCheckpoints, context, materialize};
+use crate::attempt::{NoCheckpoints, StoredRequests, context, materialize};
 use crate::catalogue::Catalogue;
 use crate::scratch::Scratch;
 use crate::session::Session;
@@ -87,6 +87,7 @@ pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked
     let scratch = Scratch::new()?;
     let inputs = session.block_on(materialize(&session.store, &spec, &scratch.path().join("inputs")))?;
     let mut context = context(&spec, inputs, scratch.path(), asked.cancel, asked.reporter, Arc::new(NoCheckpoints))?;
+    context.requests = Arc::new(StoredRequests::new(session.store.clone(), session.handle()));
     for port in replaced {
         context.inputs.insert(port, asked.model.iter().cloned().collect());
     }

@@ -32,18 +32,22 @@ pub use trainyard_envs::environments::{
     AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentOptions, EpisodeState, ExtraOptions,
     ProblemGenerator, Questions, ScriptedTurn, Setup, WithDialogue,
 };
+pub use trainyard_envs::rewards::Surroundings;
 pub use trainyard_envs::{
     AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Scene, Score, Step, Ticket, Tool,
     ToolCall, ToolChoice, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,
 };
 pub use trainyard_process::Log;
 
+// Models behind endpoints.
+pub use trainyard_chat::{Chat, ChatOptions, Models, Question};
+
 // Filter rules, import and export formats, synthesis methods.
 pub use trainyard_data::export::{ExportFormat, FileKind, Form as ExportForm, Item as ExportItem, LeftOut};
 pub use trainyard_data::filter::{Judgment, Rule, RuleContext};
 pub use trainyard_data::import::{Convert, Format, Imported, Reading, Row};
 pub use trainyard_data::solutions::Solution;
-pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized};
+pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized, World};
 pub use trainyard_envs::environments::Environments;
 
 // Trackers.

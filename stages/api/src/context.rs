@@ -2,6 +2,7 @@
 //! cancellation.
 
 use crate::report::{Metric, Report};
+use crate::requests::RequestCache;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,8 @@ pub struct StageContext {
     pub reporter: Arc<dyn Reporter>,
     /// Resume points of this stage.
     pub checkpoints: Arc<dyn CheckpointStore>,
+    /// Answers of services, by what was asked.
+    pub requests: Arc<dyn RequestCache>,
     /// An empty folder for temporary files; removed after the attempt.
     pub scratch: PathBuf,
     /// Port → artifacts, in order.

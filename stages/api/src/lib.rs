@@ -10,6 +10,7 @@ pub mod context;
 pub mod family;
 pub mod registry;
 pub mod report;
+pub mod requests;
 pub mod simple_stage;
 pub mod slot;
 pub mod stage;
@@ -19,6 +20,7 @@ pub use context::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageCo
 pub use family::{AnyFamily, Chosen, Family, PartKind, PartOptions, PartPage};
 pub use registry::Stages;
 pub use report::Report;
+pub use requests::{RequestCache, RequestsInMemory};
 pub use simple_stage::{Simple, SimpleStage};
 pub use slot::Slot;
 pub use stage::{DynPrepared, DynStage, Ports, Prepared, Stage, erase, port};

@@ -47,6 +47,7 @@ fn run(root: &Path, name: &str, kind: &str, config: Value, inputs: &[(&str, Path
         cancel: CancelToken::default(),
         reporter: Arc::new(Silent),
         checkpoints: Arc::new(Silent),
+        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
         scratch: folder.join("scratch"),
         inputs: BTreeMap::new(),
         output_folders: BTreeMap::new(),
@@ -214,4 +215,27 @@ fn empty_and_damaged_inputs_are_rejected_and_located() {
     let e = run(root.path(), "c", "data/filter", json!({}), &[]).err().unwrap();
     assert!(e.message.contains("no row"));
     assert!(io::read_many_problems(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn answers_of_one_stage_are_an_input_of_another() {
+    use trainyard_chat::testing::{Served, says};
+    let root = tempfile::tempdir().unwrap();
+    let chat = json!({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]});
+    std::fs::write(root.path().join("chats.jsonl"), format!("{chat}\n")).unwrap();
+    let source = root.path().join("chats.jsonl");
+    let chats = run(root.path(), "chats", "data/import", json!({"source": source}), &[]).unwrap();
+    let served = Served::start(|body, _| says(body, "{\"reason\": \"good\", \"keep\": true}"));
+    let model = json!({"endpoint": served.url(), "model": "m"});
+    let options = json!({"rules": [{"kind": "judge", "rubric": "Keep all.", "model": model}]});
+    let rows = ("trajectories", chats.output("trajectories"));
+    let first = run(root.path(), "first", "data/filter", options.clone(), &[rows.clone()]).unwrap();
+    let given = [rows.clone(), ("requests", first.output("requests"))];
+    let second = run(root.path(), "second", "data/filter", options.clone(), &given).unwrap();
+    assert_eq!((served.requests(), second.metrics["requests"]), (1, 1.0));
+    let read = |done: &Done| std::fs::read(done.output("requests").join("data.parquet")).unwrap();
+    assert_eq!(read(&first), read(&second), "the same answers are the same bytes");
+    let given = [rows.clone(), ("requests", chats.output("trajectories"))];
+    let error = run(root.path(), "third", "data/filter", options, &given).err().unwrap();
+    assert!(error.kind == ErrorKind::Data && error.message.contains("input `requests`"), "{error}");
 }

@@ -10,10 +10,12 @@ pub mod calls;
 pub mod conformance;
 pub mod environments;
 pub mod formats;
+pub mod judging;
 #[cfg(test)]
 mod listed_tests;
 pub mod number;
 pub mod parts;
+pub mod players;
 pub mod programs;
 pub mod rewards;
 pub mod toolbox;

@@ -74,6 +74,7 @@ pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> St
             steps: Mutex::new(steps),
             cancel_after: cancel_after.map(|n| (n, cancel)),
         }),
+        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
         scratch,
         inputs: BTreeMap::new(),
         output_folders: BTreeMap::new(),

@@ -21,6 +21,8 @@ pub const PLANS: &str = "plans";
 pub const PINS: &str = "pins";
 /// Who computes a stage now, by stage digest and generation.
 pub const COMPUTING: &str = "computing";
+/// Answers of services that cost something, by the digest of their request.
+pub const REQUESTS: &str = "requests";
 /// Objects of the opening probe, removed right after; one that is left over means nothing.
 pub const PROBES: &str = "probes";
 
@@ -30,6 +32,11 @@ const SEGMENT_LIMIT: usize = 160;
 /// A payload file.
 pub fn object(digest: &Digest) -> String {
     format!("{OBJECTS}/{}/{digest}", digest.shard())
+}
+
+/// The record of an answered request.
+pub fn request(request: &Digest) -> String {
+    format!("{REQUESTS}/{}/{request}.json", request.shard())
 }
 
 /// The folder of a stage's manifests.

@@ -64,6 +64,7 @@ pub mod pins;
 mod place;
 mod problem;
 mod registry;
+mod requests;
 mod root;
 pub mod runs;
 mod schemes;

@@ -5,6 +5,7 @@ use super::inputs::materialize;
 use super::leftovers::Family;
 use super::nodes::{self, Others};
 use super::peers::{self, Meeting};
+use super::requests::StoredRequests;
 use super::secrets;
 use super::sources::guard_sources;
 use super::stop::stale;
@@ -17,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, RequestsInMemory, StageContext};
 use trainyard_core::attempt::{AttemptResult, AttemptSpec, Phase};
 use trainyard_core::error::io_error;
 use trainyard_core::{Clock, Error, Result, SystemClock};
@@ -105,7 +106,9 @@ impl Work<'_> {
         let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
         let places = self.wait_for(uploads::fetch(self.store, self.spec, &self.scratch.join("sources")))?;
         let spec = uploads::localize(self.spec, &places);
-        let context = context(&spec, inputs, self.scratch, self.cancel.clone(), self.reporter.clone(), checkpoints)?;
+        let (cancel, reporter) = (self.cancel.clone(), self.reporter.clone());
+        let mut context = context(&spec, inputs, self.scratch, cancel, reporter, checkpoints)?;
+        context.requests = Arc::new(StoredRequests::new(self.store.clone(), self.handle.clone()));
         context.stop_if_cancelled()?;
         (self.enter)(Phase::Running);
         Ok((spec, places, context))
@@ -154,7 +157,7 @@ impl Work<'_> {
     }
 }
 
-/// The context of a stage: fetched inputs, and one empty folder for each output.
+/// The context of a stage: fetched inputs, and one empty folder for each output. Answers of services are not kept.
 pub fn context(
     spec: &AttemptSpec,
     inputs: BTreeMap<String, Vec<InputArtifact>>,
@@ -178,6 +181,7 @@ pub fn context(
         cancel,
         reporter,
         checkpoints,
+        requests: Arc::new(RequestsInMemory::default()),
         scratch: work,
         inputs,
         output_folders,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use trainyard_api::{Prepared as _, Report, Slot, Stage as _};
 use trainyard_core::{Declared, Facts, Metric, Producers, Wired};
 use trainyard_data::import::{Convert, Format, Import, Imported, Reading};
-use trainyard_data::synthesize::{Config, Method, Synthesize, Synthesized};
+use trainyard_data::synthesize::{Config, Method, Synthesize, Synthesized, World};
 use trainyard_envs::environments::{EnvironmentSlot, Environments};
 use trainyard_envs::formats::AgentTurn;
 use trainyard_envs::{
@@ -204,13 +204,7 @@ impl Method for Given {
     fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(
-        &self,
-        _: &Config,
-        problems: Vec<Problem>,
-        _: &dyn Environment,
-        _: &dyn Fn(usize, usize) -> Result<()>,
-    ) -> Result<Synthesized> {
+    fn make(&self, _: &Config, problems: Vec<Problem>, _: &World<'_>) -> Result<Synthesized> {
         Ok(Synthesized { problems, demonstrations: Vec::new(), report: Report::new("") })
     }
 }

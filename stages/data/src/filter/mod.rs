@@ -6,6 +6,7 @@ pub mod decontaminate;
 pub mod exact_duplicates;
 pub mod expression;
 pub mod format;
+pub mod judge;
 pub mod minhash;
 pub mod near_duplicates;
 pub mod pattern;
@@ -27,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_chat::Models;
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
@@ -83,7 +85,7 @@ impl Stage for Filter {
         report::metrics(prepared.rules.iter().map(Slot::kind)).into()
     }
     fn ports(&self) -> Ports {
-        use Cardinality::{Many, One};
+        use Cardinality::{Many, One, Optional};
         Ports {
             inputs: vec![
                 port("trajectories", ArtifactKind::Trajectories, Many, "The rows to judge."),
@@ -100,6 +102,7 @@ impl Stage for Filter {
                     Many,
                     "Evaluation problems that no kept row may overlap (rule `decontaminate`).",
                 ),
+                port("requests", ArtifactKind::Table, Many, "Answers that the rule `judge` need not ask for again."),
             ],
             outputs: vec![
                 port("kept", ArtifactKind::Trajectories, One, "Rows that no rule rejected."),
@@ -110,6 +113,7 @@ impl Stage for Filter {
                     "Rows that a rule rejected; the last verdict says which and why.",
                 ),
                 port("report", ArtifactKind::Report, One, "Counts by rule and reason."),
+                port("requests", ArtifactKind::Table, Optional, "What the rule `judge` asked, and every answer."),
             ],
         }
     }
@@ -141,6 +145,7 @@ impl Stage for Filter {
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
         let host = ToolHost::of_stage(context);
         let environment = prepared.environment.build(&host)?;
+        let models = Models::of_stage(context)?;
         let (scratch, log) = (context.scratch.clone(), host.log());
         let world = RuleContext {
             problems: &problems,
@@ -148,6 +153,7 @@ impl Stage for Filter {
             environment: environment.as_ref(),
             scratch: &scratch,
             log: &log,
+            models: &models,
         };
         let mut counts = Vec::new();
         for rule in &prepared.rules {
@@ -156,6 +162,8 @@ impl Stage for Filter {
             counts.push(apply(rule.as_ref(), &mut rows, &world)?);
         }
         host.report(context);
+        models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
+        models.finish(context)?;
         publish(rows, &counts, context)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rule::Rule;
 use super::{
-    answer, decontaminate, exact_duplicates, expression, format, near_duplicates, pattern, process, void_turn,
+    answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, process, void_turn,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 
@@ -14,6 +14,7 @@ pub fn family() -> Family<dyn Rule> {
         rule::<exact_duplicates::ExactDuplicates>(),
         rule::<expression::Expression>(),
         rule::<format::Format>(),
+        rule::<judge::Judge>(),
         rule::<near_duplicates::NearDuplicates>(),
         rule::<pattern::Pattern>(),
         rule::<process::Process>(),
@@ -39,6 +40,7 @@ mod tests {
         for kind in rules.names() {
             let minimal = match kind {
                 "expression" => json!({"kind": kind, "keep": "turns > 0"}),
+                "judge" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
                 "pattern" => json!({"kind": kind, "pattern": "x"}),
                 "process" => json!({"kind": kind, "command": ["sh"]}),
                 _ => json!(kind),

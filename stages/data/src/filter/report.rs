@@ -22,6 +22,9 @@ pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
         Metric::new("rejected", "rows", "Rows that a rule rejected."),
     ];
     let kinds: BTreeSet<&str> = kinds.into_iter().collect();
+    if kinds.contains("judge") {
+        list.extend(trainyard_chat::metrics());
+    }
     list.extend(
         kinds.into_iter().map(|kind| {
             Metric::new(format!("rejected_{kind}"), "rows", format!("Rows that the rule `{kind}` rejected."))

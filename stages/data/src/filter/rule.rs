@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+use trainyard_chat::Models;
 use trainyard_core::Result;
 use trainyard_envs::Environment;
 use trainyard_process::Log;
@@ -21,6 +23,8 @@ pub struct RuleContext<'a> {
     pub scratch: &'a Path,
     /// Where programs of the user write.
     pub log: &'a Log,
+    /// Models behind endpoints.
+    pub models: &'a Arc<Models>,
 }
 
 /// A rule's judgment of one row.
@@ -28,6 +32,8 @@ pub struct RuleContext<'a> {
 pub enum Judgment {
     /// The row stays.
     Keep,
+    /// The row stays, and its verdict says why.
+    KeepBecause(String),
     /// The row leaves.
     Reject {
         /// A word from a small set by which reports count.

@@ -30,6 +30,7 @@ fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[P
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &silent(),
+        models: &Models::apart(),
     };
     let rows: Vec<&Trajectory> = rows.iter().collect();
     let judgments = registry::family().build(&rule, &()).unwrap().judge(&rows, &context).unwrap();
@@ -47,6 +48,7 @@ fn refuses(rule: Value, word: &str) {
         environment: environment.as_ref(),
         scratch: &PathBuf::new(),
         log: &silent(),
+        models: &Models::apart(),
     };
     let row = asked("a", "q");
     let e = registry::family().build(&rule, &()).and_then(|rule| rule.judge(&[&row], &context)).unwrap_err();
@@ -276,6 +278,7 @@ fn rows_keep_their_verdicts_and_counts_add_up() {
         environment: environment.as_ref(),
         scratch: scratch.path(),
         log: &silent(),
+        models: &Models::apart(),
     };
     let rules =
         ["format", "exact_duplicates"].map(|kind| registry::family().build(&json!({"kind": kind}), &()).unwrap());

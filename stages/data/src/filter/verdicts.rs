@@ -40,6 +40,7 @@ pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) 
     for (i, judgment) in alive.into_iter().zip(judgments) {
         let (keep, reason) = match judgment {
             Judgment::Keep => (true, String::new()),
+            Judgment::KeepBecause(reason) => (true, reason),
             Judgment::Reject { code, detail } => {
                 *count.reasons.entry(code.to_string()).or_insert(0) += 1;
                 (false, if detail.is_empty() { code.to_string() } else { format!("{code}: {detail}") })

@@ -6,7 +6,7 @@
 //! episode ends early.
 
 use super::config::Config;
-use super::method::{Method, Synthesized};
+use super::method::{Method, Synthesized, World};
 use super::metrics;
 use super::play::{Played, Script, play};
 use crate::annotation::{Calculation, agrees, python_form, segments};
@@ -168,13 +168,8 @@ impl Method for AnnotatedMethod {
     fn check(&self, _: &Config, _: Option<&dyn Environment>, _: &Environments) -> Vec<OptionProblem> {
         Vec::new()
     }
-    fn make(
-        &self,
-        config: &Config,
-        given: Vec<Problem>,
-        environment: &dyn Environment,
-        progress: &dyn Fn(usize, usize) -> Result<()>,
-    ) -> Result<Synthesized> {
+    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
+        let World { environment, progress, .. } = *world;
         if given.is_empty() {
             return Err(Error::invalid("method `annotated` needs problems")
                 .help("wire input `problems` to `data/import` with format gsm8k"));

@@ -1,6 +1,7 @@
 //! Options of `data/synthesize`.
 
 use super::splits::{Split, default_splits};
+use super::teacher_options::Teacher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
-    /// use.
+    /// use; `teacher` lets a model behind an endpoint play given problems.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
     #[schemars(extend("x-family" = "environments"))]
@@ -26,6 +27,9 @@ pub struct Config {
     #[serde(default = "default_mistakes")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub mistakes: f64,
+    /// For `teacher`: the model, and how it is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub teacher: Option<Teacher>,
 }
 
 fn default_mistakes() -> f64 {

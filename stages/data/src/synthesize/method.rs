@@ -2,7 +2,9 @@
 
 use super::config::Config;
 use serde_json::Value;
+use std::sync::Arc;
 use trainyard_api::Report;
+use trainyard_chat::Models;
 use trainyard_core::{Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::Environments;
@@ -39,15 +41,20 @@ pub trait Method: Send + Sync {
     /// build.
     fn check(&self, config: &Config, environment: Option<&dyn Environment>, known: &Environments)
     -> Vec<OptionProblem>;
-    /// Makes problems and demonstrations from config, given problems and environment. `progress` gets (done, total) and
-    /// may stop the method.
-    fn make(
-        &self,
-        config: &Config,
-        given: Vec<Problem>,
-        environment: &dyn Environment,
-        progress: &dyn Fn(usize, usize) -> Result<()>,
-    ) -> Result<Synthesized>;
+    /// Makes problems and demonstrations from config, given problems and what there is to work with.
+    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized>;
+}
+
+/// What a method works with besides its options.
+pub struct World<'a> {
+    /// The environment.
+    pub environment: &'a dyn Environment,
+    /// The same, with the prompts that a teacher sees, where they differ.
+    pub unspoken: Option<&'a dyn Environment>,
+    /// Models behind endpoints.
+    pub models: &'a Arc<Models>,
+    /// Gets (done, total) and may stop the method.
+    pub progress: &'a dyn Fn(usize, usize) -> Result<()>,
 }
 
 /// The result of a method.

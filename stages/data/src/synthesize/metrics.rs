@@ -53,3 +53,25 @@ pub fn annotated() -> Vec<Metric> {
     list.extend(dropped);
     list
 }
+
+/// What may become of a teacher's episode.
+pub const ENDS: [&str; 5] = ["right", "wrong", "unanswered", "late", "failed"];
+
+/// Of the method `teacher`.
+pub fn teacher() -> Vec<Metric> {
+    let docs = [
+        "Episodes of the teacher that the verifier accepts.",
+        "Episodes of the teacher whose answer is wrong.",
+        "Episodes of the teacher that ended without an answer.",
+        "Episodes of the teacher whose own call ran into its time limit.",
+        "Episodes of the teacher that ended because the server refused a request.",
+    ];
+    let ends = ENDS.iter().zip(docs).map(|(end, doc)| Metric::new(format!("teacher_{end}"), "episodes", doc));
+    let mut list = vec![
+        Metric::new("teacher_episodes", "episodes", "Episodes that the teacher played."),
+        Metric::new("problems_solved", "problems", "Given problems that the teacher solved.").higher(),
+    ];
+    list.extend(ends);
+    list.extend(trainyard_chat::metrics());
+    list
+}

@@ -12,10 +12,12 @@ pub mod play;
 pub mod procedural;
 pub mod registry;
 pub mod splits;
+pub mod teacher;
+pub mod teacher_options;
 mod trial;
 
 pub use config::Config;
-pub use method::{Method, Synthesized};
+pub use method::{Method, Synthesized, World};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
@@ -25,10 +27,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
+use trainyard_chat::Models;
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::tools::{ToolHost, described};
+
+/// The method that asks a model.
+const TEACHER: &str = "teacher";
 
 /// The stage kind `data/synthesize`.
 pub struct Synthesize {
@@ -63,14 +69,17 @@ impl Stage for Synthesize {
         prepared.method.as_ref().map_or_else(|_| self.metrics(), |method| reported(*method, &prepared.config))
     }
     fn ports(&self) -> Ports {
-        use Cardinality::{Many, One};
+        use Cardinality::{Many, One, Optional};
         Ports {
-            inputs: vec![port(
-                "problems",
-                ArtifactKind::Problems,
-                Many,
-                "Of `annotated`: problems with worked solutions.",
-            )],
+            inputs: vec![
+                port(
+                    "problems",
+                    ArtifactKind::Problems,
+                    Many,
+                    "Of `annotated`: problems with worked solutions. Of `teacher`: those that it is to solve.",
+                ),
+                port("requests", ArtifactKind::Table, Many, "Answers that the teacher need not be asked for again."),
+            ],
             outputs: vec![
                 port(
                     "problems",
@@ -90,6 +99,7 @@ impl Stage for Synthesize {
                     One,
                     "Counts, and the n-gram coverage of test questions by what is learned from.",
                 ),
+                port("requests", ArtifactKind::Table, Optional, "What the teacher was asked, and every answer."),
             ],
         }
     }
@@ -120,12 +130,20 @@ impl Stage for Synthesize {
         let method = method_of(method)?;
         let host = ToolHost::of_stage(context);
         let environment = environment.build(&host)?;
+        let unspoken = unspoken(&self.parts, &config, &host)?;
+        let models = Models::of_stage(context)?;
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
             context.progress(done as u64, total as u64, "demonstrations", None);
             context.stop_if_cancelled()
         };
-        let mut made = method.make(&config, given, environment.as_ref(), &progress)?;
+        let world = World {
+            environment: environment.as_ref(),
+            unspoken: unspoken.as_deref(),
+            models: &models,
+            progress: &progress,
+        };
+        let mut made = method.make(&config, given, &world)?;
         if made.demonstrations.is_empty() {
             return Err(Error::data("no demonstration was made")
                 .help("look at the counts of dropped solutions, or give `splits` a split `demonstrations`"));
@@ -133,13 +151,23 @@ impl Stage for Synthesize {
         let offered = left_to_templates(&config.environment, &*environment);
         made.demonstrations.iter_mut().for_each(|row| row.environment_tools.clone_from(&offered));
         host.report(context);
+        models.values().into_iter().for_each(|(name, value)| context.metric(name, value));
+        models.finish(context)?;
         publish(made, &reported(method, &config), context)
     }
     fn trial(&self, prepared: PreparedSynthesis, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
-        let environment = environment.build(&ToolHost::of_stage(context))?;
-        trial::trial(config, method_of(method)?, &*environment, trial, context)
+        let host = ToolHost::of_stage(context);
+        let environment = environment.build(&host)?;
+        let unspoken = unspoken(&self.parts, &config, &host)?;
+        trial::trial(config, method_of(method)?, (&*environment, unspoken.as_deref()), trial, context)
     }
+}
+
+/// The environment as a teacher sees it, if that differs.
+fn unspoken(parts: &Parts, config: &Config, host: &Arc<ToolHost>) -> Result<Option<Box<dyn Environment>>> {
+    let Some(teacher) = &config.teacher else { return Ok(None) };
+    teacher.calls.unspoken(&parts.envs.environments, &config.environment, host)
 }
 
 fn method_of(read: Result<&'static dyn Method, OptionProblem>) -> Result<&'static dyn Method> {
@@ -167,6 +195,12 @@ impl Prepared for PreparedSynthesis {
                 problems.extend(method.check(&self.config, environment.as_deref(), &self.parts.envs.environments));
             }
             Err(problem) => problems.push(problem.clone()),
+        }
+        if let (Ok(method), Some(_)) = (&self.method, &self.config.teacher)
+            && method.name() != TEACHER
+        {
+            let problem = OptionProblem::new("/teacher", format!("the method `{}` has no teacher", method.name()));
+            problems.push(problem.help("use `method: teacher`, or leave `teacher` out"));
         }
         problems
     }

@@ -6,7 +6,7 @@
 
 use super::config::Config;
 use super::coverage::coverage;
-use super::method::{Method, Synthesized};
+use super::method::{Method, Synthesized, World};
 use super::metrics;
 use super::play::{Script, play};
 use super::splits::Split;
@@ -78,13 +78,8 @@ impl Method for Procedural {
         }
         problems
     }
-    fn make(
-        &self,
-        config: &Config,
-        given: Vec<Problem>,
-        environment: &dyn Environment,
-        progress: &dyn Fn(usize, usize) -> Result<()>,
-    ) -> Result<Synthesized> {
+    fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized> {
+        let World { environment, progress, .. } = *world;
         if !given.is_empty() {
             return Err(Error::invalid("method `procedural` generates its own problems")
                 .help("leave input `problems` out, or use method `annotated`"));

@@ -3,7 +3,8 @@
 use super::method::Method;
 use trainyard_api::{Family, PartKind, slot};
 
-const METHODS: [&dyn Method; 2] = [&super::annotated::AnnotatedMethod, &super::procedural::Procedural];
+const METHODS: [&dyn Method; 3] =
+    [&super::annotated::AnnotatedMethod, &super::procedural::Procedural, &super::teacher::TeacherMethod];
 
 /// The methods of this crate.
 pub fn family() -> Family<&'static dyn Method> {

@@ -27,7 +27,11 @@ fn complete(options: &Value) -> Value {
 
 fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
     let environment = environment(&config.environment, 2).unwrap();
-    registry::method(&config.method).unwrap().make(config, given, environment.as_ref(), &|_, _| Ok(()))
+    let (models, progress) = (Models::apart(), |_, _| Ok(()));
+    let unspoken = unspoken(&parts(), config, &ToolHost::new(1)).unwrap();
+    let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
+    let world = World { environment, unspoken, models: &models, progress: &progress };
+    registry::method(&config.method).unwrap().make(config, given, &world)
 }
 
 fn tools(t: &Trajectory) -> Vec<&str> {

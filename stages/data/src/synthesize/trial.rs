@@ -1,12 +1,13 @@
 //! A trial of the stage: the first demonstrations that a run would play.
 
 use super::config::Config;
-use super::method::Method;
+use super::method::{Method, World};
 use super::procedural::DEMONSTRATIONS;
 use super::splits::Split;
 use crate::io;
 use std::collections::BTreeMap;
 use trainyard_api::{Component, StageContext, Trial, Tried};
+use trainyard_chat::Models;
 use trainyard_core::{Error, Result};
 use trainyard_envs::Environment;
 use trainyard_tables::{Problem, Trajectory};
@@ -15,7 +16,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub(super) fn trial(
     mut config: Config,
     method: &dyn Method,
-    environment: &dyn Environment,
+    (environment, unspoken): (&dyn Environment, Option<&dyn Environment>),
     trial: &Trial,
     context: &StageContext,
 ) -> Result<Vec<Tried>> {
@@ -23,7 +24,9 @@ pub(super) fn trial(
     shorten(&mut config, trial.episodes, levels);
     let mut given = io::read_many_problems(context.many("problems"))?;
     given.truncate(trial.episodes);
-    let made = method.make(&config, given, environment, &|_, _| context.stop_if_cancelled())?;
+    let models = Models::of_stage(context)?;
+    let progress = |_, _| context.stop_if_cancelled();
+    let made = method.make(&config, given, &World { environment, unspoken, models: &models, progress: &progress })?;
     let problems: BTreeMap<&str, &Problem> = made.problems.iter().map(|p| (p.id.as_str(), p)).collect();
     made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
 }

@@ -7,6 +7,7 @@ pub mod format;
 pub(crate) mod formula;
 pub mod hierarchical;
 pub mod json_pointer;
+pub mod judged;
 #[cfg(test)]
 pub(crate) mod kit;
 pub mod knowledge_boundary;
@@ -16,6 +17,7 @@ pub mod process;
 pub mod registry;
 pub mod reward;
 pub mod rubric;
+pub mod surroundings;
 pub mod tool_efficiency;
 pub mod tool_success;
 pub mod tool_turns;
@@ -24,5 +26,6 @@ pub mod weighted;
 
 pub use registry::family;
 pub use reward::{GroupView, Reward, Scene, Score, verified};
+pub use surroundings::Surroundings;
 pub use verdict::VERDICT;
 pub use weighted::{RewardList, WeightedReward};

@@ -1,7 +1,7 @@
 //! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`).
 
 use crate::programs::{Batch, EpisodeItem, OnError, ask};
-use crate::rewards::{GroupView, Reward, Scene, Score};
+use crate::rewards::{GroupView, Reward, Scene, Score, Surroundings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,8 +81,9 @@ impl ProcessReward {
 }
 
 impl Reward for ProcessReward {
-    fn open(&mut self, log: &Log) -> Result<()> {
+    fn open(&mut self, surroundings: &Surroundings) -> Result<()> {
         let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
+        let log = &surroundings.log;
         self.workers = Some(Workers::start(&self.options.program, hello, log.clone())?);
         self.log = log.clone();
         Ok(())

@@ -1,8 +1,8 @@
 //! All rewards, sorted by kind.
 
 use crate::rewards::{
-    Reward, answer, call_match, expression, format, hierarchical, json_pointer, knowledge_boundary, length, pattern,
-    process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
+    Reward, answer, call_match, expression, format, hierarchical, json_pointer, judged, knowledge_boundary, length,
+    pattern, process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
 
@@ -22,6 +22,7 @@ pub fn family() -> Family<dyn Reward> {
         Line::new(|o, ()| Ok(Box::new(format::Format(o)))),
         Line::new(|o, ()| Ok(Box::new(hierarchical::Hierarchical(o)))),
         Line::new(|o, ()| Ok(Box::new(json_pointer::JsonPointer(o)))),
+        Line::new(|o, ()| Ok(Box::new(judged::Judged::new(o)?))),
         Line::new(|o, ()| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(o)))),
         Line::new(|o, ()| Ok(Box::new(length::Length(o)))),
         Line::new(|o, ()| Ok(Box::new(pattern::Pattern::new(o)?))),

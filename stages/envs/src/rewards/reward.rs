@@ -5,11 +5,11 @@
 //! resumed run scores as the uninterrupted one. A reward that cannot be computed is an error and never a low score.
 
 use crate::calls::executed;
+use crate::rewards::Surroundings;
 use crate::verifiers;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
-use trainyard_process::Log;
 use trainyard_tables::{Message, Problem, Trajectory};
 
 /// A reward's score of one episode.
@@ -96,8 +96,8 @@ pub trait Reward: Send + Sync {
         };
         scenes.iter().map(one).collect()
     }
-    /// Called once before anything is scored, with the place where it may write.
-    fn open(&mut self, _log: &Log) -> Result<()> {
+    /// Called once before anything is scored, with where it may write and whom it may ask.
+    fn open(&mut self, _surroundings: &Surroundings) -> Result<()> {
         Ok(())
     }
     /// Named values since the last call, under names that the options declare.

@@ -246,6 +246,7 @@ mod tests {
     fn least(kind: &str) -> Value {
         match kind {
             "pattern" => json!({"kind": kind, "pattern": "x"}),
+            "judged" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
             "process" => json!({"kind": kind, "command": ["sh"]}),
             _ => json!({"kind": kind}),
         }

@@ -52,6 +52,7 @@ fn run(config: serde_json::Value, text: &str) -> Result<(tempfile::TempDir, Stag
         cancel: CancelToken::default(),
         reporter: Arc::new(Nothing),
         checkpoints: Arc::new(Nothing),
+        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
         scratch: folder.path().to_path_buf(),
         inputs: BTreeMap::from([("problems".to_string(), vec![artifact])]),
         output_folders: BTreeMap::from([("model".to_string(), output)]),

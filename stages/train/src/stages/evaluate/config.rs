@@ -1,12 +1,13 @@
 //! Options of `evaluate`, and checks of them against each other and against the inputs.
 
+use super::served_model::ServedModel;
 use crate::config::{SamplingOptions, default_environment};
 use crate::rollouts::StepKind;
 use crate::with_environment::PlayOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{OptionProblem, Wired};
 use trainyard_lm::backend::registry;
 use trainyard_lm::shape;
@@ -44,6 +45,9 @@ pub struct Config {
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
+    /// Models behind endpoints, by name, which are evaluated after the models of the input (`docs/endpoints.md`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub endpoints: BTreeMap<String, ServedModel>,
     /// Episodes between resume points, at least; 0 = none, null = 1000. Changes no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
@@ -65,6 +69,7 @@ impl Default for Config {
             steps: StepKind::Lines,
             keep_rollouts: None,
             backend: registry::default_options(),
+            endpoints: BTreeMap::new(),
             checkpoint_every: None,
             seed: 0,
         }
@@ -89,13 +94,24 @@ impl PlayOptions for Config {
                 );
             }
         }
+        for (name, served) in &self.endpoints {
+            let place = format!("/endpoints/{}", name.replace('~', "~0").replace('/', "~1"));
+            problems.extend(served.problems(&place));
+            if !well_formed(name) {
+                let problem = OptionProblem::new(place, format!("`{name}` cannot be part of a metric name"));
+                problems.push(problem.help("use lower-case letters, digits and `_`"));
+            } else if self.names.contains(name) {
+                let problem = OptionProblem::new(place, format!("a model of the input is called `{name}` too"));
+                problems.push(problem.help("give every model its own name"));
+            }
+        }
         if self.names.iter().collect::<BTreeSet<_>>().len() < self.names.len() {
             problems.push(
                 OptionProblem::new("/names", "two models have the same name").help("give every model its own name"),
             );
         }
         if !self.names.is_empty() {
-            problems.extend(self.strangers(&self.names));
+            problems.extend(self.strangers(&self.model_names(self.names.len())));
         }
         for (i, k) in self.pass_at.iter().enumerate().filter(|(_, k)| !(1..=self.samples).contains(*k)) {
             problems.push(
@@ -132,17 +148,24 @@ impl PlayOptions for Config {
     /// Options that do not fit the number of models, and models without the head that they need.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let heads = shape::without_language_head(inputs, &["models"]);
-        heads.into_iter().chain(shape::without_scoring_head(inputs, "prm")).chain(self.misnamed(inputs)).collect()
+        let scored = inputs.get("prm").is_some_and(|count| *count > 0) && !self.endpoints.is_empty();
+        let unscored = scored.then(|| {
+            let message = "a process reward model scores tokens, and episodes behind endpoints have none";
+            OptionProblem::new("/endpoints", message)
+                .help("evaluate these models in a stage of their own, without `prm`")
+        });
+        let heads = heads.into_iter().chain(shape::without_scoring_head(inputs, "prm"));
+        heads.chain(self.misnamed(inputs)).chain(unscored).collect()
     }
 }
 
 impl Config {
     fn misnamed(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let models = inputs.get("models").copied().unwrap_or(0);
-        if models == 0 {
+        if models == 0 && self.endpoints.is_empty() {
             return vec![
                 OptionProblem::new("/models", "`models` gets no model")
-                    .help("wire it to the models that are evaluated"),
+                    .help("wire it to the models that are evaluated, or name some in `endpoints`"),
             ];
         }
         if self.names.is_empty() {
@@ -173,9 +196,12 @@ impl Config {
         }
         self.pass_at.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
-    /// The names of `count` models.
+    /// The names of `count` models of the input, and then of those behind endpoints.
     pub fn model_names(&self, count: usize) -> Vec<String> {
-        if self.names.is_empty() { (1..=count).map(|i| format!("model_{i}")).collect() } else { self.names.clone() }
+        let numbered = || (1..=count).map(|i| format!("model_{i}")).collect();
+        let mut names = if self.names.is_empty() { numbered() } else { self.names.clone() };
+        names.extend(self.endpoints.keys().cloned());
+        names
     }
     /// Whether samples are drawn from the model called `name`, besides the greedy episode.
     pub fn is_sampled(&self, name: &str) -> bool {

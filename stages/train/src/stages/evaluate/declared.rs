@@ -1,6 +1,7 @@
 //! What `evaluate` reports: every metric of every model, in all and by level.
 
 use super::config::Config;
+use super::served;
 use trainyard_core::{Declared, Metric, Producers};
 
 /// A metric that every model may have; `samples` stands for their number.
@@ -31,6 +32,7 @@ pub fn any() -> Declared {
     list.push(without_twins("<model>"));
     list.extend(difference("difference_without_twins", "<model>", "<model>"));
     list.push(failures("<model>"));
+    list.extend(served::metrics("<model>"));
     list.into()
 }
 
@@ -66,6 +68,7 @@ pub fn of(config: &Config, producers: &Producers) -> Declared {
         }
         list.push(failures(name));
     }
+    list.extend(config.endpoints.keys().flat_map(|name| served::metrics(name)));
     list.into()
 }
 

@@ -9,6 +9,8 @@ mod declared;
 pub mod ledger;
 pub mod run;
 pub mod scorer;
+mod served;
+pub mod served_model;
 pub mod summary;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ use std::sync::Arc;
 use summary::Summary;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, Trial, Tried, port};
+use trainyard_chat::Models;
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
@@ -71,6 +74,9 @@ Metrics: `accuracy_<name>`, `avg_at_<k>_<name>`, `pass_at_<k>_<name>`, `maj_at_<
 `weighted_maj_at_<k>_min_<name>`, `best_of_<k>_<min|product|last>_<name>`, `difference_<later>_<earlier>` with \
 `_low` and `_high`; `accuracy` is that of the last model. All but the differences also by level: \
 `<metric>_<name>_level_<l>` and, with equal weights of the levels, `<metric>_<name>_mean_of_levels`.\n\n\
+`endpoints` names models that are known by their words alone (`docs/endpoints.md`). They come after the models of the \
+input; their rollouts have messages and no tokens, and `requests_<name>`, `prompt_tokens_<name>`, \
+`completion_tokens_<name>` and `cost_<name>` say what they took.\n\n\
 Every rollout is kept unless `keep_rollouts` limits them, and the column `rollout` of `results` names the \
 rollout of each row. A problem's draws depend on its id, not on its place, so a part of the problems is sampled \
 as it was among all of them.\n\n\
@@ -111,11 +117,13 @@ impl Stage for Evaluate {
                     "What the models were demonstrated or practiced on; the report counts the test problems that \
                         resemble it.",
                 ),
+                port("requests", Table, Many, "Answers that models behind endpoints need not be asked for again."),
             ],
             outputs: vec![
                 port("report", Report, One, "Metrics, intervals, paired differences."),
                 port("results", Table, One, "One row per model, problem and sample, with the id of its rollout."),
                 port("trajectories", Trajectories, One, "The rollouts of every model."),
+                port("requests", Table, Optional, "What models behind endpoints were asked, and every answer."),
             ],
         }
     }
@@ -137,6 +145,7 @@ impl Stage for Evaluate {
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
         let backend = backend.build(&context.secrets)?;
+        let behind = Models::of_stage(context)?;
         let mut scorer = scorer(&config, &backend, context)?;
         let chance = chance(&config);
         let per_model = |name: &String| {
@@ -160,7 +169,15 @@ impl Stage for Evaluate {
             }
             evaluation.run(name, &policy, scorer.as_mut(), &mut ledger)?;
         }
+        let mut asked = Vec::new();
+        for (name, served) in &config.endpoints {
+            let unspoken = served.calls.unspoken(&self.parts.envs.environments, &config.environment, &host)?;
+            let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
+            asked.extend(served::run(&evaluation, (name, served), unspoken.as_deref(), &behind, &mut ledger).at(name)?);
+        }
         let rows = ledger.finish()?;
+        asked.into_iter().for_each(|(name, value)| context.metric(name, value));
+        behind.finish(context)?;
         host.report(context);
         write_results(&context.output_parquet("results")?, &rows.concat())?;
         Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)

@@ -150,7 +150,7 @@ fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
 }
 
 /// As it is written in tables.
-fn stop(reason: StopReason) -> &'static str {
+pub(super) fn stop(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Answer => "answer",
         StopReason::End => "end",

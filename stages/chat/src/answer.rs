@@ -1,0 +1,176 @@
+//! A server's answer, as far as it can be relied on.
+
+use serde_json::{Value, json};
+use trainyard_core::{Error, Result};
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Call {
+    /// By which the tool's result names it.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as the model wrote them; usually JSON of an object.
+    pub arguments: String,
+}
+
+impl Call {
+    pub(crate) fn body(&self) -> Value {
+        let function = json!({"name": self.name, "arguments": self.arguments});
+        json!({"id": self.id, "type": "function", "function": function})
+    }
+    fn read(value: &Value) -> Option<Self> {
+        let text = |at: &str| value.pointer(at).and_then(Value::as_str).map(str::to_string);
+        let arguments = match value.pointer("/function/arguments")? {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(Self { id: text("/id").unwrap_or_default(), name: text("/function/name")?, arguments })
+    }
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended it, or called tools.
+    Stop,
+    /// It reached the limit of tokens.
+    Length,
+    /// The server withheld it.
+    Filtered,
+}
+
+/// What a model answered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Its text; empty if there is none.
+    pub text: String,
+    /// Its calls of tools, in order.
+    pub calls: Vec<Call>,
+    /// The words with which the model declined, where the server tells them apart.
+    pub refusal: Option<String>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The name under which the server says that the model answered; none if it says nothing.
+    pub model: Option<String>,
+    /// Tokens of the prompt and of the answer, where the server counts them.
+    pub tokens: Option<(u64, u64)>,
+    /// Natural logarithms of the probabilities of the answer's tokens, where they were asked for and given.
+    pub logprobs: Option<Vec<f64>>,
+}
+
+impl Answer {
+    /// Reads a chat completion. Errors: data, for anything else.
+    pub(crate) fn read(body: &Value) -> Result<Self> {
+        let Some(choice) = body.pointer("/choices/0").filter(|choice| choice["message"].is_object()) else {
+            return Err(Error::data(format!("the server answers no chat completion but {}", short(body)))
+                .help("check that `endpoint` is a server with `/v1/chat/completions`"));
+        };
+        let message = &choice["message"];
+        let mut calls = Vec::new();
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let unreadable =
+                || Error::data(format!("the server answers with an unreadable tool call: {}", short(call)));
+            calls.push(Call::read(call).ok_or_else(unreadable)?);
+        }
+        let finish = match choice["finish_reason"].as_str() {
+            Some("length") => Finish::Length,
+            Some("content_filter") => Finish::Filtered,
+            _ => Finish::Stop,
+        };
+        let count = |name: &str| body["usage"][name].as_u64();
+        let logprob = |token: &Value| token["logprob"].as_f64();
+        let logprobs = choice.pointer("/logprobs/content").and_then(Value::as_array);
+        Ok(Self {
+            text: message["content"].as_str().unwrap_or_default().to_string(),
+            calls,
+            refusal: message["refusal"].as_str().filter(|words| !words.is_empty()).map(str::to_string),
+            finish,
+            model: body["model"].as_str().map(str::to_string),
+            tokens: count("prompt_tokens").zip(count("completion_tokens")),
+            logprobs: logprobs.and_then(|tokens| tokens.iter().map(logprob).collect()),
+        })
+    }
+    /// The object that was asked for by a form: the whole text, or the first object in it that is JSON.
+    ///
+    /// Errors: data, if the model declined, was cut off, or wrote no object.
+    pub fn object(&self) -> Result<Value> {
+        if let Some(words) = &self.refusal {
+            return Err(Error::data(format!("the model declines: {}", cut(words))));
+        }
+        let found = first_object(&self.text);
+        found.ok_or_else(|| match self.finish {
+            Finish::Length => Error::data("the answer was cut off at its limit of tokens").help("raise `max_tokens`"),
+            Finish::Filtered => Error::data("the server withheld the answer (content filter)"),
+            Finish::Stop => Error::data(format!("the answer holds no JSON object: `{}`", cut(&self.text))),
+        })
+    }
+}
+
+/// The first JSON object that begins at some brace of a text.
+fn first_object(text: &str) -> Option<Value> {
+    let braces = text.match_indices('{').map(|(at, _)| &text[at..]);
+    let mut objects = braces.filter_map(|rest| {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        stream.next()?.ok().filter(Value::is_object)
+    });
+    objects.next()
+}
+
+fn short(value: &Value) -> String {
+    format!("`{}`", cut(&value.to_string()))
+}
+
+/// At most 200 characters on one line.
+fn cut(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(200) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(message: Value, finish: &str) -> Answer {
+        Answer::read(&json!({"choices": [{"message": message, "finish_reason": finish}]})).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_read_as_far_as_it_goes() {
+        let body = json!({
+            "model": "m-2", "usage": {"prompt_tokens": 5, "completion_tokens": 2},
+            "choices": [{"finish_reason": "tool_calls", "logprobs": {"content": [{"logprob": -0.5}]}, "message": {
+                "content": null, "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {"x": 1}}}],
+            }}],
+        });
+        let read = Answer::read(&body).unwrap();
+        assert_eq!((read.text.as_str(), read.finish, read.tokens), ("", Finish::Stop, Some((5, 2))));
+        assert_eq!(read.calls[0], Call { id: "a".into(), name: "f".into(), arguments: "{\"x\":1}".into() });
+        assert_eq!((read.model.as_deref(), read.logprobs), (Some("m-2"), Some(vec![-0.5])));
+    }
+
+    #[test]
+    fn what_is_no_chat_completion_is_named() {
+        for body in [json!("<html>"), json!({"error": {"message": "no"}}), json!({"choices": []}), json!([1])] {
+            let error = Answer::read(&body).unwrap_err();
+            assert!(error.message.contains("no chat completion"), "{error}");
+        }
+        let call = json!({"choices": [{"message": {"tool_calls": [{"id": "a"}]}}]});
+        assert!(Answer::read(&call).unwrap_err().message.contains("unreadable tool call"));
+    }
+
+    #[test]
+    fn objects_are_found_and_their_absence_is_explained() {
+        let text = |text: &str| answer(json!({"content": text}), "stop").object().map_err(|e| e.message);
+        assert_eq!(text("{\"keep\": true}"), Ok(json!({"keep": true})));
+        assert_eq!(text("So {x}: ```json\n{\"a\": {\"b\": 1}}\n```"), Ok(json!({"a": {"b": 1}})));
+        assert!(text("yes").unwrap_err().contains("`yes`"));
+        assert!(answer(json!({"content": "{\"a"}), "length").object().unwrap_err().message.contains("cut off"));
+        let declined = answer(json!({"content": null, "refusal": "I will not."}), "stop").object().unwrap_err();
+        assert!(declined.message.contains("I will not."), "{declined}");
+        assert!(answer(json!({"content": ""}), "content_filter").object().unwrap_err().message.contains("withheld"));
+    }
+}

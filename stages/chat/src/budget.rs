@@ -1,0 +1,95 @@
+//! The bound on spend: what is reserved for requests in flight counts as spent.
+//!
+//! A token has at least one byte, so the bytes of a request bound the tokens of its prompt, and the limit of an answer
+//! bounds those of the answer. A request whose most could pass the limit waits for those in flight, which as a rule
+//! cost less than was reserved for them, and is refused if there are none.
+
+use crate::options::{ChatOptions, Price};
+use trainyard_core::{Error, Result};
+
+pub(crate) struct Budget {
+    price: Option<Price>,
+    limit: Option<f64>,
+    /// Tokens of an answer at most.
+    answer: u64,
+    spent: f64,
+    reserved: f64,
+}
+
+impl Budget {
+    pub fn new(options: &ChatOptions) -> Self {
+        let answer = options.limit().unwrap_or(0);
+        Self { price: options.price, limit: options.spend_limit, answer, spent: 0.0, reserved: 0.0 }
+    }
+    /// Reserves the most that a request of so many bytes can cost; none if it must wait for those in flight.
+    ///
+    /// Errors: invalid, if nothing is in flight and it could pass the limit.
+    pub fn reserve(&mut self, bytes: usize, in_flight: bool) -> Result<Option<f64>> {
+        let most = self.price.map_or(0.0, |price| price.of(bytes as u64, self.answer));
+        if let Some(limit) = self.limit
+            && self.spent + self.reserved + most > limit
+        {
+            let spent = self.spent;
+            return if in_flight { Ok(None) } else { Err(passed(spent, most, limit)) };
+        }
+        self.reserved += most;
+        Ok(Some(most))
+    }
+    /// The request was answered; without a count of its tokens it cost what was reserved.
+    pub fn settle(&mut self, reserved: f64, tokens: Option<(u64, u64)>) {
+        self.release(reserved);
+        match tokens {
+            Some(tokens) => self.found(tokens),
+            None => self.spent += reserved,
+        }
+    }
+    /// The request got no answer.
+    pub fn release(&mut self, reserved: f64) {
+        self.reserved = (self.reserved - reserved).max(0.0);
+    }
+    /// An answer was there already.
+    pub fn found(&mut self, (prompt, answer): (u64, u64)) {
+        self.spent += self.price.map_or(0.0, |price| price.of(prompt, answer));
+    }
+}
+
+fn passed(spent: f64, most: f64, limit: f64) -> Error {
+    Error::invalid(format!(
+        "the answers so far cost {spent:.4}, the next one may cost {most:.4}, and `spend_limit` is {limit}"
+    ))
+    .help("raise `spend_limit`, or ask for less; the answers so far are kept and are not paid for again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(limit: f64) -> Budget {
+        let price = Some(Price { input: 1.0, output: 10.0 });
+        let options = ChatOptions { price, spend_limit: Some(limit), ..ChatOptions::new("http://h", "m") };
+        Budget::new(&ChatOptions { max_tokens: Some(100), ..options })
+    }
+
+    #[test]
+    fn the_limit_is_never_passed() {
+        // A request of 1,000 bytes costs 2,000 millionths at most.
+        let mut budget = budget(0.0049);
+        let first = budget.reserve(1000, false).unwrap().unwrap();
+        let second = budget.reserve(1000, true).unwrap().unwrap();
+        assert_eq!((first, budget.reserve(1000, true).unwrap()), (0.002, None), "what is in flight may cost that much");
+        budget.settle(first, Some((200, 50)));
+        let third = budget.reserve(1000, true).unwrap().unwrap();
+        budget.settle(second, None);
+        budget.release(third);
+        budget.found((300, 0));
+        let error = budget.reserve(1000, false).unwrap_err();
+        assert!(error.message.contains("cost 0.0030") && error.message.contains("may cost 0.0020"), "{error}");
+        assert!(budget.reserve(800, false).unwrap().is_some());
+    }
+
+    #[test]
+    fn without_a_limit_nothing_waits() {
+        let mut budget = Budget::new(&ChatOptions::new("http://h", "m"));
+        assert_eq!(budget.reserve(1 << 30, false).unwrap(), Some(0.0));
+    }
+}

@@ -1,0 +1,317 @@
+//! Asking one model: questions go out as fast as the options allow, and every answer is kept before it is used.
+
+use crate::answer::Answer;
+use crate::budget::Budget;
+use crate::models::Models;
+use crate::options::ChatOptions;
+use crate::pace::Pace;
+use crate::question::Question;
+use crate::record::{Record, Request};
+use crate::tally::Tally;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_core::{Clock, Digest, Error, ErrorKind, Result, SystemClock};
+use trainyard_http::{Address, Call, Desk, Fault};
+
+const PATH: &str = "/v1/chat/completions";
+/// Between two looks whether the stage was cancelled.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long answers in flight are waited for when the stage was cancelled.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Names a question that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+/// One model, as one part of a stage asks it.
+pub struct Chat {
+    options: ChatOptions,
+    service: String,
+    models: Arc<Models>,
+    desk: Desk,
+    clock: SystemClock,
+    pace: Pace,
+    budget: Budget,
+    next: u64,
+    /// Questions whose answers were not looked for yet.
+    fresh: Vec<(Digest, Request)>,
+    /// Questions that nobody has answered, in the order in which they were asked.
+    waiting: VecDeque<(Digest, Request)>,
+    flying: BTreeMap<trainyard_http::Ticket, Flight>,
+    /// Who waits for an answer.
+    asked: BTreeMap<Digest, Vec<Ticket>>,
+    ready: VecDeque<(Ticket, Result<Answer>)>,
+    /// Requests of this round that were counted, and those of all rounds that the budget knows.
+    counted: BTreeSet<Digest>,
+    charged: BTreeSet<Digest>,
+    tally: Tally,
+    place: usize,
+}
+
+/// A request in flight.
+struct Flight {
+    digest: Digest,
+    request: Request,
+    /// Of the budget.
+    reserved: f64,
+    /// Tokens that were expected of it.
+    expected: u64,
+}
+
+impl Chat {
+    /// A model, with what the stage gives to its parts. Nothing is asked yet.
+    ///
+    /// Errors: invalid (the address, a key that the stage was not given).
+    pub fn open(models: &Arc<Models>, options: &ChatOptions) -> Result<Self> {
+        let address = Address::read(&options.endpoint)?;
+        let service = options.service.clone().unwrap_or_else(|| address.to_string());
+        let key = options.api_key.as_ref().map(|name| models.secret(name)).transpose()?;
+        let desk = Desk::open(address, key, options.limits())?;
+        let tally = Tally { price: options.price, ..Tally::default() };
+        Ok(Self {
+            desk,
+            clock: SystemClock::new(),
+            pace: Pace::new(options),
+            budget: Budget::new(options),
+            place: models.enter(tally),
+            tally,
+            options: options.clone(),
+            service,
+            models: Arc::clone(models),
+            next: 0,
+            fresh: Vec::new(),
+            waiting: VecDeque::new(),
+            flying: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            ready: VecDeque::new(),
+            counted: BTreeSet::new(),
+            charged: BTreeSet::new(),
+        })
+    }
+    /// What was asked and answered so far.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+    /// What is asked from now on counts anew, so that a round counts the same whether or not the rounds before it were
+    /// part of this attempt.
+    pub fn begin_round(&mut self) {
+        self.counted.clear();
+    }
+    /// Asks a question, whose answer comes by [`Chat::next`]. Errors: bug, if it has no canonical form.
+    pub fn send(&mut self, question: &Question) -> Result<Ticket> {
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let body = question.body(&self.options);
+        let request = Request { service: self.service.clone(), path: PATH.into(), body, draw: question.draw };
+        let digest = request.digest()?;
+        let waiters = self.asked.entry(digest.clone()).or_default();
+        waiters.push(ticket);
+        // Who asks the same while an answer is awaited gets that one.
+        if waiters.len() == 1 {
+            self.fresh.push((digest, request));
+        }
+        Ok(ticket)
+    }
+    /// The next answer, in the order in which answers come; none within `wait`, or if nothing is asked. The inner error
+    /// is about this question alone: the server refuses it, or answers something else than a chat completion.
+    ///
+    /// Errors end the stage: the server is away (retryable), it refuses the key or knows no such model (invalid), it
+    /// answers as another model (invalid), the limit on spend is reached (invalid), the stage was cancelled. Answers in
+    /// flight are waited for and kept before.
+    pub fn next(&mut self, wait: Duration) -> Result<Option<(Ticket, Result<Answer>)>> {
+        let until = self.clock.monotonic().saturating_add(wait);
+        loop {
+            if let Some(answered) = self.ready.pop_front() {
+                return Ok(Some(answered));
+            }
+            if self.asked.is_empty() {
+                return Ok(None);
+            }
+            if let Err(error) = self.advance(until) {
+                self.land();
+                return Err(error.at(format!("model `{}` at {}", self.options.model, self.options.endpoint)));
+            }
+            if self.ready.is_empty() && self.clock.monotonic() >= until {
+                return Ok(None);
+            }
+        }
+    }
+    /// Asks questions and waits for all answers, which come in their order. `done` hears how many there are.
+    ///
+    /// Errors: those of [`Chat::next`].
+    pub fn ask_all(
+        &mut self,
+        questions: &[Question],
+        mut done: impl FnMut(usize) -> Result<()>,
+    ) -> Result<Vec<Result<Answer>>> {
+        let tickets = questions.iter().map(|question| self.send(question)).collect::<Result<Vec<_>>>()?;
+        let mut answers = BTreeMap::new();
+        while answers.len() < tickets.len() {
+            if let Some((ticket, answer)) = self.next(LOOK)? {
+                answers.insert(ticket, answer);
+                done(answers.len())?;
+            }
+        }
+        let lost = || Err(Error::bug("a question was asked and never answered"));
+        Ok(tickets.iter().map(|ticket| answers.remove(ticket).unwrap_or_else(lost)).collect())
+    }
+
+    fn advance(&mut self, until: Duration) -> Result<()> {
+        self.models.stop_if_cancelled()?;
+        self.look_up()?;
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        self.launch()?;
+        let now = self.clock.monotonic();
+        let mut pause = until.saturating_sub(now).min(LOOK);
+        if !self.waiting.is_empty() && self.flying.len() < self.options.concurrency {
+            pause = pause.min(self.pace.wait(now).max(Duration::from_millis(1)));
+        }
+        self.receive(pause)
+    }
+
+    /// Takes the answers that are there already.
+    fn look_up(&mut self) -> Result<()> {
+        if self.fresh.is_empty() {
+            return Ok(());
+        }
+        let fresh = std::mem::take(&mut self.fresh);
+        let digests: Vec<Digest> = fresh.iter().map(|(digest, _)| digest.clone()).collect();
+        let found = self.models.find(&digests)?;
+        for ((digest, request), found) in fresh.into_iter().zip(found) {
+            match found {
+                Some(bytes) => self.take(&digest, &bytes, false)?,
+                None => self.waiting.push_back((digest, request)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what may be sent now.
+    fn launch(&mut self) -> Result<()> {
+        while let Some((_, request)) = self.waiting.front()
+            && self.flying.len() < self.options.concurrency
+            && self.pace.wait(self.clock.monotonic()).is_zero()
+        {
+            let bytes = request.body.to_string().len();
+            let Some(reserved) = self.budget.reserve(bytes, !self.flying.is_empty())? else { return Ok(()) };
+            let Some((digest, request)) = self.waiting.pop_front() else { return Ok(()) };
+            // About four bytes make a token of text.
+            let expected = bytes as u64 / 4 + self.options.limit().unwrap_or(0);
+            self.pace.sent(self.clock.monotonic(), expected);
+            let ticket = self.desk.send(Call::post(PATH, request.body.clone()), ());
+            self.flying.insert(ticket, Flight { digest, request, reserved, expected });
+        }
+        Ok(())
+    }
+
+    /// Takes the answers that come within a time.
+    fn receive(&mut self, wait: Duration) -> Result<()> {
+        let Some(first) = self.desk.next(wait) else { return Ok(()) };
+        let mut came = vec![first];
+        came.extend(std::iter::from_fn(|| self.desk.next(Duration::ZERO)));
+        let (mut records, mut end) = (Vec::new(), None);
+        for (ticket, answer) in came {
+            let Some(flight) = self.flying.remove(&ticket) else { continue };
+            match answer {
+                Ok(body) => records.extend(self.answered(flight, body)?),
+                Err(fault) => {
+                    self.budget.release(flight.reserved);
+                    self.pace.took(flight.expected, 0);
+                    match about_one(&fault) {
+                        true => self.tell(&flight.digest, &Err(fault.error)),
+                        false => end = Some(fault.error),
+                    }
+                }
+            }
+        }
+        let digests: Vec<Digest> = records.iter().map(|(digest, _)| Digest::clone(digest)).collect();
+        let kept = self.models.keep(records)?;
+        for (digest, bytes) in digests.iter().zip(&kept) {
+            if let Err(error) = self.take(digest, bytes, true) {
+                end.get_or_insert(error);
+            }
+        }
+        end.map_or(Ok(()), Err)
+    }
+
+    /// What is to be kept of an answer. One that is no chat completion is not: the server may do better next time.
+    fn answered(&mut self, flight: Flight, body: Value) -> Result<Option<(Digest, Vec<u8>)>> {
+        let read = Answer::read(&body);
+        let tokens = read.as_ref().ok().and_then(|answer| answer.tokens);
+        self.budget.settle(flight.reserved, tokens);
+        self.pace.took(flight.expected, tokens.map_or(flight.expected, |(prompt, answer)| prompt + answer));
+        if let Err(error) = read {
+            self.tell(&flight.digest, &Err(error));
+            return Ok(None);
+        }
+        let record = Record::new(flight.request, body).write()?;
+        Ok(Some((flight.digest, record)))
+    }
+
+    /// Takes an answer that is kept. Errors: data (a damaged record), invalid (another model has answered).
+    fn take(&mut self, digest: &Digest, bytes: &[u8], asked: bool) -> Result<()> {
+        let record = Record::read(bytes, digest)?;
+        let answer = Answer::read(&record.answer)?;
+        let uncharged = self.charged.insert(digest.clone());
+        if self.counted.insert(digest.clone()) {
+            self.tally.requests += 1;
+            self.tally.asked += u64::from(asked);
+            if let Some((prompt, completion)) = answer.tokens {
+                self.tally.prompt_tokens += prompt;
+                self.tally.completion_tokens += completion;
+                if !asked && uncharged {
+                    self.budget.found((prompt, completion));
+                }
+            }
+            self.models.used(digest, &record, &answer)?;
+            self.models.tell(self.place, self.tally);
+        }
+        self.expect_model(&answer)?;
+        self.tell(digest, &Ok(answer));
+        Ok(())
+    }
+
+    /// Errors: invalid, if the answer says that another model gave it.
+    fn expect_model(&self, answer: &Answer) -> Result<()> {
+        let Some(name) = answer.model.as_ref() else { return Ok(()) };
+        if *name == self.options.model || self.options.served_as.contains(name) {
+            return Ok(());
+        }
+        let message = format!("`{}` was asked, and `{name}` has answered", self.options.model);
+        Err(Error::invalid(message).help(format!(
+            "if that is the same model, add `served_as: [{name}]`; the answer is kept and is not paid for again"
+        )))
+    }
+
+    fn tell(&mut self, digest: &Digest, answer: &Result<Answer>) {
+        for ticket in self.asked.remove(digest).unwrap_or_default() {
+            self.ready.push_back((ticket, answer.clone()));
+        }
+    }
+
+    /// Waits for what is in flight, and keeps it.
+    fn land(&mut self) {
+        let given_up = self.clock.monotonic() + GRACE;
+        while !self.flying.is_empty() {
+            if self.models.stop_if_cancelled().is_err() && self.clock.monotonic() > given_up {
+                return;
+            }
+            let Some((ticket, answer)) = self.desk.next(LOOK) else { continue };
+            let Some(flight) = self.flying.remove(&ticket) else { continue };
+            let Ok(body) = answer else { continue };
+            if let Ok(Some(record)) = self.answered(flight, body) {
+                // The stage ends with the first error, not with what follows from it.
+                let _ = self.models.keep(vec![record]);
+            }
+        }
+    }
+}
+
+/// Whether a fault is about one question, so that others may be answered.
+fn about_one(fault: &Fault) -> bool {
+    matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
+}

@@ -1,0 +1,123 @@
+//! What a running stage gives to its parts that ask models: keys, kept answers, and one account of all that was used.
+
+use crate::answer::Answer;
+use crate::record::Record;
+use crate::table::{self, Used};
+use crate::tally::Tally;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trainyard_api::{CancelToken, RequestCache, RequestsInMemory, StageContext};
+use trainyard_core::{Digest, Error, Result, Secret, SecretName, Secrets};
+
+/// The port of a stage that asks models: as an input, answers that are there already; as an output, all that it used.
+const PORT: &str = "requests";
+
+/// Models behind endpoints, as a stage reaches them.
+pub struct Models {
+    secrets: Secrets,
+    cache: Arc<dyn RequestCache>,
+    cancel: CancelToken,
+    /// Of the input `requests`.
+    given: BTreeMap<Digest, Vec<u8>>,
+    account: Mutex<Account>,
+}
+
+#[derive(Default)]
+struct Account {
+    /// None: the stage has no output for them.
+    used: Option<Used>,
+    /// Of each chat, in the order in which they were opened.
+    tallies: Vec<Tally>,
+}
+
+impl Models {
+    /// Those of a running stage. Errors: data, if the input `requests` holds something else than answers.
+    pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
+        let mut given = BTreeMap::new();
+        for artifact in context.many(PORT) {
+            given.extend(table::read(&artifact.parquet()).map_err(|e| e.at("input `requests`"))?);
+        }
+        let used = context.output_folders.contains_key(PORT).then(|| Used::create(&context.scratch)).transpose()?;
+        let account = Mutex::new(Account { used, tallies: Vec::new() });
+        let (secrets, cache, cancel) = (context.secrets.clone(), context.requests.clone(), context.cancel.clone());
+        Ok(Arc::new(Self { secrets, cache, cancel, given, account }))
+    }
+    /// Models without keys, whose answers are kept as long as this value lives.
+    pub fn apart() -> Arc<Self> {
+        Self::over(Arc::new(RequestsInMemory::default()))
+    }
+    /// Models without keys, whose answers are kept there.
+    pub fn over(cache: Arc<dyn RequestCache>) -> Arc<Self> {
+        let (secrets, cancel) = (Secrets::default(), CancelToken::default());
+        Arc::new(Self { secrets, cache, cancel, given: BTreeMap::new(), account: Mutex::default() })
+    }
+    /// A further part that asks; returns its place in the account.
+    pub(crate) fn enter(&self, tally: Tally) -> usize {
+        let mut account = self.account();
+        account.tallies.push(tally);
+        account.tallies.len() - 1
+    }
+    /// What all parts have asked, under the names of [`crate::metrics`]; nothing if nothing was asked.
+    pub fn values(&self) -> Vec<(&'static str, f64)> {
+        let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        for (name, value) in self.account().tallies.iter().filter(|t| t.requests > 0).flat_map(Tally::values) {
+            match sums.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum += value,
+                None => sums.push((name, value)),
+            }
+        }
+        sums
+    }
+    /// At the end of a stage: writes the output `requests`, if there is one and anything was asked, and measures what
+    /// was asked of servers now.
+    pub fn finish(&self, context: &mut StageContext) -> Result<()> {
+        let mut account = self.account();
+        let asked = account.tallies.iter().filter(|tally| tally.requests > 0);
+        let (requests, asked) = asked.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.asked));
+        if requests == 0 {
+            return Ok(());
+        }
+        context.measure("model_requests", json!({"answered": requests, "asked_now": asked}));
+        context.log(format!("models answered {requests} requests; {} were kept from before", requests - asked));
+        match account.used.take() {
+            Some(used) => used.write(&context.output_parquet(PORT)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn secret(&self, name: &SecretName) -> Result<Secret> {
+        self.secrets.get(name).cloned()
+    }
+    pub(crate) fn stop_if_cancelled(&self) -> Result<()> {
+        match self.cancel.is_cancelled() {
+            true => Err(Error::cancelled("the attempt was cancelled")),
+            false => Ok(()),
+        }
+    }
+    /// Records of requests: given ones first.
+    pub(crate) fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
+        let unknown: Vec<Digest> = requests.iter().filter(|r| !self.given.contains_key(r)).cloned().collect();
+        let mut kept = if unknown.is_empty() { Vec::new() } else { self.cache.find(&unknown)? }.into_iter();
+        let one = |request| self.given.get(request).cloned().or_else(|| kept.next().flatten());
+        Ok(requests.iter().map(one).collect())
+    }
+    pub(crate) fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
+        if records.is_empty() { Ok(Vec::new()) } else { self.cache.keep(records) }
+    }
+    /// An answer enters the output `requests`.
+    pub(crate) fn used(&self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
+        match &mut self.account().used {
+            Some(used) => used.add(request, record, answer),
+            None => Ok(()),
+        }
+    }
+    pub(crate) fn tell(&self, place: usize, tally: Tally) {
+        if let Some(known) = self.account().tallies.get_mut(place) {
+            *known = tally;
+        }
+    }
+    fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,252 @@
+//! What a workflow file says about a model behind an endpoint.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{OptionProblem, SecretName};
+use trainyard_http::{Address, Limits};
+
+/// Bytes of one answer.
+const ANSWER: usize = 64 << 20;
+/// Fields of a request that only this program sets.
+const OWN: [&str; 8] = ["messages", "model", "n", "response_format", "stream", "stream_options", "tools", "seed"];
+/// Fields of a request by which servers are told the limit of an answer.
+const LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+
+/// A model behind an endpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(inline)]
+pub struct ChatOptions {
+    /// Address of a server with OpenAI's interface (`/v1/chat/completions`), such as `http://127.0.0.1:8080`.
+    pub endpoint: String,
+    /// Name of the model there.
+    pub model: String,
+    /// Other names by which the server may call the model in its answers; any further name is an error.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub served_as: Vec<String>,
+    /// The key that the server asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretName>,
+    /// A name for the service by which answers are kept, in place of the address: one service at several addresses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// Sampling temperature; null = the server's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub temperature: Option<f64>,
+    /// Tokens of an answer at most; null = no limit is sent.
+    #[schemars(range(min = 1))]
+    pub max_tokens: Option<u32>,
+    /// Seed that the server is sent, plus the number of the draw; null = none is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u32>,
+    /// How answers of a given form are asked for.
+    #[serde(skip_serializing_if = "Structure::is_default")]
+    pub structure: Structure,
+    /// Further fields of every request, such as `{top_p: 0.9}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Value>,
+    /// Requests in flight; more wait.
+    #[schemars(range(min = 1, max = 4096))]
+    pub concurrency: usize,
+    /// Requests begun in a minute at most; null = no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub requests_per_minute: Option<u32>,
+    /// Tokens of prompts and answers in a minute at most, on the average; null = no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub tokens_per_minute: Option<u32>,
+    /// What tokens cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// What all answers of this part may cost together, whoever paid for them: a request that could pass it is not
+    /// sent, and the stage ends. Needs `price` and `max_tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub spend_limit: Option<f64>,
+    /// Time of one try of a request.
+    pub timeout: String,
+    /// Tries of a request, the first included, while the server is out of reach or overloaded.
+    #[schemars(range(min = 1, max = 100))]
+    pub attempts: u32,
+}
+
+/// What a million tokens cost, in any currency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Price {
+    /// A million tokens of prompts.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// A million tokens of answers.
+    #[schemars(range(min = 0))]
+    pub output: f64,
+}
+
+/// How a server is asked for an answer of a given form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Structure {
+    /// By `response_format` with a JSON Schema.
+    #[default]
+    JsonSchema,
+    /// By `response_format: {type: json_object}`; the prompt says the rest.
+    JsonObject,
+    /// By the prompt alone: the first JSON object of the answer counts.
+    Text,
+}
+
+impl Structure {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for ChatOptions {
+    fn default() -> Self {
+        Self {
+            endpoint: String::new(),
+            model: String::new(),
+            served_as: Vec::new(),
+            api_key: None,
+            service: None,
+            temperature: None,
+            max_tokens: Some(1024),
+            seed: None,
+            structure: Structure::default(),
+            extra: BTreeMap::new(),
+            concurrency: 16,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            price: None,
+            spend_limit: None,
+            timeout: "5m".into(),
+            attempts: 5,
+        }
+    }
+}
+
+impl ChatOptions {
+    /// Options of a model at an address, with all defaults.
+    pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { endpoint: endpoint.into(), model: model.into(), ..Self::default() }
+    }
+    /// The most tokens of an answer, however the server is told.
+    pub fn limit(&self) -> Option<u64> {
+        let told = LIMITS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
+        told.or(self.max_tokens.map(u64::from))
+    }
+    /// The bounds of requests.
+    pub(crate) fn limits(&self) -> Limits {
+        let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(300));
+        Limits { requests: self.concurrency, attempts: self.attempts, timeout, answer: ANSWER }
+    }
+    /// Everything wrong that types cannot express; pointers are relative to these options.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.endpoint.is_empty() {
+            let problem = OptionProblem::new("/endpoint", "no address of a server is given");
+            problems.push(problem.help("write `model: {endpoint: URL, model: NAME}`"));
+        } else if let Err(e) = Address::read(&self.endpoint) {
+            let problem = OptionProblem::new("/endpoint", e.message);
+            problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
+        }
+        if self.model.is_empty() {
+            let problem = OptionProblem::new("/model", "the model has no name");
+            problems.push(problem.help("give the name by which the server knows it, as `/v1/models` lists it"));
+        }
+        match parse_duration(&self.timeout) {
+            Err(why) => problems.push(OptionProblem::new("/timeout", why)),
+            Ok(Duration::ZERO) => {
+                let problem = OptionProblem::new("/timeout", "no request is answered within no time");
+                problems.push(problem.help("use `5m`"));
+            }
+            Ok(_) => {}
+        }
+        problems.extend(OptionProblem::outside("/concurrency", self.concurrency, 1..=4096));
+        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        let counts = [
+            ("/max_tokens", self.max_tokens),
+            ("/requests_per_minute", self.requests_per_minute),
+            ("/tokens_per_minute", self.tokens_per_minute),
+        ];
+        problems.extend(counts.into_iter().filter_map(|(at, n)| OptionProblem::outside(at, n?, 1..)));
+        let price = self.price.map(|price| [("/price/input", price.input), ("/price/output", price.output)]);
+        let amounts = [("/temperature", self.temperature), ("/spend_limit", self.spend_limit)];
+        let amounts = amounts.into_iter().filter_map(|(at, amount)| Some((at, amount?)));
+        for (at, amount) in amounts.chain(price.into_iter().flatten()) {
+            problems.extend(OptionProblem::outside(at, amount, 0.0..).or(OptionProblem::not_finite(at, amount)));
+        }
+        for name in self.extra.keys().filter(|name| OWN.contains(&name.as_str())) {
+            let problem = OptionProblem::new(format!("/extra/{name}"), format!("`{name}` is set by the stage"));
+            problems.push(problem.help("leave it out, or use the option of these options that is meant"));
+        }
+        problems.extend(self.boundless());
+        problems
+    }
+    /// Why the limit on spend would be none.
+    fn boundless(&self) -> Option<OptionProblem> {
+        self.spend_limit?;
+        let (message, help) = match (self.price, self.limit()) {
+            (None, _) => ("a limit on spend needs to know what tokens cost", "add `price: {input: …, output: …}`"),
+            (_, None) => ("a limit on spend needs to know how long an answer may be", "give `max_tokens`"),
+            _ => return None,
+        };
+        Some(OptionProblem::new("/spend_limit", message).help(help))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn problems(more: Value) -> Vec<String> {
+        let mut options = json!({"endpoint": "http://127.0.0.1:1", "model": "m"});
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let options: ChatOptions = serde_json::from_value(options).unwrap();
+        options.problems().into_iter().map(|problem| problem.pointer).collect()
+    }
+
+    #[test]
+    fn little_is_needed_and_mistakes_are_named() {
+        assert!(problems(json!({})).is_empty());
+        assert_eq!(problems(json!({"endpoint": "http://me:pw@h"})), ["/endpoint"]);
+        assert_eq!(
+            problems(json!({"model": "", "timeout": "0s", "concurrency": 0})),
+            ["/model", "/timeout", "/concurrency"]
+        );
+        assert_eq!(problems(json!({"extra": {"messages": []}, "max_tokens": 0})), ["/max_tokens", "/extra/messages"]);
+        assert_eq!(
+            problems(json!({"temperature": -1, "price": {"input": -1, "output": 0}})),
+            ["/temperature", "/price/input"]
+        );
+    }
+
+    #[test]
+    fn a_limit_on_spend_is_one() {
+        let price = json!({"input": 1, "output": 2});
+        assert_eq!(problems(json!({"spend_limit": 1})), ["/spend_limit"]);
+        assert_eq!(problems(json!({"spend_limit": 1, "price": price, "max_tokens": null})), ["/spend_limit"]);
+        assert!(problems(json!({"spend_limit": 1, "price": price})).is_empty());
+        let told = json!({"spend_limit": 1, "price": price, "max_tokens": null, "extra": {"max_completion_tokens": 9}});
+        assert!(problems(told).is_empty());
+    }
+
+    #[test]
+    fn the_complete_options_are_short() {
+        let complete = serde_json::to_value(ChatOptions::new("http://h", "m")).unwrap();
+        assert_eq!(
+            complete,
+            json!({"endpoint": "http://h", "model": "m", "max_tokens": 1024, "concurrency": 16, "timeout": "5m",
+                "attempts": 5})
+        );
+    }
+}

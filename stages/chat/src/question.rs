@@ -1,0 +1,142 @@
+//! What a model is asked: a conversation, tools, the form of the answer.
+
+use crate::answer::Call;
+use crate::options::{ChatOptions, Structure};
+use serde_json::{Map, Value, json};
+
+/// A message of a conversation, as a server is told it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// `system`, `user`, `assistant` or `tool`.
+    pub role: String,
+    /// Its text.
+    pub text: String,
+    /// Of the assistant: its calls.
+    pub calls: Vec<Call>,
+    /// Of a tool's result: the id of the call that it answers.
+    pub answers: Option<String>,
+}
+
+impl Said {
+    /// A message of a role and a text alone.
+    pub fn new(role: &str, text: impl Into<String>) -> Self {
+        Self { role: role.to_string(), text: text.into(), ..Self::default() }
+    }
+    fn body(&self) -> Value {
+        let mut message = json!({"role": self.role, "content": self.text});
+        if !self.calls.is_empty() {
+            message["tool_calls"] = self.calls.iter().map(Call::body).collect();
+        }
+        if let Some(id) = &self.answers {
+            message["tool_call_id"] = json!(id);
+        }
+        message
+    }
+}
+
+/// The form that an answer must have.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Form {
+    /// A name for it: letters, digits, `_`.
+    pub name: &'static str,
+    /// JSON Schema of an object whose properties are all required.
+    pub schema: Value,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Question {
+    /// The conversation so far.
+    pub messages: Vec<Said>,
+    /// Tools that the model may call, in OpenAI's form.
+    pub tools: Vec<Value>,
+    /// The form of the answer; none = any text.
+    pub form: Option<Form>,
+    /// Whether the server is asked for the log-probabilities of the answer's tokens.
+    pub logprobs: bool,
+    /// Tells requests apart that are otherwise equal: each is answered and paid for by itself.
+    pub draw: u64,
+}
+
+impl Question {
+    /// A question of one message, behind a system message unless that is empty.
+    pub fn of(system: &str, user: impl Into<String>) -> Self {
+        let head = (!system.is_empty()).then(|| Said::new("system", system));
+        Self { messages: head.into_iter().chain([Said::new("user", user)]).collect(), ..Self::default() }
+    }
+    /// The request as it is sent. Its keys come in the order of their names, whatever `options` look like.
+    pub(crate) fn body(&self, options: &ChatOptions) -> Value {
+        let mut body = Map::new();
+        body.insert("model".into(), json!(options.model));
+        body.insert("messages".into(), self.messages.iter().map(Said::body).collect());
+        if let Some(most) = options.max_tokens {
+            body.insert("max_tokens".into(), json!(most));
+        }
+        if let Some(temperature) = options.temperature {
+            body.insert("temperature".into(), json!(temperature));
+        }
+        if let Some(seed) = options.seed {
+            // A whole number that every server's JSON holds.
+            body.insert("seed".into(), json!((u64::from(seed) + self.draw) & 0x7fff_ffff));
+        }
+        if !self.tools.is_empty() {
+            body.insert("tools".into(), json!(self.tools));
+        }
+        if self.logprobs {
+            body.insert("logprobs".into(), json!(true));
+        }
+        match (&self.form, options.structure) {
+            (Some(Form { name, schema }), Structure::JsonSchema) => {
+                let named = json!({"name": name, "strict": true, "schema": schema});
+                body.insert("response_format".into(), json!({"type": "json_schema", "json_schema": named}));
+            }
+            (Some(_), Structure::JsonObject) => {
+                body.insert("response_format".into(), json!({"type": "json_object"}));
+            }
+            (Some(_), Structure::Text) | (None, _) => {}
+        }
+        body.extend(options.extra.clone());
+        Value::Object(body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_what_openai_documents() {
+        let options = ChatOptions {
+            temperature: Some(0.5),
+            seed: Some(7),
+            extra: [("top_p".to_string(), json!(0.9))].into(),
+            ..ChatOptions::new("http://h", "m")
+        };
+        let call = Call { id: "c".into(), name: "f".into(), arguments: "{\"x\":1}".into() };
+        let mut question = Question::of("Be brief.", "2+2?");
+        question.messages.push(Said { calls: vec![call], ..Said::new("assistant", "") });
+        question.messages.push(Said { answers: Some("c".into()), ..Said::new("tool", "4") });
+        question.form = Some(Form { name: "verdict", schema: json!({"type": "object"}) });
+        question.draw = 2;
+        assert_eq!(
+            question.body(&options),
+            json!({
+                "model": "m", "max_tokens": 1024, "temperature": 0.5, "top_p": 0.9, "seed": 9,
+                "messages": [
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "2+2?"},
+                    {"role": "assistant", "content": "", "tool_calls": [
+                        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}},
+                    ]},
+                    {"role": "tool", "content": "4", "tool_call_id": "c"},
+                ],
+                "response_format": {"type": "json_schema", "json_schema": {
+                    "name": "verdict", "strict": true, "schema": {"type": "object"},
+                }},
+            })
+        );
+        let plain = ChatOptions { max_tokens: None, structure: Structure::Text, ..ChatOptions::new("http://h", "m") };
+        let body = Question { form: question.form, ..Question::of("", "hi") }.body(&plain);
+        assert_eq!(body, json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}));
+    }
+}

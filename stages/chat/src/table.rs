@@ -1,0 +1,155 @@
+//! The table `requests`: every answer that a stage used, in the order of the requests' digests.
+//!
+//! | column | type | meaning |
+//! |---|---|---|
+//! | `request` | string | digest of what was asked |
+//! | `service`, `path` | string | where |
+//! | `draw` | i64 | tells equal requests apart |
+//! | `model` | string, null | who answered, in the server's words |
+//! | `body`, `answer` | string | JSON as it was sent and as it came |
+//! | `prompt_tokens`, `completion_tokens` | i64, null | as the server counts them |
+//!
+//! Answers wait in a file of the scratch folder, since a stage may use more of them than memory holds.
+
+use crate::answer::Answer;
+use crate::record::{Record, Request};
+use arrow_array::{Array, Int64Array, RecordBatch, StringArray};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use trainyard_core::error::io_error;
+use trainyard_core::{Digest, Error, Result};
+use trainyard_tables::{BatchWriter, TableBuilder, read_batches};
+
+/// Rows that are read back at once.
+const ROWS: usize = 512;
+
+#[derive(Serialize, Deserialize)]
+struct Row {
+    request: String,
+    service: String,
+    path: String,
+    draw: i64,
+    model: Option<String>,
+    body: String,
+    answer: String,
+    prompt_tokens: Option<i64>,
+    completion_tokens: Option<i64>,
+}
+
+/// The answers so far.
+pub(crate) struct Used {
+    path: PathBuf,
+    file: File,
+    end: u64,
+    /// Where each stands in the file, and its length.
+    places: BTreeMap<Digest, (u64, usize)>,
+}
+
+impl Used {
+    /// None yet; they will wait in `folder`.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let path = folder.join("requests.jsonl");
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, places: BTreeMap::new() })
+    }
+    /// Adds an answer, unless it is there.
+    pub fn add(&mut self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
+        if self.places.contains_key(request) {
+            return Ok(());
+        }
+        let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+        let Request { service, path, body, draw } = &record.request;
+        let row = Row {
+            request: request.to_string(),
+            service: service.clone(),
+            path: path.clone(),
+            draw: i64::try_from(*draw).unwrap_or(i64::MAX),
+            model: answer.model.clone(),
+            body: body.to_string(),
+            answer: record.answer.to_string(),
+            prompt_tokens: answer.tokens.map(|(prompt, _)| count(prompt)),
+            completion_tokens: answer.tokens.map(|(_, completion)| count(completion)),
+        };
+        let line = serde_json::to_vec(&row).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
+        self.file.write_all(&line).map_err(|e| io_error(&self.path, &e))?;
+        self.places.insert(request.clone(), (self.end, line.len()));
+        self.end += line.len() as u64;
+        Ok(())
+    }
+    /// Writes the table.
+    pub fn write(mut self, to: &Path) -> Result<()> {
+        let places: Vec<(u64, usize)> = std::mem::take(&mut self.places).into_values().collect();
+        let mut table: Option<BatchWriter> = None;
+        for some in places.chunks(ROWS) {
+            let rows = some.iter().map(|place| self.row(*place)).collect::<Result<Vec<_>>>()?;
+            let batch = batch(&rows)?;
+            let writer = match table.take() {
+                Some(writer) => table.insert(writer),
+                None => table.insert(BatchWriter::create(to, batch.schema())?),
+            };
+            writer.write(&batch)?;
+        }
+        table.map_or(Ok(()), |writer| writer.finish().map(drop))
+    }
+    fn row(&mut self, (start, length): (u64, usize)) -> Result<Row> {
+        let mut line = vec![0; length];
+        let read = self.file.seek(SeekFrom::Start(start)).and_then(|_| self.file.read_exact(&mut line));
+        read.map_err(|e| io_error(&self.path, &e))?;
+        serde_json::from_slice(&line).map_err(|e| Error::bug(format!("{} was changed: {e}", self.path.display())))
+    }
+}
+
+fn batch(rows: &[Row]) -> Result<RecordBatch> {
+    TableBuilder::new()
+        .string("request", rows.iter().map(|r| &r.request))
+        .string("service", rows.iter().map(|r| &r.service))
+        .string("path", rows.iter().map(|r| &r.path))
+        .i64("draw", rows.iter().map(|r| r.draw))
+        .optional_string("model", rows.iter().map(|r| r.model.as_ref()))
+        .string("body", rows.iter().map(|r| &r.body))
+        .string("answer", rows.iter().map(|r| &r.answer))
+        .i64("prompt_tokens", rows.iter().map(|r| r.prompt_tokens))
+        .i64("completion_tokens", rows.iter().map(|r| r.completion_tokens))
+        .build()
+}
+
+/// The records of such a table, by request. Errors: data, for any other table, or a row that was changed.
+pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
+    let mut records = BTreeMap::new();
+    for batch in &read_batches(path)?.1 {
+        let (service, place) = (texts(batch, "service")?, texts(batch, "path")?);
+        let (body, answer) = (texts(batch, "body")?, texts(batch, "answer")?);
+        let (request, draw) = (texts(batch, "request")?, column::<Int64Array>(batch, "draw")?);
+        for row in 0..batch.num_rows() {
+            let wrong = |why: String| Error::data(format!("row {row}: {why}")).help("give an output `requests`");
+            let json = |text: &str| serde_json::from_str::<Value>(text).map_err(|e| wrong(e.to_string()));
+            let asked = Request {
+                service: service.value(row).to_string(),
+                path: place.value(row).to_string(),
+                body: json(body.value(row))?,
+                draw: u64::try_from(draw.value(row)).map_err(|e| wrong(e.to_string()))?,
+            };
+            let digest = asked.digest()?;
+            if digest.as_str() != request.value(row) {
+                return Err(wrong(format!("`{}` is not the digest of its request", request.value(row))));
+            }
+            records.insert(digest, Record::new(asked, json(answer.value(row))?).write()?);
+        }
+    }
+    Ok(records)
+}
+
+fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
+    column(batch, name)
+}
+
+fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
+    let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<A>());
+    let found = found.filter(|column| column.null_count() == 0);
+    found
+        .ok_or_else(|| Error::data(format!("the table has no whole column `{name}`")).help("give an output `requests`"))
+}

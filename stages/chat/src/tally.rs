@@ -1,0 +1,80 @@
+//! What answers cost.
+
+use crate::options::Price;
+use trainyard_core::Metric;
+
+/// What one part has asked: the same whether answers were paid for now or found.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Tally {
+    /// Different requests that were answered, of each round.
+    pub requests: u64,
+    /// How many of them a server answered now.
+    pub asked: u64,
+    /// Tokens of their prompts, as servers count them.
+    pub prompt_tokens: u64,
+    /// Tokens of their answers.
+    pub completion_tokens: u64,
+    /// What tokens cost, if the options say so.
+    pub price: Option<Price>,
+}
+
+impl Tally {
+    /// What these tokens cost; none if nobody said.
+    pub fn cost(&self) -> Option<f64> {
+        self.price.map(|price| price.of(self.prompt_tokens, self.completion_tokens))
+    }
+    /// The values of [`metrics`].
+    pub fn values(&self) -> Vec<(&'static str, f64)> {
+        let counts = [
+            ("requests", self.requests as f64),
+            ("prompt_tokens", self.prompt_tokens as f64),
+            ("completion_tokens", self.completion_tokens as f64),
+        ];
+        counts.into_iter().chain(self.cost().map(|cost| ("cost", cost))).collect()
+    }
+    /// What was added since an earlier look.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            requests: self.requests - earlier.requests,
+            asked: self.asked - earlier.asked,
+            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            completion_tokens: self.completion_tokens - earlier.completion_tokens,
+            price: self.price,
+        }
+    }
+}
+
+impl Price {
+    /// What so many tokens of prompts and of answers cost.
+    pub(crate) fn of(&self, prompt: u64, answer: u64) -> f64 {
+        (prompt as f64 * self.input + answer as f64 * self.output) / 1e6
+    }
+}
+
+/// What parts that ask models report, once anything was asked.
+pub fn metrics() -> Vec<Metric> {
+    let all = [
+        Metric::new("requests", "requests", "Different requests that models behind endpoints answered."),
+        Metric::new("prompt_tokens", "tokens", "Tokens of their prompts."),
+        Metric::new("completion_tokens", "tokens", "Tokens of their answers."),
+        Metric::new("cost", "price", "What these tokens cost by the option `price`, whoever paid for them."),
+    ];
+    all.map(|metric| metric.lower().optional()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_million_tokens_cost_their_price() {
+        let price = Some(Price { input: 3.0, output: 15.0 });
+        let tally = Tally { requests: 2, asked: 1, prompt_tokens: 1_000_000, completion_tokens: 200_000, price };
+        assert_eq!(tally.cost(), Some(6.0));
+        assert_eq!(tally.values().last(), Some(&("cost", 6.0)));
+        assert_eq!(tally.since(&tally), Tally { price, ..Tally::default() });
+        assert_eq!(Tally::default().cost(), None);
+        let declared: Vec<String> = metrics().into_iter().map(|metric| metric.name.to_string()).collect();
+        assert_eq!(declared, tally.values().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,152 @@
+//! A server of chat completions for tests: it answers as it is told, well or badly, and counts what it is asked.
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What the server does with a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// Answers with this JSON.
+    Json(Value),
+    /// Answers with a status and a text.
+    Status(u16, &'static str),
+    /// Breaks off after half of the answer.
+    Half(Value),
+    /// Sends a byte now and then, for longer than anybody waits.
+    Drip,
+    /// Closes the connection.
+    Hang,
+}
+
+/// A completion of this text by the model that was asked for, of 10 tokens of prompt and 5 of answer.
+pub fn says(body: &Value, text: &str) -> Reply {
+    let message = json!({"role": "assistant", "content": text});
+    completion(body, &message)
+}
+
+/// A completion that calls a tool with these arguments.
+pub fn calls(body: &Value, id: &str, tool: &str, arguments: &Value) -> Reply {
+    let function = json!({"name": tool, "arguments": arguments.to_string()});
+    let call = json!({"id": id, "type": "function", "function": function});
+    completion(body, &json!({"role": "assistant", "content": null, "tool_calls": [call]}))
+}
+
+fn completion(body: &Value, message: &Value) -> Reply {
+    Reply::Json(json!({
+        "object": "chat.completion",
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+    }))
+}
+
+/// A server on loopback. Its threads end with the process.
+pub struct Served {
+    url: String,
+    seen: Arc<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    requests: AtomicUsize,
+    now: AtomicUsize,
+    most: AtomicUsize,
+    heads: Mutex<Vec<String>>,
+    bodies: Mutex<Vec<Value>>,
+}
+
+impl Served {
+    /// Answers with what `answer` makes of the body and the number of a request, from 0.
+    pub fn start(answer: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let (seen, answer) = (Arc::new(Seen::default()), Arc::new(answer));
+        let shared = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (seen, answer) = (Arc::clone(&shared), Arc::clone(&answer));
+                // Who asks may go away at any moment.
+                std::thread::spawn(move || drop(serve(&stream, &seen, &*answer)));
+            }
+        });
+        Self { url, seen }
+    }
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+    /// Requests so far.
+    pub fn requests(&self) -> usize {
+        self.seen.requests.load(Ordering::SeqCst)
+    }
+    /// The most requests that were open at the same time.
+    pub fn most(&self) -> usize {
+        self.seen.most.load(Ordering::SeqCst)
+    }
+    /// The heads of all requests.
+    pub fn heads(&self) -> Vec<String> {
+        self.seen.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// The bodies of all requests.
+    pub fn bodies(&self) -> Vec<Value> {
+        self.seen.bodies.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn serve(stream: &TcpStream, seen: &Seen, answer: &dyn Fn(&Value, usize) -> Reply) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        head.push_str(&line);
+    }
+    let mut bytes = vec![0; length];
+    reader.read_exact(&mut bytes)?;
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    seen.heads.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+    seen.bodies.lock().unwrap_or_else(PoisonError::into_inner).push(body.clone());
+    let number = seen.requests.fetch_add(1, Ordering::SeqCst);
+    seen.most.fetch_max(seen.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    let reply = answer(&body, number);
+    seen.now.fetch_sub(1, Ordering::SeqCst);
+    send(stream, &reply)
+}
+
+fn send(mut stream: &TcpStream, reply: &Reply) -> std::io::Result<()> {
+    let head = |status: u16, kind: &str, length: usize| {
+        format!("HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n")
+    };
+    match reply {
+        Reply::Json(body) => {
+            let body = body.to_string();
+            stream.write_all(format!("{}{body}", head(200, "application/json", body.len())).as_bytes())
+        }
+        Reply::Status(status, text) => {
+            stream.write_all(format!("{}{text}", head(*status, "text/plain", text.len())).as_bytes())
+        }
+        Reply::Half(body) => {
+            let body = body.to_string();
+            stream.write_all(head(200, "application/json", body.len()).as_bytes())?;
+            stream.write_all(&body.as_bytes()[..body.len() / 2])
+        }
+        Reply::Drip => {
+            stream.write_all(head(200, "application/json", 10_000).as_bytes())?;
+            for _ in 0..600 {
+                stream.write_all(b" ")?;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Ok(())
+        }
+        Reply::Hang => Ok(()),
+    }
+}

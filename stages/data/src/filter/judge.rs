@@ -1,0 +1,94 @@
+//! Rule `judge`: a language model behind an endpoint keeps or rejects each row (`docs/endpoints.md`).
+
+use super::rule::{Judgment, Rule, RuleContext};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use trainyard_api::PartOptions;
+use trainyard_chat::{Chat, ChatOptions};
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::judging::{self, DEFAULT, Judged};
+use trainyard_envs::programs::OnError;
+use trainyard_tables::{Problem, Trajectory};
+
+/// Rejects the rows that a model does not keep.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Judge {
+    /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server has it.
+    pub model: ChatOptions,
+    /// What a row must fulfill to be kept.
+    pub rubric: String,
+    /// The text that the judge is shown, with the places `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`,
+    /// `{{ answer }}`, `{{ expected }}` and `{{ reference }}`; the last two need the input `problems`.
+    pub prompt: String,
+    /// What a refusal, or an answer that is no verdict, does: `fail` ends the stage, with `skip` the row stays.
+    pub on_error: OnError,
+}
+
+impl Default for Judge {
+    fn default() -> Self {
+        let (model, rubric) = (ChatOptions::default(), String::new());
+        Self { model, rubric, prompt: DEFAULT.into(), on_error: OnError::default() }
+    }
+}
+
+impl PartOptions for Judge {
+    const KIND: &'static str = "judge";
+    const SUMMARY: &'static str = "a language model keeps or rejects each row";
+    const DOC: &'static str = "Rejects the rows that a model behind an endpoint does not keep by `rubric`. Its reason\n\
+        stands in the verdict, of kept rows too (`docs/endpoints.md`). Every answer is kept by its request and is an\n\
+        output (`requests`): a stage that was killed, or runs again, pays for no row twice.\n\n\
+        A server that is away ends the stage with a retryable error. A refusal, or an answer that is no verdict, ends\n\
+        it too; with `on_error: skip` the row stays, and its verdict says why. Reason: rejected.";
+    fn check(&self) -> Vec<OptionProblem> {
+        judging::Judge::problems(&self.model, &self.prompt, &self.rubric)
+    }
+}
+
+impl Rule for Judge {
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+        let texts = (self.prompt.as_str(), self.rubric.as_str());
+        let judge = judging::Judge::new(texts, "keep", json!({"type": "boolean"}), "true or false");
+        let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
+        let unknown = |row: &Trajectory| Problem { id: row.problem_id.clone(), ..Problem::default() };
+        let problems: Vec<Problem> = rows
+            .iter()
+            .map(|row| context.problems.get(&row.problem_id).cloned().unwrap_or_else(|| unknown(row)))
+            .collect();
+        let pairs: Vec<(&Trajectory, &Problem)> = rows.iter().copied().zip(&problems).collect();
+        let mut chat = Chat::open(context.models, &self.model)?;
+        let verdicts = judging::ask(&judge, &mut chat, &pairs)?;
+        let mut unjudged = 0;
+        let mut judgments = Vec::with_capacity(rows.len());
+        for (row, verdict) in rows.iter().zip(verdicts) {
+            judgments.push(match verdict.and_then(read) {
+                Ok(judgment) => judgment,
+                Err(why) if self.on_error == OnError::Skip => {
+                    unjudged += 1;
+                    Judgment::KeepBecause(format!("not judged: {}", why.message))
+                }
+                Err(why) => {
+                    let why = why.at(format!("row `{}`", row.id));
+                    return Err(why.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"));
+                }
+            });
+        }
+        if unjudged > 0 {
+            (context.log)(LogLevel::Warn, &format!("{unjudged} of {} rows stay without a verdict", rows.len()));
+        }
+        Ok(judgments)
+    }
+}
+
+fn read(judged: Judged) -> Result<Judgment> {
+    match judged.verdict.as_bool() {
+        Some(true) => Ok(Judgment::KeepBecause(judged.reason)),
+        Some(false) => Ok(Judgment::reject("rejected", judged.reason)),
+        None => Err(Error::data(format!("the judge answers `{}` to whether the row is kept", judged.verdict))),
+    }
+}

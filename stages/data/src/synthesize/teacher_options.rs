@@ -1,0 +1,56 @@
+//! Options of the method `teacher`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_chat::ChatOptions;
+use trainyard_core::OptionProblem;
+use trainyard_envs::players::Calls;
+
+/// Options of the method `teacher`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Teacher {
+    /// The model: `{endpoint: URL, model: NAME}`.
+    pub model: ChatOptions,
+    /// How it calls tools.
+    #[serde(skip_serializing_if = "Calls::is_default")]
+    pub calls: Calls,
+    /// Episodes of every problem at most.
+    #[schemars(range(min = 1, max = 1024))]
+    pub samples: u32,
+    /// Which right episodes become demonstrations.
+    pub keep: Keep,
+}
+
+impl Default for Teacher {
+    fn default() -> Self {
+        Self { model: ChatOptions::default(), calls: Calls::default(), samples: 1, keep: Keep::First }
+    }
+}
+
+/// Which right episodes of a problem become demonstrations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Keep {
+    /// The first; a problem that is solved is not played again.
+    #[default]
+    First,
+    /// All; every problem is played `samples` times.
+    All,
+}
+
+impl Teacher {
+    /// Everything wrong with them; pointers are into the options of the stage.
+    pub fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> =
+            self.model.problems().into_iter().map(|problem| problem.within("/teacher/model")).collect();
+        problems.extend(OptionProblem::outside("/teacher/samples", self.samples, 1..=1024));
+        if self.samples > 1 && self.model.temperature == Some(0.0) {
+            let message = "greedy episodes of one problem are all equal";
+            let problem = OptionProblem::new("/teacher/model/temperature", message);
+            problems.push(problem.help("use a temperature above 0, or `samples: 1`"));
+        }
+        problems
+    }
+}

@@ -1,0 +1,84 @@
+//! Asking a model for a reason and a verdict about many episodes.
+
+use super::prompt::Prompt;
+use serde_json::{Value, json};
+use trainyard_chat::{Answer, Chat, ChatOptions, Form, Question};
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_tables::{Problem, Trajectory};
+
+/// What a judge says of each episode: a reason first, so that the verdict follows from it, and then the verdict.
+pub struct Judge {
+    prompt: Prompt,
+    rubric: String,
+    /// Key of the verdict in the answer.
+    key: &'static str,
+    /// JSON Schema of the verdict.
+    schema: Value,
+    /// The verdict in words.
+    words: String,
+}
+
+/// A readable verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The judge's words.
+    pub reason: String,
+    /// What was asked for under the judge's key.
+    pub verdict: Value,
+}
+
+impl Judge {
+    /// A judge who answers with `key`, a value of this JSON Schema, which `words` describe.
+    ///
+    /// Errors: about the option `prompt`.
+    pub fn new(
+        (prompt, rubric): (&str, &str),
+        key: &'static str,
+        schema: Value,
+        words: impl Into<String>,
+    ) -> Result<Self, OptionProblem> {
+        let prompt = Prompt::read(prompt, "/prompt")?;
+        Ok(Self { prompt, rubric: rubric.to_string(), key, schema, words: words.into() })
+    }
+    /// What is wrong with the options that all judges have.
+    pub fn problems(model: &ChatOptions, prompt: &str, rubric: &str) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.within("/model")).collect();
+        problems.extend(Prompt::read(prompt, "/prompt").err());
+        if rubric.trim().is_empty() && prompt.contains("rubric") {
+            let problem = OptionProblem::new("/rubric", "the judge is not told what to judge by");
+            problems.push(problem.help("say it in a sentence or a list, or in a `prompt` without `{{ rubric }}`"));
+        }
+        problems
+    }
+    fn question(&self, row: &Trajectory, problem: &Problem) -> Question {
+        let Self { key, words, .. } = self;
+        let shown = self.prompt.fill(&self.rubric, row, problem);
+        let ask = format!(
+            "{shown}\n\nAnswer with a JSON object and nothing else: \
+             {{\"reason\": \"why, in a sentence or two\", \"{key}\": {words}}}"
+        );
+        let properties = json!({"reason": {"type": "string"}, *key: self.schema});
+        let schema = json!({
+            "type": "object", "properties": properties, "required": ["reason", key], "additionalProperties": false,
+        });
+        Question { form: Some(Form { name: "verdict", schema }), ..Question::of("", ask) }
+    }
+    fn read(&self, answer: &Answer) -> Result<Judged> {
+        let mut object = answer.object()?;
+        let reason = object["reason"].as_str().unwrap_or_default().trim().to_string();
+        match object.get_mut(self.key) {
+            Some(verdict) => Ok(Judged { reason, verdict: verdict.take() }),
+            None => Err(Error::data(format!("the judge's answer has no `{}`: {object}", self.key))),
+        }
+    }
+}
+
+/// Asks for the verdicts on episodes of problems; of each its verdict, or why there is none: the model declines, its
+/// answer cannot be read, or the server refuses this request.
+///
+/// Errors: those of [`Chat::next`].
+pub fn ask(judge: &Judge, chat: &mut Chat, rows: &[(&Trajectory, &Problem)]) -> Result<Vec<Result<Judged>>> {
+    let questions: Vec<Question> = rows.iter().map(|(row, problem)| judge.question(row, problem)).collect();
+    let answers = chat.ask_all(&questions, |_| Ok(()))?;
+    Ok(answers.into_iter().map(|answer| judge.read(&answer?)).collect())
+}

@@ -1,0 +1,182 @@
+//! One episode that a model behind an endpoint plays.
+
+use super::player::{Job, Player};
+use super::said;
+use crate::formats::{AgentTurn, ToolFormat};
+use crate::tools::ToolCall;
+use crate::{Episode, Outcome, Step};
+use serde_json::Value;
+use std::time::Duration;
+use trainyard_chat::{Answer, Call, Finish, Question, Said};
+use trainyard_core::{Error, Result};
+use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
+
+/// A played episode.
+#[derive(Debug, Clone)]
+pub struct Played {
+    /// Its record, without an id. The reward `answer` is 1 if the answer is right.
+    pub trajectory: Trajectory,
+    /// Whether the environment accepts the answer.
+    pub correct: bool,
+    /// A call of the model hit its wall-clock limit; see [`Outcome::timed_out`].
+    pub timed_out: bool,
+    /// Tokens of the model's answers, as the server counts them.
+    pub tokens: u64,
+    /// Why the server answered no more, if that ended the episode.
+    pub failure: Option<Error>,
+}
+
+pub(super) struct Game<'a> {
+    job: Job<'a>,
+    episode: Box<dyn Episode>,
+    format: &'a dyn ToolFormat,
+    tools: &'a [Value],
+    /// As it is recorded.
+    messages: Vec<Message>,
+    /// As the model sees it.
+    said: Vec<Said>,
+    /// Of the calls whose results are awaited.
+    calls: Vec<String>,
+    turns: u32,
+    tool_calls: u32,
+    tool_errors: u32,
+    tokens: u64,
+    failure: Option<Error>,
+    outcome: Option<Outcome>,
+}
+
+impl<'a> Game<'a> {
+    pub fn start(player: &'a Player<'_>, tools: &'a [Value], job: Job<'a>) -> Result<Self> {
+        let shown = player.unspoken.unwrap_or(player.environment).prompt(job.problem)?;
+        Ok(Self {
+            episode: player.environment.start(job.problem, job.seed)?,
+            format: player.environment.format(),
+            tools,
+            messages: player.environment.prompt(job.problem)?,
+            said: shown.iter().map(said::plain).collect(),
+            calls: Vec::new(),
+            turns: 0,
+            tool_calls: 0,
+            tool_errors: 0,
+            tokens: 0,
+            failure: None,
+            outcome: None,
+            job,
+        })
+    }
+    /// What the model is asked now.
+    pub fn question(&self) -> Question {
+        let (messages, tools) = (self.said.clone(), self.tools.to_vec());
+        Question { messages, tools, draw: self.job.draw, ..Question::default() }
+    }
+    /// Takes the model's answer. True: it is asked again.
+    pub fn answered(&mut self, answer: Result<Answer>) -> Result<bool> {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.failure = Some(error);
+                let stop = StopReason::Error;
+                self.outcome = Some(Outcome { stop, status: Status::Infrastructure, ..self.counted() });
+                return Ok(false);
+            }
+        };
+        self.tokens += answer.tokens.map_or(0, |(_, tokens)| tokens);
+        let turn = self.turn(&answer);
+        self.turns += 1;
+        let calls: Vec<Call> = answer.calls.into_iter().enumerate().map(|(n, call)| self.named(n, call)).collect();
+        self.calls = calls.iter().map(|call| call.id.clone()).collect();
+        self.said.push(Said { calls, ..Said::new("assistant", answer.refusal.unwrap_or(answer.text)) });
+        self.messages.push(turn.message());
+        let step = self.episode.step(&turn)?;
+        Ok(self.take(step))
+    }
+    /// Waits for tools. True: the model is asked again.
+    pub fn wait(&mut self, wait: Duration) -> Result<bool> {
+        if self.outcome.is_some() {
+            return Ok(false);
+        }
+        let step = self.episode.poll(wait)?;
+        Ok(step.is_some_and(|step| self.take(step)))
+    }
+    pub fn is_over(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// The turn in the environment's own format.
+    fn turn(&self, answer: &Answer) -> AgentTurn {
+        let mut text = answer.refusal.clone().unwrap_or_else(|| answer.text.trim_end().to_string());
+        for call in &answer.calls {
+            // Arguments that are no JSON stay text, which the environment refuses and the model sees.
+            let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(&*call.arguments));
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&self.format.render(&ToolCall { name: call.name.clone(), arguments }));
+        }
+        AgentTurn { truncated: answer.finish == Finish::Length, ..self.format.parse(&text) }
+    }
+    /// Some servers name no calls.
+    fn named(&self, number: usize, call: Call) -> Call {
+        match call.id.is_empty() {
+            true => Call { id: format!("call_{}_{number}", self.turns), ..call },
+            false => call,
+        }
+    }
+    fn take(&mut self, step: Step) -> bool {
+        match step {
+            Step::Pending => false,
+            Step::Observe(observation) => {
+                self.tool_calls += observation.tool_calls;
+                self.tool_errors += observation.tool_errors;
+                let mut awaited = std::mem::take(&mut self.calls).into_iter();
+                for message in &observation.messages {
+                    let call = (message.role == "tool").then(|| awaited.next()).flatten();
+                    self.said.push(match call {
+                        Some(id) => said::result(&message.content, Some(&id)),
+                        None => said::plain(message),
+                    });
+                }
+                // A call without a result would make the rest of the conversation unreadable to the server.
+                self.said.extend(awaited.map(|id| said::result("", Some(&id))));
+                self.messages.extend(observation.messages);
+                true
+            }
+            Step::Done(outcome) => {
+                self.outcome = Some(outcome);
+                false
+            }
+        }
+    }
+    fn counted(&self) -> Outcome {
+        let Self { turns, tool_calls, tool_errors, .. } = *self;
+        Outcome { turns, tool_calls, tool_errors, ..Outcome::default() }
+    }
+
+    pub fn finish(self, player: &Player<'_>) -> Result<Played> {
+        let outcome = self.outcome.ok_or_else(|| Error::bug("an unfinished episode was recorded"))?;
+        let problem: &Problem = self.job.problem;
+        let verified = |answer: &str| player.environment.verify(problem, answer);
+        let correct = outcome.answer.as_deref().map(verified).transpose()?.unwrap_or(false);
+        let reward = f64::from(u8::from(correct));
+        let trajectory = Trajectory {
+            problem_id: problem.id.clone(),
+            sample: u32::try_from(self.job.draw).unwrap_or(u32::MAX),
+            messages: self.messages,
+            rewards: [("answer".to_string(), reward)].into(),
+            reward,
+            stop_reason: outcome.stop,
+            status: outcome.status,
+            turns: self.turns,
+            tool_calls: outcome.tool_calls,
+            tool_errors: outcome.tool_errors,
+            answer: outcome.answer,
+            level: problem.level,
+            environment: problem.environment.clone(),
+            seed: self.job.seed,
+            parents: vec![problem.id.clone()],
+            ..Trajectory::default()
+        };
+        let (timed_out, tokens, failure) = (outcome.timed_out, self.tokens, self.failure);
+        Ok(Played { trajectory, correct, timed_out, tokens, failure })
+    }
+}

@@ -1,0 +1,61 @@
+//! Models behind endpoints that play episodes, message by message: teachers of `data/synthesize`, and models that
+//! `evaluate` only knows by their words.
+//!
+//! An episode is recorded as if the policy of a stage had played it: with the environment's own prompt, and with calls
+//! as its format writes them. What the model itself sees and writes may differ ([`Calls`]).
+
+mod game;
+mod play;
+mod player;
+mod said;
+#[cfg(test)]
+mod tests;
+
+pub use game::Played;
+pub use play::play;
+pub use player::{Job, Player};
+
+use crate::environments::Environments;
+use crate::{Environment, ToolHost};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use trainyard_core::Result;
+
+/// How a model calls tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Calls {
+    /// By the server's own interface: it is told the tools and answers with calls, which are written down in the
+    /// environment's format.
+    #[default]
+    Native,
+    /// In its text, in the environment's format, which the prompt describes. For servers without tools.
+    Text,
+}
+
+impl Calls {
+    /// For `#[serde(skip_serializing_if)]`.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+    /// The environment whose prompts a model sees that is told the tools by its server: these options without a
+    /// description of tools. None: it sees the prompts of the environment itself.
+    ///
+    /// Errors: those of building it.
+    pub fn unspoken(
+        self,
+        family: &Environments,
+        options: &Value,
+        host: &Arc<ToolHost>,
+    ) -> Result<Option<Box<dyn Environment>>> {
+        if self == Self::Text || options["describe_tools"] != true {
+            return Ok(None);
+        }
+        let mut options = options.clone();
+        options["describe_tools"] = false.into();
+        family.build(&options, host).map(Some)
+    }
+}

@@ -1,0 +1,64 @@
+//! Many episodes at a time: while some wait for the model, the tools of others run.
+
+use super::game::{Game, Played};
+use super::player::{Job, Player};
+use crate::tools::ToolSpec;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_chat::{Chat, Ticket};
+use trainyard_core::{Error, Result};
+
+/// Episodes in flight; changes no result.
+const IN_FLIGHT: usize = 512;
+/// How long tools or the model are waited for before the others get a look.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Plays all episodes; they come in the order of the jobs. `progress` hears how many are over.
+///
+/// Errors: those of [`Chat::next`], and of the environment. A question that the server refuses ends its episode as an
+/// infrastructure failure.
+pub fn play(
+    player: &Player<'_>,
+    chat: &mut Chat,
+    jobs: &[Job<'_>],
+    mut progress: impl FnMut(usize) -> Result<()>,
+) -> Result<Vec<Played>> {
+    let tools: Vec<Value> =
+        if player.native { player.environment.tools() } else { Vec::new() }.iter().map(ToolSpec::schema).collect();
+    let mut played: Vec<Option<Played>> = jobs.iter().map(|_| None).collect();
+    let mut asked: BTreeMap<Ticket, (usize, Game<'_>)> = BTreeMap::new();
+    let mut running: Vec<(usize, Game<'_>)> = Vec::new();
+    let (mut next, mut over) = (0, 0);
+    while over < jobs.len() {
+        while next < jobs.len() && asked.len() + running.len() < IN_FLIGHT {
+            let game = Game::start(player, &tools, jobs[next])?;
+            asked.insert(chat.send(&game.question())?, (next, game));
+            next += 1;
+        }
+        // Only if the model owes nothing is there time to wait for a tool.
+        let wait = if asked.is_empty() { TURN } else { Duration::ZERO };
+        for (place, mut game) in std::mem::take(&mut running) {
+            match game.wait(wait)? {
+                true => drop(asked.insert(chat.send(&game.question())?, (place, game))),
+                false => running.push((place, game)),
+            }
+        }
+        let wait = if running.is_empty() { 10 * TURN } else { TURN };
+        if let Some((ticket, answer)) = chat.next(wait)?
+            && let Some((place, mut game)) = asked.remove(&ticket)
+        {
+            match game.answered(answer)? {
+                true => drop(asked.insert(chat.send(&game.question())?, (place, game))),
+                false => running.push((place, game)),
+            }
+        }
+        let ended: Vec<(usize, Game<'_>)> = running.extract_if(.., |(_, game)| game.is_over()).collect();
+        for (place, game) in ended {
+            played[place] = Some(game.finish(player)?);
+            over += 1;
+            progress(over)?;
+        }
+    }
+    played.into_iter().map(|one| one.ok_or_else(|| Error::bug("an episode was not played"))).collect()
+}

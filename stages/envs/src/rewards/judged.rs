@@ -1,0 +1,158 @@
+//! `judged`: the points that a language model behind an endpoint gives an episode by a rubric.
+
+use crate::judging::{DEFAULT, Judge, Judged as Verdict, ask};
+use crate::programs::OnError;
+use crate::rewards::{GroupView, Reward, Scene, Score, Surroundings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use trainyard_api::PartOptions;
+use trainyard_chat::{Chat, ChatOptions, Tally};
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
+use trainyard_process::{Log, silent};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Options of the reward `judged`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JudgedOptions {
+    /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server has it.
+    pub model: ChatOptions,
+    /// What the judge gives points for.
+    pub rubric: String,
+    /// The text that the judge is shown, with the places `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`,
+    /// `{{ answer }}`, `{{ expected }}` and `{{ reference }}`.
+    pub prompt: String,
+    /// The most points, a whole number from 1; the value is their share.
+    #[schemars(range(min = 1, max = 1000))]
+    pub points: u32,
+    /// Its name in records, instead of `judged`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What a refusal, or an answer that is no verdict, does: `fail` ends the stage; with `skip` the reward does not
+    /// apply to this episode.
+    pub on_error: OnError,
+}
+
+impl Default for JudgedOptions {
+    fn default() -> Self {
+        let (model, rubric, name) = (ChatOptions::default(), String::new(), String::new());
+        Self { model, rubric, prompt: DEFAULT.into(), points: 10, name, on_error: OnError::default() }
+    }
+}
+
+impl PartOptions for JudgedOptions {
+    const KIND: &'static str = "judged";
+    const SUMMARY: &'static str = "points that a language model gives by a rubric";
+    const DOC: &'static str = "value = points / `points`, in [0, 1], where a model behind an endpoint gives the\n\
+        points by `rubric` and says why (`docs/endpoints.md`). All episodes of a step are asked for together. Every\n\
+        answer is kept by its request, so an episode that was judged is not paid for again.\n\n\
+        A server that is away ends the stage with a retryable error, never with a low reward. A refusal, or an answer\n\
+        without readable points, ends it too, or is counted, as `on_error` says. A judge can be talked into points:\n\
+        look at the episodes that it likes best.";
+    fn metrics() -> Vec<Metric> {
+        let doc = "Episodes that the reward does not apply to because there is no readable verdict on them.";
+        let unjudged = Metric::new("unjudged", "episodes", doc).lower().over(Reduce::Sum);
+        let asked = trainyard_chat::metrics().into_iter().map(|metric| metric.over(Reduce::Sum));
+        asked.chain([unjudged]).collect()
+    }
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Judge::problems(&self.model, &self.prompt, &self.rubric);
+        problems.extend(OptionProblem::outside("/points", self.points, 1..=1000));
+        problems
+    }
+}
+
+/// The reward `judged`.
+pub struct Judged {
+    options: JudgedOptions,
+    judge: Judge,
+    chat: Option<Mutex<Chat>>,
+    log: Log,
+    unjudged: u64,
+    told: bool,
+    /// What was reported already.
+    reported: Tally,
+}
+
+impl Judged {
+    /// A reward that asks nobody yet. Errors: invalid (the prompt).
+    pub fn new(options: JudgedOptions) -> Result<Self> {
+        let schema = json!({"type": "integer", "minimum": 0, "maximum": options.points});
+        let words = format!("a whole number of points from 0 to {}", options.points);
+        let judge = Judge::new((&options.prompt, &options.rubric), "points", schema, words);
+        let judge = judge.map_err(|problem| Error::invalid(problem.message))?;
+        let (chat, log, unjudged, told) = (None, silent(), 0, false);
+        Ok(Self { options, judge, chat, log, unjudged, told, reported: Tally::default() })
+    }
+    fn chat(&self) -> Result<MutexGuard<'_, Chat>> {
+        let chat = self.chat.as_ref().ok_or_else(|| Error::bug("a judge is asked before it was opened"))?;
+        Ok(chat.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    fn value(&self, verdict: Result<Verdict>) -> Result<f64> {
+        let (verdict, most) = (verdict?.verdict, f64::from(self.options.points));
+        let points = verdict.as_f64().filter(|points| (0.0..=most).contains(points));
+        let points = points.ok_or_else(|| Error::data(format!("the judge gives `{verdict}` of {most} points")))?;
+        Ok(points / most)
+    }
+    /// The score of an episode, and why there is none if the options leave it out.
+    fn score_of(&self, r: &Trajectory, verdict: Result<Verdict>) -> Result<(Score, Option<Error>)> {
+        match self.value(verdict) {
+            Ok(value) => Ok((Score::of(value), None)),
+            Err(why) if self.options.on_error == OnError::Skip => Ok((Score::not_applicable(), Some(why))),
+            Err(why) => {
+                let why = why.at(format!("episode `{}`", r.id));
+                Err(why.help("change `rubric`, `prompt` or `max_tokens`, or set `on_error: skip`"))
+            }
+        }
+    }
+    fn skipped(&mut self, r: &Trajectory, why: &Error) {
+        self.unjudged += 1;
+        if !std::mem::replace(&mut self.told, true) {
+            (self.log)(LogLevel::Warn, &format!("the reward `judged` is left out for episode `{}`: {why}", r.id));
+        }
+    }
+}
+
+impl Reward for Judged {
+    fn open(&mut self, surroundings: &Surroundings) -> Result<()> {
+        self.chat = Some(Mutex::new(Chat::open(&surroundings.models, &self.options.model)?));
+        self.log = surroundings.log.clone();
+        Ok(())
+    }
+    fn score(&self, r: &Trajectory, p: &Problem, _: &GroupView<'_>) -> Result<Score> {
+        let verdict = ask(&self.judge, &mut *self.chat()?, &[(r, p)])?.pop();
+        let verdict = verdict.ok_or_else(|| Error::bug("a judge answered about nothing"))?;
+        Ok(self.score_of(r, verdict)?.0)
+    }
+    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
+        let members = |scene: &Scene<'_>| scene.group.members.len();
+        let all: Vec<(&Trajectory, &Problem)> =
+            scenes.iter().flat_map(|scene| scene.group.members.iter().map(|member| (*member, scene.problem))).collect();
+        let verdicts = {
+            let mut chat = self.chat()?;
+            chat.begin_round();
+            ask(&self.judge, &mut chat, &all)?
+        };
+        let mut scores = Vec::with_capacity(all.len());
+        for ((row, _), verdict) in all.iter().zip(verdicts) {
+            let (score, why) = self.score_of(row, verdict)?;
+            why.iter().for_each(|why| self.skipped(row, why));
+            scores.push(score);
+        }
+        let mut scores = scores.into_iter();
+        Ok(scenes.iter().map(|scene| scores.by_ref().take(members(scene)).collect()).collect())
+    }
+    fn metrics(&mut self) -> Vec<(&'static str, f64)> {
+        let tally = self.chat().map(|chat| chat.tally()).unwrap_or_default();
+        let new = tally.since(&std::mem::replace(&mut self.reported, tally));
+        let unjudged = ("unjudged", std::mem::take(&mut self.unjudged) as f64);
+        new.values().into_iter().chain([unjudged]).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "judged_tests.rs"]
+mod tests;

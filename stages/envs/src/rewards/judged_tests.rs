@@ -1,0 +1,102 @@
+use super::*;
+use crate::rewards::family;
+use crate::rewards::weighted::{RewardList, WeightedReward, score_groups};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_chat::testing::{Reply, Served, says};
+use trainyard_core::ErrorKind;
+use trainyard_tables::Message;
+
+/// Gives as many points as the agent's last message has letters, or answers with its text if that begins with `!`.
+fn judge(body: &Value, _: usize) -> Reply {
+    let asked = body["messages"][0]["content"].as_str().unwrap();
+    let said = asked.split("[assistant]\n").nth(1).unwrap().split("\n</conversation>").next().unwrap();
+    match said.strip_prefix('!') {
+        Some(text) => says(body, text),
+        None => says(body, &json!({"reason": "letters", "points": said.len()}).to_string()),
+    }
+}
+
+fn rewards(served: &Served, more: Value) -> Vec<WeightedReward> {
+    let model = json!({"endpoint": served.url(), "model": "m", "attempts": 1, "price": {"input": 1, "output": 2}});
+    let mut entry = json!({"kind": "judged", "rubric": "Count.", "points": 4, "model": model});
+    entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut rewards = RewardList::read(&family(), &mut json!([entry])).build().unwrap();
+    rewards.iter_mut().for_each(|one| one.reward.open(&Surroundings::apart()).unwrap());
+    rewards
+}
+
+/// The value of each episode that ended with such a message.
+fn score(rewards: &mut [WeightedReward], groups: &[&[&str]]) -> Result<Vec<Option<f64>>> {
+    let p = Problem { id: "p".into(), ..Problem::default() };
+    let row = |(n, said): (usize, &&str)| Trajectory {
+        id: format!("rl/0/p/{n}"),
+        messages: vec![Message::new("user", "Count."), Message::new("assistant", *said)],
+        ..Trajectory::default()
+    };
+    let rows: Vec<Vec<Trajectory>> = groups.iter().map(|group| group.iter().enumerate().map(row).collect()).collect();
+    let members: Vec<Vec<&Trajectory>> = rows.iter().map(|group| group.iter().collect()).collect();
+    let correct = [true; 9];
+    let scenes: Vec<Scene<'_>> = members
+        .iter()
+        .map(|members| {
+            let correct = &correct[..members.len()];
+            Scene { problem: &p, group: GroupView { step: 0, steps: 1, members, correct, earlier: &[] } }
+        })
+        .collect();
+    let totals = score_groups(rewards, &scenes)?.concat();
+    Ok(totals.into_iter().map(|total| total.components.values().next().copied()).collect())
+}
+
+#[test]
+fn points_are_shares_and_equal_episodes_are_asked_for_once() {
+    let served = Served::start(judge);
+    let mut rewards = rewards(&served, json!({}));
+    let values = score(&mut rewards, &[&["abc", ""], &["abcd", "abc"]]).unwrap();
+    assert_eq!(values, [Some(0.75), Some(0.0), Some(1.0), Some(0.75)]);
+    let metrics: BTreeMap<&str, f64> = rewards[0].reward.metrics().into_iter().collect();
+    assert_eq!((served.requests(), metrics["requests"], metrics["unjudged"]), (3, 3.0, 0.0));
+    assert!((metrics["cost"] - 60e-6).abs() < 1e-12 && metrics["prompt_tokens"] == 30.0, "{metrics:?}");
+    score(&mut rewards, &[&["abc"]]).unwrap();
+    let metrics: BTreeMap<&str, f64> = rewards[0].reward.metrics().into_iter().collect();
+    assert_eq!((served.requests(), metrics["requests"]), (3, 1.0), "a step counts what it used, and pays nothing");
+    let body = &served.bodies()[0];
+    let schema = &body["response_format"]["json_schema"]["schema"];
+    assert_eq!(schema["properties"]["points"], json!({"type": "integer", "minimum": 0, "maximum": 4}));
+    assert!(body["messages"][0]["content"].as_str().unwrap().contains("<rules>\nCount.\n</rules>"));
+}
+
+#[test]
+fn what_is_no_verdict_ends_the_stage_or_is_counted() {
+    let served = Served::start(judge);
+    for said in ["!I cannot.", "!{\"reason\": \"so\"}", "!{\"points\": 5}", "!{\"points\": \"two\"}"] {
+        let error = score(&mut rewards(&served, json!({})), &[&["a", said]]).unwrap_err();
+        assert!(error.kind == ErrorKind::Data && error.message.contains("episode `rl/0/p/1`"), "{error}");
+        assert!(error.help.unwrap().contains("on_error: skip"));
+        let mut skipping = rewards(&served, json!({"on_error": "skip"}));
+        assert_eq!(score(&mut skipping, &[&["a", said]]).unwrap(), [Some(0.25), None]);
+        assert!(skipping[0].reward.metrics().contains(&("unjudged", 1.0)));
+    }
+}
+
+#[test]
+fn an_outage_is_retryable_whatever_the_options_say() {
+    let served = Served::start(|_, _| Reply::Status(503, "busy"));
+    let error = score(&mut rewards(&served, json!({"on_error": "skip"})), &[&["a"]]).unwrap_err();
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("reward `judged`"), "{error}");
+}
+
+#[test]
+fn mistakes_in_options_are_named() {
+    let problems = |more: Value| {
+        let mut entry = json!({"kind": "judged", "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"});
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let list = RewardList::read(&family(), &mut json!([entry]));
+        list.problems().into_iter().map(|problem| problem.pointer).collect::<Vec<_>>()
+    };
+    assert!(problems(json!({})).is_empty());
+    assert_eq!(problems(json!({"rubric": ""})), ["/0/rubric"]);
+    assert!(problems(json!({"rubric": "", "prompt": "Is {{ answer }} good?"})).is_empty());
+    assert_eq!(problems(json!({"prompt": "{{ x }} by {{ rubric }}", "points": 0})), ["/0/prompt", "/0/points"]);
+    assert_eq!(problems(json!({"model": {"endpoint": "h", "model": "m"}})), ["/0/model/endpoint"]);
+}

@@ -1,0 +1,107 @@
+//! Models that an evaluation knows by their words alone: behind an endpoint, asked message by message.
+//!
+//! Their rollouts have messages and no tokens: which ids a server read and sampled is not known here, and those of
+//! another tokenizer would be invented.
+
+use super::ledger::Ledger;
+use super::run::{Evaluation, stop};
+use super::served_model::ServedModel;
+use crate::results::ResultRow;
+use std::sync::Arc;
+use trainyard_chat::{Chat, Models};
+use trainyard_core::{Metric, Result};
+use trainyard_envs::Environment;
+use trainyard_envs::players::{Calls, Job, Played, Player, play};
+use trainyard_tables::{Sampling, Status, Trajectory};
+
+/// What `evaluate` reports of the cost of the model called `name`.
+pub fn metrics(name: &str) -> Vec<Metric> {
+    let of = |metric: Metric| {
+        let name = format!("{}_{name}", metric.name);
+        Metric { name, ..metric }
+    };
+    trainyard_chat::metrics().into_iter().map(of).collect()
+}
+
+/// Plays all episodes of one model, into the ledger. Returns what was asked, under the names of [`metrics`].
+///
+/// An episode that an earlier attempt has played is played again, by the answers that were kept, so that the counts and
+/// the output `requests` are those of all episodes.
+pub fn run(
+    evaluation: &Evaluation<'_>,
+    (name, served): (&str, &ServedModel),
+    unspoken: Option<&dyn Environment>,
+    models: &Arc<Models>,
+    ledger: &mut Ledger<'_>,
+) -> Result<Vec<(String, f64)>> {
+    let config = evaluation.config;
+    let player = Player { environment: evaluation.environment, unspoken, native: served.calls == Calls::Native };
+    ledger.next_model();
+    let greedy = Sampling { temperature: 0.0, top_p: 1.0, top_k: 0 };
+    let mut chats = vec![Chat::open(models, &served.at(greedy))?];
+    let draws = if config.is_sampled(name) { config.samples } else { 0 };
+    let jobs = |draw: u64| -> Vec<Job<'_>> {
+        evaluation.problems.iter().map(|problem| Job { problem, draw, seed: config.seed }).collect()
+    };
+    enter(&player, &mut chats[0], (name, true), &jobs(0), ledger)?;
+    if draws > 0 {
+        let own = config.sampling.distribution();
+        let temperature = served.model.temperature.unwrap_or(own.temperature);
+        chats.push(Chat::open(models, &served.at(Sampling { temperature, ..own }))?);
+        for draw in 0..u64::from(draws) {
+            enter(&player, &mut chats[1], (name, false), &jobs(draw), ledger)?;
+        }
+    }
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for (metric, value) in chats.iter().flat_map(|chat| chat.tally().values()) {
+        let metric = format!("{metric}_{name}");
+        match sums.iter_mut().find(|(known, _)| *known == metric) {
+            Some((_, sum)) => *sum += value,
+            None => sums.push((metric, value)),
+        }
+    }
+    Ok(sums)
+}
+
+fn enter(
+    player: &Player<'_>,
+    chat: &mut Chat,
+    (name, greedy): (&str, bool),
+    jobs: &[Job<'_>],
+    ledger: &mut Ledger<'_>,
+) -> Result<()> {
+    let context = ledger.context;
+    let played = play(player, chat, jobs, |_| context.stop_if_cancelled())?;
+    if let Some(why) = played.iter().find_map(|one| one.failure.as_ref()) {
+        context.warn(format!("`{name}` leaves episodes unplayed; the first: {why}"));
+    }
+    if ledger.resume()? {
+        return Ok(());
+    }
+    let how = if greedy { "greedy" } else { "drawn" };
+    let (rows, rollouts) = played.into_iter().map(|one| entry(name, how, one)).unzip();
+    ledger.take(rows, rollouts)
+}
+
+fn entry(name: &str, how: &str, one: Played) -> (ResultRow, Trajectory) {
+    let Played { mut trajectory, correct, tokens, .. } = one;
+    let sample = trajectory.sample;
+    trajectory.id = format!("evaluate/{name}/{how}/{}/{sample}", trajectory.problem_id);
+    let fair = trajectory.status == Status::Ok;
+    let row = ResultRow {
+        model: name.to_string(),
+        problem_id: trajectory.problem_id.clone(),
+        level: trajectory.level,
+        sample: if how == "greedy" { -1 } else { i32::try_from(sample).unwrap_or(i32::MAX) },
+        correct: fair.then_some(correct),
+        answer: trajectory.answer.clone(),
+        reward: fair.then_some(trajectory.reward),
+        stop_reason: stop(trajectory.stop_reason).to_string(),
+        turns: trajectory.turns,
+        tool_calls: trajectory.tool_calls,
+        tool_errors: trajectory.tool_errors,
+        tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+        ..ResultRow::default()
+    };
+    (row, trajectory)
+}

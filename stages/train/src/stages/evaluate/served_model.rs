@@ -1,0 +1,37 @@
+//! A model of an evaluation that is behind an endpoint.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use trainyard_chat::ChatOptions;
+use trainyard_core::OptionProblem;
+use trainyard_envs::players::Calls;
+use trainyard_tables::Sampling;
+
+/// A model behind an endpoint that is evaluated beside the models of the input.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(inline)]
+pub struct ServedModel {
+    /// The model: `{endpoint: URL, model: NAME}`. The greedy episode is asked for at temperature 0, drawn ones at its
+    /// own `temperature`, or else at that of `sampling`; its `max_tokens` limits a turn.
+    pub model: ChatOptions,
+    /// How it calls tools.
+    #[serde(skip_serializing_if = "Calls::is_default")]
+    pub calls: Calls,
+}
+
+impl ServedModel {
+    /// What is wrong with the options at `place`.
+    pub fn problems(&self, place: &str) -> Vec<OptionProblem> {
+        self.model.problems().into_iter().map(|problem| problem.within("/model").within(place)).collect()
+    }
+    /// The model at a temperature.
+    pub fn at(&self, sampling: Sampling) -> ChatOptions {
+        let mut options = self.model.clone();
+        options.temperature = Some(sampling.temperature);
+        if sampling.top_p < 1.0 {
+            options.extra.entry("top_p".into()).or_insert_with(|| sampling.top_p.into());
+        }
+        options
+    }
+}
