@@ -30,8 +30,8 @@ from typing import Any, Callable, Iterable, Optional, Union
 PROTOCOL = 1
 
 __all__ = [
-    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "name", "options", "reward",
-    "rule", "run", "seed", "tool", "verifier",
+    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "described", "name", "options",
+    "reward", "rule", "run", "seed", "tool", "verifier",
 ]
 
 
@@ -229,6 +229,18 @@ class Environment:
         """
 
     @classmethod
+    def tools(cls) -> list[dict[str, Any]]:
+        """Tools that only a running program knows, beside the methods with `@tool`; asked for once.
+
+        Each is `{"name": …, "description": …, "parameters": a JSON Schema}`; `described(function)` makes one.
+        """
+        return []
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Answers a call of one of `tools()`, as a method with `@tool` would."""
+        raise NotImplementedError
+
+    @classmethod
     def verify(cls, problem: Problem, answer: str) -> bool:
         """Whether an answer is right. Without this method, the verifier decides that the problem names."""
         raise NotImplementedError
@@ -374,6 +386,11 @@ def _described(function: Callable[..., Any], own: bool) -> dict[str, Any]:
     return {"name": function.__name__, "description": summary, "parameters": parameters}
 
 
+def described(function: Callable[..., Any]) -> dict[str, Any]:
+    """A function or a bound method as the model is told of a tool: its name, docstring and signature."""
+    return _described(function, False)
+
+
 def _called(function: Callable[..., Any], arguments: Any, given: dict[str, Any]) -> Any:
     """Calls a tool; `given` are parameters that are not the model's."""
     name = getattr(function, "__name__", "")
@@ -462,7 +479,10 @@ def _environment() -> tuple[dict[str, Any], dict[str, Any]]:
         playing[request["session"]] = episode
 
     def call(request: dict[str, Any]) -> Any:
-        return _called(getattr(playing[request["session"]], tools[request["tool"]].__name__), request["arguments"], {})
+        episode, name = playing[request["session"]], request["tool"]
+        if name in tools:
+            return _called(getattr(episode, tools[name].__name__), request["arguments"], {})
+        return _called_back(episode.call(name, request["arguments"]))
 
     operations = {
         "start": start,
@@ -476,7 +496,8 @@ def _environment() -> tuple[dict[str, Any], dict[str, Any]]:
         ],
     }
     offers = {"forks": own("fork"), "steps": own("step"), "prompts": has["prompt"], "verifies": has["verify"]}
-    return operations, {"tools": [_described(function, True) for function in tools.values()], **offers}
+    listed = [_described(function, True) for function in tools.values()] + kind.tools()
+    return operations, {"tools": listed, **offers}
 
 
 def _number(value: Any, what: str) -> float:

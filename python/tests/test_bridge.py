@@ -160,6 +160,40 @@ class Programs(unittest.TestCase):
         self.assertEqual(dull, {"keep": False, "reason": "dull"})
         self.assertIn("not NoneType", none["error"]["message"])
 
+    def test_an_environment_may_know_its_tools_only_when_it_runs(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            def add(a: int, b: int = 1) -> str:
+                \"\"\"Adds.\"\"\"
+                return str(a + b)
+
+            class Sums(ty.Environment):
+                @classmethod
+                def tools(cls):
+                    return [{**ty.described(add), "name": ty.options()["name"]}]
+
+                def call(self, tool, arguments):
+                    if arguments.get("end"):
+                        return ty.Done(tool)
+                    return add(**arguments)
+
+            ty.run()
+        """
+        problem = EPISODE["problem"]
+        asked = [{"a": 2}, {"end": True}, {"c": 1}]
+        calls = [
+            {"id": 2 + at, "op": "call", "session": 0, "tool": "plus", "arguments": arguments}
+            for at, arguments in enumerate(asked)
+        ]
+        start = {"id": 1, "op": "start", "session": 0, "problem": problem, "seed": 0}
+        said, _ = talk(program, [hello("environment", options={"name": "plus"}), start, *calls])
+        tool = said[0]["tools"][0]
+        self.assertEqual((tool["name"], tool["description"], tool["parameters"]["required"]), ("plus", "Adds.", ["a"]))
+        self.assertEqual(said[2]["result"], "3")
+        self.assertEqual(said[3]["result"], {"text": "", "done": True, "answer": "plus"})
+        self.assertEqual(said[4]["error"]["type"], "TypeError")
+
     def test_started_by_hand_it_says_what_it_is_for(self) -> None:
         done = subprocess.run(
             [sys.executable, "-c", "import trainyard_bridge as ty; print('out'); ty.run()"],

@@ -36,6 +36,7 @@ mod notifications;
 mod outliving;
 mod own_code;
 mod own_environments;
+mod ported;
 mod preference;
 mod prelude;
 mod ray;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use trainyard_api::{AnyFamily, DynStage, Family, PartPage, Stages};
 use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds};
 use trainyard_data::export::ExportFormat;
+use trainyard_envs::Toolbox;
 use trainyard_envs::environments::Environments;
 use trainyard_learn::compose;
 use trainyard_runtime::executors::ExecutorKind;
@@ -56,6 +57,10 @@ impl Catalogue {
     /// The environments that stages may play.
     pub fn environments(&self) -> &Environments {
         &self.parts.envs.environments
+    }
+    /// The tools, formats and verifiers that environments and problems may name.
+    pub fn toolbox(&self) -> &Toolbox {
+        &self.parts.envs.toolbox
     }
     /// Sorted by name.
     pub fn stages(&self) -> impl Iterator<Item = &KindInfo> {

@@ -93,7 +93,8 @@ impl From<Error> for Refusal {
 pub fn check(catalogue: &Catalogue, path: &Path, log: Log) -> Result<Vec<Finding>, Refusal> {
     let mut file = read(path)?;
     let folder = std::path::absolute(path).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
-    place_sources(catalogue, &mut file.environment, folder.parent().unwrap_or(Path::new("/")));
+    let schema = catalogue.environments().schema();
+    place_sources(&schema, &mut file.environment, folder.parent().unwrap_or(Path::new("/")));
     let found = catalogue.environments().check(&file.environment);
     if let Some(problem) = found.into_iter().next() {
         return Err(Refusal::Error(refused(problem)));
@@ -124,11 +125,10 @@ fn read(path: &Path) -> Result<File, Refusal> {
     })
 }
 
-/// Sources of the options, which are relative to the file, by their absolute paths.
-fn place_sources(catalogue: &Catalogue, options: &mut Value, folder: &Path) {
-    let schema = catalogue.environments().schema();
+/// Sources of options with this schema, which are relative to a folder, by their absolute paths.
+pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     let mut found = Vec::new();
-    source_pointers(options, &SchemaView::root(&schema), "", &mut found);
+    source_pointers(options, &SchemaView::root(schema), "", &mut found);
     // A word without an ending may be a file too.
     for place in found {
         let location = absolute(folder, &place.text).display().to_string();

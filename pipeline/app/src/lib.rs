@@ -15,6 +15,7 @@ pub mod notifications;
 pub mod query_process;
 mod scratch;
 pub mod session;
+pub mod tools;
 pub mod tracking;
 pub mod trial;
 pub mod wiring;

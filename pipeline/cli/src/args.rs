@@ -6,14 +6,16 @@ mod init;
 mod runs;
 mod serve;
 mod serve_model;
+mod serve_tools;
 mod try_stage;
 
 pub use artifacts::{ArtifactsArgs, ArtifactsCommand, ExportArgs, GcArgs, QueryArgs};
 pub use conformance::{ConformanceArgs, ConformanceCommand};
-pub use init::InitArgs;
+pub use init::{Adapter, InitArgs};
 pub use runs::{RunsArgs, RunsCommand};
 pub use serve::{BackfillArgs, OnStop, SchedulesArgs, SchedulesCommand, ServeArgs};
 pub use serve_model::ServeModelArgs;
+pub use serve_tools::ServeToolsArgs;
 pub use try_stage::TryArgs;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -109,6 +111,11 @@ An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTP
 
 Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Anthropic) as their base URL.")]
     ServeModel(ServeModelArgs),
+    /// Give tools to any client of the Model Context Protocol, on standard input and output.
+    #[command(after_help = "Examples:
+  trainyard serve-tools calculator python
+  trainyard serve-tools '{kind: process, command: [python3, my_tools.py]}'")]
+    ServeTools(ServeToolsArgs),
     /// List, show, pause and resume schedules; run the ticks of a range.
     #[command(after_help = "Examples:
   trainyard schedules

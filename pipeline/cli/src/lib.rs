@@ -69,6 +69,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Artifacts(args) => commands::artifacts::run(&args, catalogue),
         Command::Serve(args) => commands::serve::run(&args, catalogue),
         Command::ServeModel(args) => commands::serve_model::run(&args, catalogue),
+        Command::ServeTools(args) => commands::serve_tools::run(&args, catalogue),
         Command::Schedules(args) => commands::schedules::run(&args, catalogue),
         Command::Stages(args) => commands::stages::run(&args, catalogue),
         Command::Recipes(args) => commands::recipes::run(&args, catalogue),

@@ -13,6 +13,14 @@ impl Address {
     ///
     /// Errors: invalid, for another scheme, a query, or credentials, which would be shown wherever the address is.
     pub fn read(text: &str) -> Result<Self> {
+        let Self(mut url) = Self::exact(text)?;
+        let path = url.path().trim_end_matches('/');
+        let path = path.strip_suffix("/v1").unwrap_or(path).to_string();
+        url.set_path(&path);
+        Ok(Self(url))
+    }
+    /// As [`Address::read`], for a service that has one path, which stays as it is.
+    pub fn exact(text: &str) -> Result<Self> {
         let wrong = |why: String| Error::invalid(why).help("write it as in `http://127.0.0.1:8000`");
         let url = Url::parse(text).map_err(|e| wrong(format!("`{text}` is no URL: {e}")))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -25,11 +33,11 @@ impl Address {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong(format!("`{text}` has a query or a fragment")));
         }
-        let mut url = url;
-        let path = url.path().trim_end_matches('/');
-        let path = path.strip_suffix("/v1").unwrap_or(path).to_string();
-        url.set_path(&path);
         Ok(Self(url))
+    }
+    /// The address itself.
+    pub(crate) fn whole(&self) -> Url {
+        self.0.clone()
     }
     /// The URL of a path below it, which begins with a slash.
     pub(crate) fn of(&self, path: &str) -> Url {

@@ -49,6 +49,44 @@ impl Call {
     }
 }
 
+/// A message for the address itself, whose answer is text.
+#[derive(Debug, Clone)]
+pub struct Post {
+    /// JSON.
+    pub body: String,
+    /// `DELETE` without a body instead.
+    pub is_delete: bool,
+    /// Headers beside those that every request has.
+    pub headers: Vec<(&'static str, String)>,
+    /// The forms of an answer that are understood.
+    pub accept: &'static str,
+    /// The header of the answer that is given on.
+    pub wanted: Option<&'static str>,
+    /// It may be sent again when nobody knows whether it arrived.
+    pub again: bool,
+    /// Whether the answer so far (its content type, its bytes) is all that the body asked for.
+    pub enough: Option<fn(&str, &[u8], &str) -> bool>,
+}
+
+impl Post {
+    /// JSON that may be sent again, and is answered with JSON.
+    pub fn json(body: String) -> Self {
+        let (headers, accept) = (Vec::new(), "application/json");
+        Self { body, is_delete: false, headers, accept, wanted: None, again: true, enough: None }
+    }
+}
+
+/// What a message was answered with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Its content type; empty if it has none.
+    pub kind: String,
+    /// The header that was asked for.
+    pub wanted: Option<String>,
+    /// The answer, or the part of it that is enough.
+    pub body: String,
+}
+
 pub(crate) struct Client {
     http: reqwest::Client,
     address: Address,
@@ -140,6 +178,66 @@ impl Client {
             bytes.extend_from_slice(&part);
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Sends a message, as [`Client::exchange`] does; once only, if it may not be sent again.
+    pub async fn deliver(&self, post: &Post) -> Result<Heard, Fault> {
+        let chance = Chance::new(0).child(&post.body, &[]);
+        let most = if post.again { self.limits.attempts } else { 1 };
+        let mut tried = 0;
+        loop {
+            let answer = {
+                let _place = self.places.acquire().await;
+                self.post(post).await
+            };
+            tried += 1;
+            let (fault, asked) = match answer {
+                Ok(heard) => return Ok(heard),
+                Err(Failed::Final(fault)) => return Err(fault),
+                Err(Failed::Passing(fault, asked)) => (fault, asked),
+            };
+            let impatient = asked.filter(|asked| *asked > retry::PATIENCE);
+            if tried >= most || impatient.is_some() {
+                return Err(after(fault, tried, impatient));
+            }
+            tokio::time::sleep(retry::wait(tried, asked, &chance)).await;
+        }
+    }
+
+    async fn post(&self, post: &Post) -> Result<Heard, Failed> {
+        let url = self.address.whole();
+        let mut request = if post.is_delete {
+            self.http.delete(url)
+        } else {
+            self.http.post(url).header(CONTENT_TYPE, "application/json").body(post.body.clone())
+        };
+        request = request.header(ACCEPT, post.accept);
+        for (name, value) in &post.headers {
+            request = request.header(*name, value);
+        }
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key.reveal());
+        }
+        let mut answer = request.send().await.map_err(|e| self.broken("", e))?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(self.refused("", status, answer).await);
+        }
+        let header = |name: &str| Some(answer.headers().get(name)?.to_str().ok()?.to_string());
+        let (kind, wanted) = (header("content-type").unwrap_or_default(), post.wanted.and_then(header));
+        let mut bytes = Vec::new();
+        while let Some(part) = answer.chunk().await.map_err(|e| self.broken("", e))? {
+            if bytes.len() + part.len() > self.limits.answer {
+                let message = format!("{} answers with more than {} bytes", self.address, self.limits.answer);
+                return Err(Failed::lasting(Error::data(message).help("check what kind of server it is")));
+            }
+            bytes.extend_from_slice(&part);
+            // A stream may stay open after its last word.
+            if post.enough.is_some_and(|enough| enough(&kind, &bytes, &post.body)) {
+                break;
+            }
+        }
+        Ok(Heard { kind, wanted, body: String::from_utf8_lossy(&bytes).into_owned() })
     }
 
     fn broken(&self, path: &str, error: reqwest::Error) -> Failed {

@@ -1,7 +1,7 @@
 //! Asks HTTP services that stages depend on: JSON in, JSON out, many requests at a time.
 //!
-//! A [`Desk`] sends requests from threads that are not asynchronous, retries what may succeed later, bounds time, size
-//! and number, and says in an [`Error`](trainyard_core::Error) of the right kind what went wrong. It knows no service:
+//! A [`Desk`] (one thread asks) or a [`Postbox`] (many do) sends requests from threads that are not asynchronous,
+//! retries what may succeed later, bounds time, size and number, and says in an [`Error`](trainyard_core::Error) of the right kind what went wrong. It knows no service:
 //! what a request means is for whoever sends it. The key goes into one header and into nothing else.
 #![warn(missing_docs)]
 
@@ -9,11 +9,13 @@ mod address;
 mod client;
 mod desk;
 mod fault;
+mod postbox;
 mod retry;
 #[cfg(test)]
 mod tests;
 
 pub use address::Address;
-pub use client::{Call, Limits};
+pub use client::{Call, Heard, Limits, Post};
 pub use desk::{Desk, Ticket};
 pub use fault::Fault;
+pub use postbox::Postbox;

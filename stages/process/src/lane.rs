@@ -6,10 +6,10 @@
 
 use crate::fault::Fault;
 use crate::folder::Folder;
+use crate::language::{Conversation, Heard, Language};
 use crate::program::{Program, wait_for};
 use crate::queue::{Job, Queue};
 use crate::ticket::Reply;
-use crate::wire;
 use crate::words::Log;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,6 +24,8 @@ use trainyard_core::{Clock as _, Error, Result, SystemClock};
 const DEATHS: u32 = 3;
 /// Time to become ready, unless requests may take longer: imports of large libraries are slow.
 const START: Duration = Duration::from_secs(120);
+/// Lines of a process that are taken in before anything else is looked at.
+const LINES: usize = 4096;
 /// How often a start looks whether all is over.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -32,7 +34,7 @@ pub struct Setting {
     /// The program in messages: ``reward `process` (python3 my.py)``.
     pub place: String,
     pub folder: Folder,
-    pub hello: String,
+    pub language: Arc<dyn Language>,
     pub timeout: Duration,
     pub variables: Vec<String>,
     pub log: Log,
@@ -53,10 +55,13 @@ pub struct Lane {
     again: VecDeque<Job>,
     /// When the last answer came, or the first of the open requests was sent.
     moved: Duration,
+    /// The process has written more lines than were taken in.
+    more: bool,
 }
 
 struct Running {
     program: Program,
+    conversation: Box<dyn Conversation>,
     ready: Value,
 }
 
@@ -75,6 +80,7 @@ impl Lane {
             open,
             again,
             moved: Duration::ZERO,
+            more: false,
         }
     }
     /// Works until the queue is shut.
@@ -92,9 +98,7 @@ impl Lane {
     fn admit(&mut self) {
         while let Some(job) = self.take() {
             if job.life.is_some_and(|life| self.running.is_none() || life != self.life) {
-                job.fail(Fault::Lost(
-                    Error::retryable("the process that held this state has ended").at(&self.setting.place),
-                ));
+                job.fail(Fault::lost(&self.setting.place));
                 continue;
             }
             if let Err(error) = self.ensure() {
@@ -128,6 +132,7 @@ impl Lane {
     fn wait(&mut self) {
         let left = self.setting.timeout.saturating_sub(self.clock.monotonic().saturating_sub(self.moved));
         match &mut self.running {
+            Some(running) if self.more => running.program.wait(&self.wake, Some(Duration::ZERO)),
             Some(running) => running.program.wait(&self.wake, (!self.open.is_empty()).then_some(left)),
             None => wait_for(&self.wake),
         }
@@ -136,12 +141,16 @@ impl Lane {
     }
     /// Hands out the answers that came. A process that ended, answers what nobody asked, or is late is given up.
     fn receive(&mut self) {
-        loop {
-            let Some(running) = &mut self.running else { return };
+        self.more = true;
+        for _ in 0..LINES {
+            let Some(running) = &mut self.running else { break };
             match running.program.line() {
-                Ok(None) => break,
+                Ok(None) => {
+                    self.more = false;
+                    break;
+                }
                 Ok(Some(line)) => {
-                    if let Err(what) = self.hand_out(&line) {
+                    if let Err(what) = self.take_in(&line) {
                         return self.lost(&what, false);
                     }
                 }
@@ -154,8 +163,21 @@ impl Lane {
             self.lost(&format!("took longer than {limit} for one request and was killed"), true);
         }
     }
-    fn hand_out(&mut self, line: &[u8]) -> Result<(), String> {
-        let (id, result) = wire::answer(line)?;
+    fn take_in(&mut self, line: &[u8]) -> Result<(), String> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let (id, result) = match running.conversation.hear(line)? {
+            Heard::Answer(id, result) => (id, result),
+            Heard::Ready(_) => return Err("said twice that it is ready".to_string()),
+            Heard::Reply(lines) => {
+                running.program.send(&lines);
+                return Ok(());
+            }
+            Heard::Aside(text) => {
+                (self.setting.log)(LogLevel::Info, &text);
+                return Ok(());
+            }
+            Heard::Nothing => return Ok(()),
+        };
         let job = self.open.remove(&id).ok_or_else(|| format!("answered request {id}, which is not open"))?;
         self.moved = self.clock.monotonic();
         job.responder.give(result.map(|value| Reply { value, life: self.life }).map_err(Fault::Raised));
@@ -163,6 +185,7 @@ impl Lane {
     }
     /// The process is gone; what it had not answered is asked again or given up.
     fn lost(&mut self, what: &str, late: bool) {
+        self.more = false;
         let words = self.running.take().map(|running| running.program.last_words()).unwrap_or_default();
         (self.setting.log)(LogLevel::Warn, &format!("{}: the program {what}", self.setting.place));
         let open = std::mem::take(&mut self.open);
@@ -191,28 +214,17 @@ impl Lane {
         if self.running.is_some() {
             return Ok(());
         }
-        let Setting { place, folder, hello, timeout, variables, log } = &*self.setting;
+        let Setting { place, folder, language, timeout, variables, log } = &*self.setting;
         let started = Program::start(&folder.command, folder.path(), variables, log.clone()).map_err(|e| e.at(place));
         let mut program = started?;
-        program.send(&format!("{hello}\n"));
+        let mut conversation = language.begin();
+        program.send(&conversation.opening());
         let (limit, begin) = (START.max(*timeout), self.clock.monotonic());
         let refused = |program: Program, what: String| {
             let error = Error::invalid(format!("the program does not start: {what}")).at(place);
-            said(error.help("start it by hand: it answers the line `hello` of the protocol"), &program.last_words())
+            said(error.help(language.help()), &program.last_words())
         };
         loop {
-            match program.line() {
-                Err(what) => return Err(refused(program, format!("it {what}"))),
-                Ok(Some(line)) => match wire::ready(&line) {
-                    Err(what) => return Err(refused(program, what)),
-                    Ok(ready) => {
-                        self.life += 1;
-                        self.running = Some(Running { program, ready });
-                        return Ok(());
-                    }
-                },
-                Ok(None) => {}
-            }
             if self.queue.is_shut() {
                 return Err(Error::cancelled("the stage is over").at(place));
             }
@@ -220,7 +232,26 @@ impl Lane {
                 let error = Error::retryable(format!("the program was not ready within {}", format_duration(limit)));
                 return Err(said(error.at(place), &program.last_words()));
             }
-            program.wait(&self.wake, Some(LOOK));
+            let line = match program.line() {
+                Err(what) => return Err(refused(program, format!("it {what}"))),
+                Ok(None) => {
+                    program.wait(&self.wake, Some(LOOK));
+                    continue;
+                }
+                Ok(Some(line)) => line,
+            };
+            match conversation.hear(&line) {
+                Err(what) => return Err(refused(program, what)),
+                Ok(Heard::Ready(ready)) => {
+                    self.life += 1;
+                    self.running = Some(Running { program, conversation, ready });
+                    return Ok(());
+                }
+                Ok(Heard::Answer(..)) => return Err(refused(program, "it answers before it is asked".to_string())),
+                Ok(Heard::Reply(lines)) => program.send(&lines),
+                Ok(Heard::Aside(text)) => log(LogLevel::Info, &text),
+                Ok(Heard::Nothing) => {}
+            }
         }
     }
 }

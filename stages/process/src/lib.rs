@@ -10,7 +10,9 @@
 mod fault;
 mod folder;
 mod lane;
+mod language;
 mod options;
+mod peer;
 mod program;
 mod queue;
 mod solo;
@@ -22,9 +24,12 @@ mod words;
 mod workers;
 
 pub use fault::{Fault, Raised};
+pub use language::{Conversation, Heard, Language};
 pub use options::{ProgramOptions, command_schema, files_schema};
+pub use peer::{Peer, Seat};
 pub use solo::{Ended, Home, Solo};
-pub use ticket::{Answer, Reply, Ticket};
+pub use ticket::{Answer, Reply, Responder, Ticket};
+pub use wire::{Request, shown};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};
 

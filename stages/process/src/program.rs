@@ -34,7 +34,9 @@ pub struct Program {
     unsent: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
-    /// Bytes of `received` that hold no end of a line.
+    /// Bytes of `received` that were given out as lines.
+    taken: usize,
+    /// Bytes of `received` after which an end of a line is looked for.
     searched: usize,
     /// The program has closed its output.
     ended: bool,
@@ -67,6 +69,7 @@ impl Program {
             unsent: Vec::new(),
             sent: 0,
             received: Vec::new(),
+            taken: 0,
             searched: 0,
             ended: false,
         };
@@ -100,11 +103,13 @@ impl Program {
     pub fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
             let end = self.searched + at;
-            let mut line: Vec<u8> = self.received.drain(..=end).collect();
-            self.searched = 0;
-            line.truncate(end);
+            let line = self.received[self.taken..end].to_vec();
+            (self.taken, self.searched) = (end + 1, end + 1);
             return Ok(Some(line));
         }
+        // Only now, or a program that writes many short lines would have the rest moved for each of them.
+        self.received.drain(..self.taken);
+        self.taken = 0;
         self.searched = self.received.len();
         if self.received.len() > LINE {
             return Err(format!("wrote a line of more than {} MiB", LINE >> 20));

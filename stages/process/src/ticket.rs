@@ -35,7 +35,8 @@ impl Slot {
 pub struct Ticket(Arc<Slot>);
 
 impl Ticket {
-    pub(crate) fn new() -> (Self, Responder) {
+    /// A claim, and the side that answers it.
+    pub fn new() -> (Self, Responder) {
         let slot = Arc::new(Slot::default());
         (Self(Arc::clone(&slot)), Responder(Some(slot)))
     }
@@ -57,9 +58,10 @@ impl Ticket {
 }
 
 /// The answering side. Dropped without an answer, it says that the workers are gone.
-pub(crate) struct Responder(Option<Arc<Slot>>);
+pub struct Responder(Option<Arc<Slot>>);
 
 impl Responder {
+    /// Answers; all who wait go on.
     pub fn give(mut self, answer: Answer) {
         self.fill(answer);
     }

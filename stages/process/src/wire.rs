@@ -52,17 +52,25 @@ pub struct Request(String);
 impl Request {
     /// `body` is a map with the keys of the operation.
     pub fn new(op: &str, body: &impl Serialize) -> Result<Self> {
-        let text = serde_json::to_string(body).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
-        let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
-            return Err(Error::bug("the body of a request is no map"));
-        };
-        let comma = if inner.is_empty() { "" } else { "," };
-        Ok(Self(format!(",\"op\":\"{op}\"{comma}{inner}}}")))
+        Ok(Self(format!(",\"op\":\"{op}\"{}}}", inner(body)?)))
+    }
+    /// One of another protocol, which has an `id` too and these keys beside it.
+    pub fn plain(keys: &impl Serialize) -> Result<Self> {
+        Ok(Self(format!("{}}}", inner(keys)?)))
     }
     /// The whole line with its end.
     pub fn line(&self, id: u64) -> String {
         format!("{{\"id\":{id}{}\n", self.0)
     }
+}
+
+/// The keys of a map as they stand in a longer one, each after a comma.
+fn inner(keys: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string(keys).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
+    let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
+        return Err(Error::bug("the body of a request is no map"));
+    };
+    Ok(if inner.is_empty() { String::new() } else { format!(",{inner}") })
 }
 
 #[derive(Deserialize)]

@@ -2,13 +2,16 @@
 
 use crate::folder::Folder;
 use crate::lane::{Lane, Setting};
+use crate::language::{Language, Own};
 use crate::options::ProgramOptions;
+use crate::peer::{Peer, Seat};
 use crate::program::unblocked;
 use crate::queue::{Job, Queue};
 use crate::ticket::Ticket;
 use crate::wire::{self, Request};
 use crate::words::Log;
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -38,14 +41,20 @@ impl Workers {
     /// Errors: invalid (options, missing files), retryable (no threads).
     pub fn start(options: &ProgramOptions, hello: Hello<'_>, log: Log) -> Result<Arc<Self>> {
         let Hello { role, name, seed } = hello;
-        let place = format!("{role} `{}` ({})", if name.is_empty() { "process" } else { name }, options.shown());
+        let part = format!("{role} `{}`", if name.is_empty() { "process" } else { name });
+        let language = Own { hello: wire::hello(role, name, &options.options, seed) };
+        Self::speak(options, &part, Arc::new(language), log)
+    }
+    /// As [`Workers::start`], for a program that speaks another language; `part` is what messages call it.
+    pub fn speak(options: &ProgramOptions, part: &str, language: Arc<dyn Language>, log: Log) -> Result<Arc<Self>> {
+        let place = format!("{part} ({})", options.shown());
         if let Some(problem) = options.problems().into_iter().next() {
             let error = Error::invalid(problem.message).at(problem.pointer.trim_start_matches('/')).at(place);
             return Err(problem.help.into_iter().fold(error, Error::help));
         }
         let setting = Arc::new(Setting {
             folder: Folder::lay_out(options).map_err(|e| e.at(&place))?,
-            hello: wire::hello(role, name, &options.options, seed),
+            language,
             timeout: options.time()?,
             variables: options.env.clone(),
             place: place.clone(),
@@ -63,37 +72,65 @@ impl Workers {
         let mut workers = Self { queue, threads: Vec::new(), place };
         for (number, ear) in ears.into_iter().enumerate() {
             let lane = Lane::new(number, Arc::clone(&workers.queue), Arc::clone(&setting), ear);
-            let thread = std::thread::Builder::new().name(format!("{role}-{number}"));
+            let thread = std::thread::Builder::new().name(format!("program-{number}"));
             workers.threads.push(thread.spawn(move || lane.run()).map_err(failed)?);
         }
         Ok(Arc::new(workers))
     }
-    /// The program in messages.
-    pub fn place(&self) -> &str {
-        &self.place
+    /// Tells the processes to end; those that were asked something do not answer any more.
+    pub fn shut(&self) {
+        self.queue.shut();
     }
-    /// Number of processes; each is a lane.
-    pub fn lanes(&self) -> usize {
-        self.queue.lanes()
-    }
-    /// What the program said when it was ready; it starts if it does not run.
-    pub fn ready(&self) -> Ticket {
-        let (ticket, responder) = Ticket::new();
-        self.queue.put_on(0, Job::new(None, responder, None));
-        ticket
+    /// Whether all processes have ended after [`Workers::shut`].
+    pub fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
     }
     /// Asks any process. `body` is a map of the keys of the operation `op`.
     pub fn ask(&self, op: &str, body: &impl Serialize) -> Result<Ticket> {
+        Ok(self.put(Request::new(op, body)?))
+    }
+    /// Asks one process for what it said when it was ready; it starts if it does not run.
+    pub fn ready_on(&self, lane: usize) -> Ticket {
         let (ticket, responder) = Ticket::new();
-        self.queue.put(Job::new(Some(Request::new(op, body)?), responder, None));
-        Ok(ticket)
+        self.queue.put_on(lane % self.lanes(), Job::new(None, responder, None));
+        ticket
+    }
+    /// As [`Workers::ask_on`], for a request that is written already.
+    pub fn put_on(&self, lane: usize, life: Option<u64>, request: Request) -> Ticket {
+        let (ticket, responder) = Ticket::new();
+        self.queue.put_on(lane % self.lanes(), Job::new(Some(request), responder, life));
+        ticket
     }
     /// Asks one process. A request that needs what an earlier one left there names the `life` of that answer: once the
     /// process is another one, the answer is [`crate::Fault::Lost`].
     pub fn ask_on(&self, lane: usize, life: Option<u64>, op: &str, body: &impl Serialize) -> Result<Ticket> {
+        Ok(self.put_on(lane, life, Request::new(op, body)?))
+    }
+}
+
+impl Peer for Workers {
+    fn place(&self) -> &str {
+        &self.place
+    }
+    /// Number of processes.
+    fn lanes(&self) -> usize {
+        self.queue.lanes()
+    }
+    fn ready(&self) -> Ticket {
+        self.ready_on(0)
+    }
+    fn put(&self, request: Request) -> Ticket {
         let (ticket, responder) = Ticket::new();
-        self.queue.put_on(lane % self.lanes(), Job::new(Some(Request::new(op, body)?), responder, life));
-        Ok(ticket)
+        self.queue.put(Job::new(Some(request), responder, None));
+        ticket
+    }
+    fn put_in(&self, seat: Seat, op: &str, mut body: Map<String, Value>) -> Result<Ticket> {
+        if op == "close" && seat.life.is_none() {
+            // No process is known to keep it, and none is started for that.
+            return Ok(Ticket::new().0);
+        }
+        body.insert("session".into(), json!(seat.session));
+        self.ask_on(seat.lane, seat.life, op, &body)
     }
 }
 

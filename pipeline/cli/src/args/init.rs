@@ -1,7 +1,7 @@
 //! The grammar of `init`.
 
 use super::Format;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
@@ -18,6 +18,21 @@ pub struct InitArgs {
     /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers.
     #[arg(long, conflicts_with_all = ["recipe", "serve"])]
     pub python: bool,
+    /// Write an adapter beside it, a program that makes what you have an environment: `gymnasium`, `openenv`,
+    /// `textworld` or `verifiers`. May be repeated.
+    #[arg(long = "with", value_name = "PACKAGE", requires = "python", value_enum)]
+    pub adapters: Vec<Adapter>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+/// A package whose environments an adapter brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Adapter {
+    Gymnasium,
+    #[value(name = "openenv")]
+    OpenEnv,
+    #[value(name = "textworld")]
+    TextWorld,
+    Verifiers,
 }

@@ -3,7 +3,7 @@
 //! written over.
 
 use super::recipes::library::Library;
-use crate::args::{Format, InitArgs};
+use crate::args::{Adapter, Format, InitArgs};
 use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
@@ -34,7 +34,11 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.python {
         let next = "write `my_reward.py` beside it, and name it in a workflow: \
                     `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/own-code.md says more";
-        return write(args, vec![(BRIDGE_NAME.to_string(), BRIDGE.to_string())], next.to_string());
+        let mut files = vec![(BRIDGE_NAME.to_string(), BRIDGE.to_string())];
+        files.extend(args.adapters.iter().map(|adapter| adapter_file(*adapter)));
+        let own =
+            files.get(1).map(|(name, _)| format!("read the first lines of {name}; docs/own-environments.md says more"));
+        return write(args, files, own.unwrap_or_else(|| next.to_string()));
     }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
     let schema = serde_json::to_string_pretty(&schema)
@@ -48,6 +52,17 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let quick = if args.recipe.is_some() { " -p size=quick" } else { "" };
     let next = format!("trainyard run {}{quick}", args.folder.join("workflow.yaml").display());
     write(args, files, next)
+}
+
+/// The file of an adapter.
+fn adapter_file(adapter: Adapter) -> (String, String) {
+    let (name, text) = match adapter {
+        Adapter::Gymnasium => ("gymnasium", include_str!("../../../../python/adapters/gymnasium_environment.py")),
+        Adapter::OpenEnv => ("openenv", include_str!("../../../../python/adapters/openenv_environment.py")),
+        Adapter::TextWorld => ("textworld", include_str!("../../../../python/adapters/textworld_environment.py")),
+        Adapter::Verifiers => ("verifiers", include_str!("../../../../python/adapters/verifiers_environment.py")),
+    };
+    (format!("{name}_environment.py"), text.to_string())
 }
 
 /// Writes all files or, if one of them is there already, none.

@@ -18,6 +18,7 @@ pub mod schedules;
 pub mod schema;
 pub mod serve;
 pub mod serve_model;
+pub mod serve_tools;
 pub mod stages;
 mod taken;
 pub mod try_stage;

@@ -9,7 +9,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_envs::programs::{Batch, EpisodeItem, OnError, ask};
-use trainyard_process::{Hello, ProgramOptions, Workers};
+use trainyard_process::{Hello, Peer as _, ProgramOptions, Workers};
 use trainyard_tables::{Problem, Trajectory};
 
 /// Rejects the rows that a program does not keep.
@@ -59,7 +59,7 @@ impl Rule for Process {
             told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
         let mut told = false;
         let mut judged = Vec::with_capacity(rows.len());
-        for (row, said) in rows.iter().zip(ask(&workers, self.batch, "judge", &items)?) {
+        for (row, said) in rows.iter().zip(ask(&*workers, self.batch, "judge", &items)?) {
             judged.push(match said {
                 Ok(said) => read(&said).map_err(|e| e.at(format!("row `{}`", row.id)))?,
                 Err(raised) if self.on_error == OnError::Skip => {

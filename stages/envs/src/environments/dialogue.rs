@@ -244,7 +244,8 @@ impl DialogueEpisode {
     }
     /// Processes the results of a turn once all have come.
     fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<Step> {
-        if let Some(failure) = self.own_state.as_mut().and_then(|own_state| own_state.failure()) {
+        let own = self.own_state.as_mut().and_then(|own_state| own_state.failure());
+        if let Some(failure) = own.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure())) {
             self.phase = Phase::Over;
             return Err(failure);
         }

@@ -149,8 +149,8 @@ mod tests {
         let family = family();
         let word_problems = family.members().iter().find(|kind| kind.kind == "word-problems").unwrap().branch();
         let items = &word_problems["properties"]["tools"]["items"]["oneOf"];
-        assert_eq!(items[0]["enum"], json!(["calculator", "process", "python"]));
-        assert!(items[3]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
+        assert_eq!(items[0]["enum"], json!(["calculator", "mcp", "process", "python"]));
+        assert!(items[4]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_process::{Fault, Raised, Ticket, Workers};
+use trainyard_process::{Fault, Peer, Raised, Ticket};
 
 /// What an exception of the user's code does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -49,14 +49,14 @@ struct Body<'a, T> {
 /// One row per item, in order, with at most `batch` of them in a request. All requests are open at the same time.
 ///
 /// Errors: an outage of the program (retryable), an answer that fits no list of items (data).
-pub fn ask<T: Serialize>(workers: &Workers, batch: Batch, op: &str, items: &[T]) -> Result<Vec<Row>> {
+pub fn ask<T: Serialize>(peer: &dyn Peer, batch: Batch, op: &str, items: &[T]) -> Result<Vec<Row>> {
     let chunks = items.chunks(batch.0.max(1));
     let asked: Vec<(Ticket, usize)> =
-        chunks.map(|items| Ok((workers.ask(op, &Body { items })?, items.len()))).collect::<Result<_>>()?;
+        chunks.map(|items| Ok((peer.ask(op, &Body { items })?, items.len()))).collect::<Result<_>>()?;
     let mut rows = Vec::with_capacity(items.len());
     for (ticket, count) in asked {
         match ticket.answer() {
-            Ok(reply) => rows.extend(read(reply.value, count).map_err(|e| e.at(workers.place()))?),
+            Ok(reply) => rows.extend(read(reply.value, count).map_err(|e| e.at(peer.place()))?),
             Err(Fault::Raised(raised)) => rows.extend((0..count).map(|_| Err(raised.clone()))),
             Err(Fault::Outage(error) | Fault::Lost(error) | Fault::Late(error)) => return Err(error),
         }

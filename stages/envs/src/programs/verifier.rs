@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_process::{Hello, Log, ProgramOptions, Workers};
+use trainyard_process::{Hello, Log, Peer, ProgramOptions, Workers};
 use trainyard_tables::Problem;
 
 /// The sort of verifier; `process` is the only one that options may name.
@@ -50,9 +50,9 @@ pub struct ProcessVerifier {
 }
 
 /// Asks a program whether an answer is right. Errors: retryable, if it is away; data, if it raised an exception.
-pub fn right(workers: &Workers, problem: &Problem, answer: &str) -> Result<bool> {
-    let rows = ask(workers, Batch(1), "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
-    let at = || format!("{}: problem `{}`", workers.place(), problem.id);
+pub fn right(peer: &dyn Peer, problem: &Problem, answer: &str) -> Result<bool> {
+    let rows = ask(peer, Batch(1), "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
+    let at = || format!("{}: problem `{}`", peer.place(), problem.id);
     match rows.into_iter().next() {
         Some(Ok(said)) => said["right"].as_bool().ok_or_else(|| {
             let error = Error::data(format!("the program answered `{said}` for a verifier")).at(at());

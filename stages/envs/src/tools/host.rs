@@ -10,11 +10,12 @@ use crate::tools::pool::{Pool, PoolKey};
 use crate::tools::process::program::Program;
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, Result, Secrets};
 use trainyard_process::{Log, ProgramOptions, silent};
 
 /// The interpreter that options ask for: its program and its version, if they say so.
@@ -32,6 +33,8 @@ pub struct ToolHost {
     programs: Mutex<BTreeMap<String, Arc<Program>>>,
     /// Hears what they say.
     log: Log,
+    /// What servers may be given.
+    secrets: Secrets,
     /// Starts no program.
     idle: bool,
 }
@@ -39,19 +42,23 @@ pub struct ToolHost {
 impl ToolHost {
     /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
     pub fn new(workers: usize) -> Arc<Self> {
-        Self::start(workers, None, silent(), false)
+        Self::start(workers, None, (silent(), Secrets::default()), false)
     }
-    /// The host of a running stage, whose log hears what programs of the user say.
+    /// The host of a running stage, whose log hears what programs of the user say, with the stage's secrets.
     pub fn of_stage(context: &StageContext) -> Arc<Self> {
-        Self::with_log(context.cpus, log(context))
+        Self::start(context.cpus, None, (log(context), context.secrets.clone()), false)
     }
     /// A host with up to `workers` processes, whose programs of the user write into this log.
     pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
-        Self::start(workers, None, log, false)
+        Self::start(workers, None, (log, Secrets::default()), false)
     }
     /// A host that starts no program of the user, for checks: what only a program knows is left out.
     pub fn idle() -> Arc<Self> {
-        Self::start(1, None, silent(), true)
+        Self::start(1, None, (silent(), Secrets::default()), true)
+    }
+    /// What the options may name by `{secret: NAME}`.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
     /// Where programs of the user write.
     pub fn log(&self) -> Log {
@@ -59,11 +66,11 @@ impl ToolHost {
     }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Self::start(workers, Some(WorkerProgram(program.into())), silent(), false)
+        Self::start(workers, Some(WorkerProgram(program.into())), (silent(), Secrets::default()), false)
     }
-    fn start(workers: usize, program: Option<WorkerProgram>, log: Log, idle: bool) -> Arc<Self> {
+    fn start(workers: usize, program: Option<WorkerProgram>, (log, secrets): (Log, Secrets), idle: bool) -> Arc<Self> {
         let (pools, installations, programs) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { workers: workers.max(1), program, pools, installations, programs, log, idle })
+        Arc::new(Self { workers: workers.max(1), program, pools, installations, programs, log, secrets, idle })
     }
     /// Whether programs of the user are left alone.
     pub fn is_idle(&self) -> bool {
@@ -73,7 +80,16 @@ impl ToolHost {
     ///
     /// Errors: those of [`Program::start`].
     pub fn program(&self, options: &ProgramOptions, role: &str, name: &str) -> Result<Arc<Program>> {
-        let key = serde_json::to_string(&(role, name, options))
+        self.shared(role, &(name, options), |log| Program::start(options, role, name, log))
+    }
+    /// What answers to these options in this role, made if it does not run. Errors: those of `make`.
+    pub fn shared(
+        &self,
+        role: &str,
+        options: &impl Serialize,
+        make: impl FnOnce(Log) -> Result<Arc<Program>>,
+    ) -> Result<Arc<Program>> {
+        let key = serde_json::to_string(&(role, options))
             .map_err(|e| Error::bug(format!("options of a program have no JSON form: {e}")))?;
         if self.idle {
             return Err(Error::bug("a program is asked for where none is started"));
@@ -82,7 +98,7 @@ impl ToolHost {
         if let Some(known) = programs.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let program = Program::start(options, role, name, self.log.clone())?;
+        let program = make(self.log.clone())?;
         programs.insert(key, Arc::clone(&program));
         Ok(program)
     }

@@ -4,7 +4,7 @@
 //! exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
 //! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions and the
 //! registry does not list them. None of these can reach the network or files that are not its own. [`mod@process`] is a
-//! program of the user, which nothing confines.
+//! program of the user, and [`mcp`] a server that others wrote; nothing confines them.
 
 pub mod calculator;
 pub mod call;
@@ -12,10 +12,12 @@ pub mod choice;
 pub mod confinement;
 pub(crate) mod cpython;
 pub mod described;
+pub mod difference;
 pub(crate) mod embedded;
 pub mod host;
 pub(crate) mod interpreter;
 pub mod limits;
+pub mod mcp;
 pub(crate) mod pool;
 pub mod process;
 pub mod python;
@@ -33,6 +35,7 @@ pub use call::{ToolCall, ToolResult, ToolSpec};
 pub use choice::ToolChoice;
 pub use cpython::support::missing as missing_for_cpython;
 pub use described::described;
+pub use difference::difference;
 pub use host::ToolHost;
 pub use limits::ToolLimits;
 pub use registry::family;

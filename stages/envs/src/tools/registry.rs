@@ -1,6 +1,6 @@
 //! The tools of this room: one line each, sorted.
 
-use crate::tools::{Tool, calculator, process, python};
+use crate::tools::{Tool, calculator, mcp, process, python};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind};
 use trainyard_core::Result;
@@ -13,6 +13,7 @@ pub fn family() -> Family<dyn Tool> {
         Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
+        Line::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
         Line::new::<process::ProcessToolOptions>(|options, ()| Ok(Box::new(process::Process(options)))),
         Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
@@ -37,8 +38,8 @@ mod tests {
     fn names_are_sorted_and_found() {
         let names = names();
         assert!(names.is_sorted());
-        // Of `process`, only the program knows the tools.
-        for name in names.into_iter().filter(|name| *name != "process") {
+        // Of these, only a program knows the tools.
+        for name in names.into_iter().filter(|name| !["mcp", "process"].contains(name)) {
             let tool = tool(name).unwrap();
             let [spec] = tool.specs().try_into().unwrap();
             assert!(spec.name == name && spec.main_argument().is_some(), "{name}");

@@ -6,7 +6,7 @@
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
 use serde_json::Value;
 use std::sync::Arc;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 
 /// One tool kind.
 pub trait Tool: Send + Sync {
@@ -30,6 +30,10 @@ pub trait ToolSession: Send {
     /// Submits a call of one of several tools that share this session.
     fn submit_call(&mut self, call: &ToolCall) -> Ticket {
         self.submit(&call.arguments)
+    }
+    /// Why the stage cannot go on, once a result has come: what answers is not what the stage began with.
+    fn failure(&mut self) -> Option<Error> {
+        None
     }
     /// A new session with the state after the last *completed* call.
     fn fork(&self) -> Result<Box<dyn ToolSession>>;

@@ -50,7 +50,7 @@ impl ProcessEnvironment {
     /// The only result of a request about a problem.
     fn ask(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
         let program = self.program()?;
-        let answer = program.workers.ask(op, &body)?.answer();
+        let answer = program.peer.ask(op, &body)?.answer();
         answer
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at("environment `process`"))
@@ -62,7 +62,7 @@ impl ProcessEnvironment {
         if !program.offers.verifies || self.dialogue.options().verifier.is_some() {
             return self.dialogue.verify(problem, answer);
         }
-        right(&program.workers, problem, answer).at("environment `process`")
+        right(&*program.peer, problem, answer).at("environment `process`")
     }
 }
 

@@ -40,7 +40,7 @@ impl Tool for Process {
         }
         let program = host.program(&self.0.program, ROLE, "")?;
         if program.offers.tools.is_empty() {
-            let error = Error::data("the program offers no tool").at(program.workers.place());
+            let error = Error::data("the program offers no tool").at(program.peer.place());
             return Err(error.help("write `@tool` above a function, and `run()` at the end"));
         }
         Ok(program.offers.tools.clone())

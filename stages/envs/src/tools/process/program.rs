@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Hello, Log, ProgramOptions, Raised, Workers};
+use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, Workers};
 
 /// Exceptions whose tracebacks reach the log.
 const TRACEBACKS: u64 = 20;
@@ -29,8 +29,8 @@ pub struct Offers {
 
 /// A program with its processes.
 pub struct Program {
-    /// Its processes.
-    pub workers: Arc<Workers>,
+    /// Its processes, or the service that it is.
+    pub peer: Arc<dyn Peer>,
     /// What it offers.
     pub offers: Offers,
     log: Log,
@@ -43,9 +43,14 @@ impl Program {
     ///
     /// Errors: those of the program's start; data, if what it offers cannot be used.
     pub fn start(options: &ProgramOptions, role: &str, name: &str, log: Log) -> Result<Arc<Self>> {
-        let workers = Workers::start(options, Hello { role, name, seed: 0 }, log.clone())?;
-        let ready = workers.ready().answer()?.value;
-        let wrong = |what: String| Error::data(what).at(workers.place()).help("mend what the program says in `ready`");
+        Self::over(Workers::start(options, Hello { role, name, seed: 0 }, log.clone())?, log)
+    }
+    /// Asks what it offers.
+    ///
+    /// Errors: those of the program's start; data, if what it offers cannot be used.
+    pub fn over(peer: Arc<dyn Peer>, log: Log) -> Result<Arc<Self>> {
+        let ready = peer.ready().answer()?.value;
+        let wrong = |what: String| Error::data(what).at(peer.place()).help("mend what the program says in `ready`");
         let offers: Offers = serde_json::from_value(ready).map_err(|e| wrong(format!("its first line: {e}")))?;
         for tool in &offers.tools {
             if tool.name.is_empty() || !tool.parameters.is_object() {
@@ -53,7 +58,7 @@ impl Program {
             }
         }
         let (sessions, raised) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { workers, offers, log, sessions, raised }))
+        Ok(Arc::new(Self { peer, offers, log, sessions, raised }))
     }
     /// A number that no other session has.
     pub(super) fn number(&self) -> u64 {
@@ -71,6 +76,6 @@ impl Program {
     }
     /// Writes a warning into the log.
     pub(super) fn warn(&self, text: &str) {
-        (self.log)(LogLevel::Warn, &format!("{}: {text}", self.workers.place()));
+        (self.log)(LogLevel::Warn, &format!("{}: {text}", self.peer.place()));
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Fault, Raised, Ticket};
+use trainyard_process::{Fault, Raised, Seat, Ticket};
 
 /// Processes that may be lost under one session before it is given up.
 const MOST_LOSSES: u32 = 2;
@@ -86,7 +86,7 @@ impl Session {
     /// One that begins with these keys of `start`. Nothing is asked yet.
     pub fn new(program: Arc<Program>, beginning: Map<String, Value>) -> Self {
         let number = program.number();
-        let lane = number as usize % program.workers.lanes();
+        let lane = number as usize % program.peer.lanes();
         let (asked, replies, phase) = (Vec::new(), Vec::new(), Phase::Closed);
         Self(Arc::new(Mutex::new(Core { program, number, lane, beginning, asked, replies, phase, losses: 0 })))
     }
@@ -112,6 +112,13 @@ impl Session {
             Reply::Raised(raised) if operation.op != CALL => Some(raised.clone()),
             _ => None,
         })
+    }
+    /// Why all further replies are failures, if they are.
+    pub fn failed(&self) -> Option<Error> {
+        match &lock(&self.0).phase {
+            Phase::Failed(Reply::Failed { error, .. }) => Some(error.clone()),
+            _ => None,
+        }
     }
     /// A session with the state after the last reply, which goes on by itself.
     pub fn fork(&self) -> Self {
@@ -154,9 +161,7 @@ impl Core {
         let came = |ticket: &Ticket| if wait.is_zero() { ticket.poll() } else { ticket.wait(wait) };
         Some(match &self.phase {
             Phase::Closed if self.replies.len() < self.asked.len() => {
-                let mut body = self.beginning.clone();
-                body.insert("session".into(), json!(self.number));
-                match self.program.workers.ask_on(self.lane, None, "start", &body) {
+                match self.program.peer.put_in(self.seat(None), "start", self.beginning.clone()) {
                     Ok(ticket) => Phase::Opening(ticket),
                     Err(error) => failed(error),
                 }
@@ -211,9 +216,10 @@ impl Core {
     }
 
     fn send(&self, life: u64, operation: &Operation) -> Result<Ticket> {
-        let mut body = operation.body.clone();
-        body.insert("session".into(), json!(self.number));
-        self.program.workers.ask_on(self.lane, Some(life), operation.op, &body)
+        self.program.peer.put_in(self.seat(Some(life)), operation.op, operation.body.clone())
+    }
+    fn seat(&self, life: Option<u64>) -> Seat {
+        Seat { session: self.number, lane: self.lane, life }
     }
     /// Asks again what has a reply, from a place on.
     fn repeat(&self, life: u64, place: usize) -> Phase {
@@ -250,7 +256,7 @@ impl Core {
             self.asked[place].name
         );
         self.program.warn(&message);
-        let error = Error::retryable(message).at(self.program.workers.place());
+        let error = Error::retryable(message).at(self.program.peer.place());
         failed(error.help("let results depend on the problem, the seed and earlier calls alone, or offer `fork`"))
     }
     /// How a copy of this session begins.
@@ -258,8 +264,9 @@ impl Core {
         match &self.phase {
             Phase::Failed(reply) => Phase::Failed(reply.clone()),
             Phase::Open { life } if self.program.offers.forks => {
-                let body = json!({"session": new.number, "from": self.number});
-                let asked = self.program.workers.ask_on(self.lane, Some(*life), "fork", &body);
+                let seat = Seat { session: new.number, ..self.seat(Some(*life)) };
+                let from = [("from".to_string(), json!(self.number))].into_iter().collect();
+                let asked = self.program.peer.put_in(seat, "fork", from);
                 asked.map_or_else(failed, Phase::Forking)
             }
             _ => Phase::Closed,
@@ -269,10 +276,13 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if let Phase::Repeating { life, .. } | Phase::Open { life } | Phase::Asking { life, .. } = self.phase {
-            // Nobody waits for the answer.
-            let _ = self.program.workers.ask_on(self.lane, Some(life), "close", &json!({"session": self.number}));
-        }
+        let life = match self.phase {
+            Phase::Repeating { life, .. } | Phase::Open { life } | Phase::Asking { life, .. } => Some(life),
+            // It may have been begun all the same.
+            Phase::Closed | Phase::Opening(_) | Phase::Forking(_) | Phase::Failed(_) => None,
+        };
+        // Nobody waits for the answer.
+        let _ = self.program.peer.put_in(self.seat(life), "close", Map::new());
     }
 }
 

@@ -129,6 +129,7 @@ impl<'a> Run<'a> {
             versions_are_steps: config.rollout.asynchronous.is_some(),
         };
         if resumes && let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+            state.expect_tools(&self.environment.tools())?;
             progress.load(state, &folder)?;
         }
         Ok(progress)
@@ -147,6 +148,7 @@ impl<'a> Run<'a> {
         if resumes && !last && due(self.config.checkpoint_every) {
             progress.state.parts = progress.parts.save();
             progress.state.rewards = progress.rewards.save();
+            progress.state.tools = Some(self.environment.tools());
             let state = progress.state.clone();
             checkpoint::save(context, step, &state, |folder| progress.save(folder))?;
         }

@@ -14,8 +14,9 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::Path;
 use trainyard_api::CancelToken;
-use trainyard_core::{Chance, Metric, Result};
-use trainyard_envs::Environment;
+use trainyard_core::{Chance, Error, Metric, Result};
+use trainyard_envs::tools::difference;
+use trainyard_envs::{Environment, ToolSpec};
 use trainyard_learn::{PassRates, Pool, Progress as Place};
 use trainyard_lm::backend::{Learns, Parameters, Sampler};
 use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectories};
@@ -78,6 +79,9 @@ pub struct State {
     pub failures: u64,
     /// Steps whose filters left nothing to learn from.
     pub empty_steps: u64,
+    /// What the environment offered; none in resume points from before this was kept.
+    #[serde(default)]
+    pub tools: Option<Vec<ToolSpec>>,
     /// Asynchronous rollouts: groups started so far.
     pub started_groups: u32,
 }
@@ -98,6 +102,19 @@ pub struct Progress {
     pub rollouts: VecDeque<Trajectory>,
     /// Versions of the weights count steps, as asynchronous rollouts do, and not the optimizer's.
     pub versions_are_steps: bool,
+}
+
+impl State {
+    /// Refuses to go on with other tools than the attempt before had: its rollouts would not be comparable.
+    pub fn expect_tools(&self, now: &[ToolSpec]) -> Result<()> {
+        let what = self.tools.as_deref().and_then(|before| difference(before, now));
+        what.map_or(Ok(()), |what| {
+            let error = Error::invalid(format!("the tools are not those of the attempt before: {what}"));
+            Err(error
+                .at("environment")
+                .help("start the program or server as it was, or give the resume points up: `runs afresh RUN STAGE`"))
+        })
+    }
 }
 
 impl Progress {

@@ -425,6 +425,21 @@ fn the_schema_names_parts_and_options() {
 }
 
 #[test]
+fn an_attempt_goes_on_with_the_tools_of_the_one_before() {
+    let tool = |name: &str| trainyard_envs::ToolSpec {
+        name: name.into(),
+        description: String::new(),
+        parameters: json!({"type": "object"}),
+    };
+    let state = run::State { tools: Some(vec![tool("echo"), tool("count")]), ..run::State::default() };
+    let state: run::State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();
+    assert!(state.expect_tools(&[tool("count"), tool("echo")]).is_ok());
+    let error = state.expect_tools(&[tool("count"), tool("add")]).unwrap_err();
+    assert!(error.message.ends_with("of the attempt before: `echo` is gone, `add` is new"), "{error}");
+    assert!(run::State::default().expect_tools(&[tool("echo")]).is_ok(), "older resume points do not say");
+}
+
+#[test]
 fn curves_are_part_of_the_state() {
     let state = run::State { step: 3, best: Some((2, 0.1 + 0.2)), curves: Curves::default(), ..run::State::default() };
     let copy: run::State = serde_json::from_str(&serde_json::to_string(&state).unwrap()).unwrap();

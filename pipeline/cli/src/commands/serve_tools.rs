@@ -1,0 +1,48 @@
+//! `trainyard serve-tools TOOL…`: tools for clients of the Model Context Protocol, on standard input and output.
+
+use crate::args::ServeToolsArgs;
+use crate::compiled;
+use crate::exit::Exit;
+use crate::output::human::print_note;
+use serde_json::Value;
+use std::io::{BufRead as _, Write as _};
+use std::sync::Arc;
+use trainyard_app::Catalogue;
+use trainyard_app::tools::choices;
+use trainyard_core::{Error, Result};
+use trainyard_envs::tools::mcp::ToolServer;
+use trainyard_envs::{ToolHost, ToolLimits};
+
+/// Serves until standard input ends.
+pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let chosen = choices(catalogue, &args.tools, &compiled::working_directory()?)?;
+    // Standard output belongs to the protocol.
+    let host = ToolHost::with_log(1, Arc::new(|_, line| print_note(line)));
+    let limits = ToolLimits {
+        time_millis: args.time.as_millis().try_into().unwrap_or(u64::MAX),
+        output_bytes: args.output_bytes,
+        ..ToolLimits::default()
+    };
+    if let Some(problem) = limits.check("").into_iter().next() {
+        return Err(Error::invalid(format!("{}: {}", problem.pointer.trim_start_matches('/'), problem.message)));
+    }
+    let mut server = ToolServer::open(catalogue.toolbox(), &chosen, &limits, &host)?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|e| Error::data("standard input is no text").caused_by(&e))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        if let Some(answer) = server.answer(&line)
+            && !said(&answer)
+        {
+            // The client is gone.
+            break;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn said(answer: &Value) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{answer}").and_then(|()| out.flush()).is_ok()
+}

@@ -1,0 +1,165 @@
+//! Options of the tool `mcp`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use trainyard_api::PartOptions;
+use trainyard_core::{OptionProblem, SecretName};
+use trainyard_http::Address;
+use trainyard_process::{ProgramOptions, command_schema, files_schema};
+
+/// What episodes share of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum SessionKind {
+    /// Nothing: every episode has a server, or at a URL a session, of its own, from its first call to its end.
+    #[default]
+    Episode,
+    /// All episodes ask the same servers, which must keep nothing between calls.
+    Shared,
+}
+
+/// An MCP server whose tools the agent may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct McpOptions {
+    /// The server as a program that speaks on its standard input and output: `[npx, -y, some-server]`. A word that
+    /// names a file beside the workflow file is a source: its content is a part of the stage digest, and it goes where
+    /// the stage runs. Either this or `url` is given.
+    #[schemars(schema_with = "command_schema")]
+    pub command: Vec<String>,
+    /// Files and folders that the server finds in its working folder, each under its own name; sources too, and
+    /// patterns are allowed. Every server has a working folder of its own, which is removed with it.
+    #[schemars(schema_with = "files_schema")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Names of environment variables that the server gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    /// Their values are not a part of the stage digest.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// The server as a service with the transport "streamable HTTP": `http://127.0.0.1:3001/mcp`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    /// The key that the service asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretName>,
+    /// Names of the tools that are offered to the agent, in this order; empty = all of the server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Stands before the name of every tool, to tell those of several servers apart: `files_`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// What episodes share: `episode` (a server of its own for each) or `shared`.
+    pub session: SessionKind,
+    /// Servers that run at the same time: with `session: shared` so many, else at most so many, and further episodes
+    /// wait. Of a `url`: calls in flight.
+    #[schemars(range(min = 1, max = 1024))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<usize>,
+    /// How long one call may take: `30s`, `2m`. A server that takes longer is killed.
+    pub timeout: String,
+    /// Bytes of a result that the agent reads; the rest is left out, and the result says so.
+    #[schemars(range(min = 16, max = 1_048_576))]
+    pub output_bytes: usize,
+}
+
+impl Default for McpOptions {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            files: Vec::new(),
+            env: Vec::new(),
+            url: String::new(),
+            api_key: None,
+            allow: Vec::new(),
+            prefix: String::new(),
+            session: SessionKind::default(),
+            servers: None,
+            timeout: "30s".to_string(),
+            output_bytes: 8_192,
+        }
+    }
+}
+
+/// Servers of episodes that run at the same time unless `servers` says otherwise, and calls of a service in flight.
+const MOST: usize = 64;
+
+impl McpOptions {
+    /// The server as a program. With a server for each episode, every one has a single process.
+    pub fn program(&self) -> ProgramOptions {
+        ProgramOptions {
+            command: self.command.clone(),
+            files: self.files.clone(),
+            workers: if self.session == SessionKind::Shared { self.servers() } else { 1 },
+            timeout: self.timeout.clone(),
+            env: self.env.clone(),
+            options: Value::Null,
+        }
+    }
+    /// Servers, or calls in flight.
+    pub fn servers(&self) -> usize {
+        let local_and_shared = self.session == SessionKind::Shared && self.url.is_empty();
+        self.servers.unwrap_or(if local_and_shared { 1 } else { MOST })
+    }
+    /// The server in messages, without what follows it.
+    pub fn part() -> &'static str {
+        "tool `mcp`"
+    }
+}
+
+impl PartOptions for McpOptions {
+    const KIND: &'static str = "mcp";
+    const SUMMARY: &'static str = "tools of a server that speaks the Model Context Protocol";
+    const DOC: &'static str = include_str!("mcp.md");
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        let is_program = self.url.is_empty();
+        match (self.command.is_empty(), is_program) {
+            (true, true) => problems.push(
+                OptionProblem::new("/command", "no server is named")
+                    .help("write for example `command: [npx, -y, some-server]`, or give a `url`"),
+            ),
+            (false, false) => problems.push(
+                OptionProblem::new("/url", "a server is a program or a service").help("leave out `command` or `url`"),
+            ),
+            _ => {}
+        }
+        if is_program {
+            let program = self
+                .program()
+                .problems()
+                .into_iter()
+                .filter(|problem| !["/command", "/workers"].contains(&problem.pointer.as_str()));
+            problems.extend(program);
+            if self.api_key.is_some() {
+                let problem = OptionProblem::new("/api_key", "a program is given no key");
+                problems.push(problem.help("name the variable that holds it: `env: [NAME]`"));
+            }
+        } else {
+            if let Err(e) = Address::exact(&self.url) {
+                let problem = OptionProblem::new("/url", e.message);
+                problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
+            }
+            if let Err(e) = self.program().time() {
+                problems.push(OptionProblem::new("/timeout", e.message));
+            }
+            for (place, is_given) in [("/files", !self.files.is_empty()), ("/env", !self.env.is_empty())] {
+                if is_given {
+                    problems.push(OptionProblem::new(place, "only a server with a `command` gets these"));
+                }
+            }
+        }
+        if let Some(servers) = self.servers {
+            problems.extend(OptionProblem::outside("/servers", servers, 1..=1024));
+        }
+        problems.extend(OptionProblem::outside("/output_bytes", self.output_bytes, 16..=1 << 20));
+        let mut names = BTreeSet::new();
+        let twice = self.allow.iter().enumerate().filter(|(_, name)| !names.insert(*name));
+        problems.extend(
+            twice.map(|(at, name)| OptionProblem::new(format!("/allow/{at}"), format!("tool `{name}` is named twice"))),
+        );
+        problems
+    }
+}

@@ -1,0 +1,189 @@
+//! The part of the Model Context Protocol that a client of tools speaks: which messages it sends, and what those of a
+//! server mean. Nothing here reads or writes.
+//!
+//! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all others, so that
+//! an answer says by itself what it answers.
+
+use crate::tools::ToolSpec;
+use serde_json::{Value, json};
+use trainyard_process::Raised;
+
+/// Versions of the protocol, the preferred one first. They agree in all that is used here.
+pub const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
+/// Id of the request `initialize`.
+const INITIALIZE: &str = "initialize";
+/// Id of requests for a page of the list of tools.
+const LIST: &str = "tools";
+
+/// The first request. The client offers nothing but to be answered: no files, no sampling.
+pub fn initialize() -> Value {
+    let client = json!({"name": "trainyard", "version": env!("CARGO_PKG_VERSION")});
+    let params = json!({"protocolVersion": VERSIONS[0], "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": INITIALIZE, "method": "initialize", "params": params})
+}
+
+/// Says that the client is ready.
+pub fn initialized() -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+}
+
+/// Asks for a page of the list of tools: the first one, or that of a cursor.
+pub fn list(cursor: Option<&str>) -> Value {
+    let params = cursor.map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+    json!({"jsonrpc": "2.0", "id": LIST, "method": "tools/list", "params": params})
+}
+
+/// The keys of a call beside its id.
+pub fn call(tool: &str, arguments: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+}
+
+/// A message of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// The answer to [`initialize`].
+    Initialized(Result<Value, Raised>),
+    /// The answer to [`list`].
+    Listed(Result<Value, Raised>),
+    /// The answer to the call of this number.
+    Called(u64, Result<Value, Raised>),
+    /// A request to the client, by its id and method.
+    Asked(Value, String),
+    /// The server's tools have changed.
+    Changed,
+    /// Something for the log.
+    Said(String),
+    /// Something that needs no answer.
+    Other,
+}
+
+/// Reads a message. Errors: words on what is wrong with it.
+pub fn read(message: &Value) -> Result<Message, String> {
+    let id = message.get("id").filter(|id| !id.is_null());
+    if let Some(method) = message.get("method").and_then(Value::as_str) {
+        return Ok(match (id, method) {
+            (Some(id), method) => Message::Asked(id.clone(), method.to_string()),
+            (None, "notifications/tools/list_changed") => Message::Changed,
+            (None, "notifications/message") => Message::Said(words(&message["params"])),
+            _ => Message::Other,
+        });
+    }
+    let Some(id) = id else {
+        // An error without an id answers what the server could not read.
+        let error = message.get("error").ok_or("wrote a message with neither `method` nor `id`")?;
+        return Err(format!("does not understand what it is told: {}", raised(error)));
+    };
+    let result = match (message.get("result"), message.get("error")) {
+        (_, Some(error)) => Err(raised(error)),
+        (Some(result), None) => Ok(result.clone()),
+        (None, None) => return Err("wrote an answer with neither `result` nor `error`".to_string()),
+    };
+    match (id.as_str(), id.as_u64()) {
+        (Some(INITIALIZE), _) => Ok(Message::Initialized(result)),
+        (Some(LIST), _) => Ok(Message::Listed(result)),
+        (None, Some(number)) => Ok(Message::Called(number, result)),
+        _ => Err(format!("answered request {id}, which is not open")),
+    }
+}
+
+fn words(params: &Value) -> String {
+    let data = &params["data"];
+    data.as_str().map_or_else(|| data.to_string(), str::to_string)
+}
+
+/// An error of JSON-RPC.
+fn raised(error: &Value) -> Raised {
+    let message = error["message"].as_str().unwrap_or_default();
+    let message = match error["code"].as_i64() {
+        Some(code) => format!("{message} (code {code})"),
+        None => message.to_string(),
+    };
+    Raised { kind: String::new(), message: format!("error: {message}"), traceback: String::new() }
+}
+
+/// What the client says to a request of the server: it is there, it shows no folder, and it offers nothing else.
+pub fn answered(id: &Value, method: &str) -> Value {
+    let result = match method {
+        "ping" => json!({}),
+        "roots/list" => json!({"roots": []}),
+        other => {
+            let error = json!({"code": -32601, "message": format!("this client does not offer {other}")});
+            return json!({"jsonrpc": "2.0", "id": id, "error": error});
+        }
+    };
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+/// What follows the answer to [`initialize`]. Errors: words on why the server cannot be used.
+pub fn accept(result: &Result<Value, Raised>) -> Result<String, String> {
+    let result = result.as_ref().map_err(|raised| format!("it refuses `initialize`: {raised}"))?;
+    let version = result["protocolVersion"].as_str().unwrap_or_default();
+    if !VERSIONS.contains(&version) {
+        let known = VERSIONS.join(", ");
+        return Err(format!("it speaks version `{version}` of the protocol, and one of {known} is spoken here"));
+    }
+    if result["capabilities"].get("tools").is_none_or(Value::is_null) {
+        return Err("it offers no tools".to_string());
+    }
+    Ok(version.to_string())
+}
+
+/// The tools of a page, and the cursor of the next one. Errors: words on what is wrong with it.
+pub fn page(result: &Result<Value, Raised>) -> Result<(Vec<ToolSpec>, Option<String>), String> {
+    let result = result.as_ref().map_err(|raised| format!("it refuses `tools/list`: {raised}"))?;
+    let tools = result["tools"].as_array().ok_or("its answer to `tools/list` has no list `tools`")?;
+    let tools = tools.iter().map(spec).collect::<Result<_, _>>()?;
+    let cursor = result["nextCursor"].as_str().filter(|cursor| !cursor.is_empty());
+    Ok((tools, cursor.map(str::to_string)))
+}
+
+fn spec(tool: &Value) -> Result<ToolSpec, String> {
+    let name = tool["name"].as_str().filter(|name| !name.is_empty()).ok_or("it lists a tool without a name")?;
+    let mut parameters = tool["inputSchema"].clone();
+    let Some(schema) = parameters.as_object_mut() else {
+        return Err(format!("its tool `{name}` has no `inputSchema`"));
+    };
+    // It tells the model nothing.
+    schema.remove("$schema");
+    let description = tool["description"].as_str().unwrap_or_default().trim().to_string();
+    Ok(ToolSpec { name: name.to_string(), description, parameters })
+}
+
+/// The result of a call as text, at most so many bytes of it, and whether it is an error.
+pub fn result(result: &Value, most: usize) -> Value {
+    let content = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let blocks: Vec<String> = content.iter().map(block).collect();
+    let text = match result.get("structuredContent") {
+        Some(structured) if blocks.is_empty() && !structured.is_null() => structured.to_string(),
+        _ => blocks.join("\n"),
+    };
+    json!({"text": cut(text, most), "error": result["isError"].as_bool().unwrap_or(false)})
+}
+
+/// A block of content as text. What is no text is named, because a model of text cannot see it.
+fn block(block: &Value) -> String {
+    let text = |at: &str| block.pointer(at).and_then(Value::as_str);
+    let kind = |at: &str| text(at).unwrap_or("unknown type");
+    match text("/type").unwrap_or_default() {
+        "text" => text("/text").unwrap_or_default().to_string(),
+        "resource_link" => format!("[resource {}]", text("/uri").unwrap_or_default()),
+        "resource" => match text("/resource/text") {
+            Some(inner) => inner.to_string(),
+            None => format!("[resource {}, {}]", text("/resource/uri").unwrap_or_default(), kind("/resource/mimeType")),
+        },
+        other => format!("[{other}, {}]", kind("/mimeType")),
+    }
+}
+
+/// The beginning of a text, with a word on what is left out.
+fn cut(text: String, most: usize) -> String {
+    if text.len() <= most {
+        return text;
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}\n[{} of {} bytes left out]", &text[..end], text.len() - end, text.len())
+}
+
+#[cfg(test)]
+#[path = "protocol_tests.rs"]
+mod tests;

@@ -1,0 +1,255 @@
+//! Servers behind a URL: the transport "streamable HTTP". Every message is a request of its own, whose answer is a
+//! message or a stream of them; a header says which session it belongs to.
+
+use super::language::{Mcp, Talk};
+use super::local::never;
+use super::options::{McpOptions, SessionKind};
+use super::protocol;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, Result, Secrets};
+use trainyard_http::{Address, Fault as Refusal, Heard as Answer, Limits, Post, Postbox};
+use trainyard_process::{Fault, Heard, Log, Peer, Reply, Request, Responder, Seat, Ticket};
+
+/// Bytes of an answer.
+const ANSWER: usize = 16 << 20;
+/// Tries of a request that may be made again.
+const ATTEMPTS: u32 = 4;
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+/// The session that all episodes share.
+const SHARED: u64 = u64::MAX;
+
+/// A service, with the sessions that it keeps.
+pub struct Remote(Arc<Core>);
+
+struct Core {
+    postbox: Postbox,
+    language: Arc<Mcp>,
+    place: String,
+    kind: SessionKind,
+    log: Log,
+    next: AtomicU64,
+    sessions: Mutex<BTreeMap<u64, Open>>,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, Default)]
+struct Open {
+    headers: Vec<(&'static str, String)>,
+    life: u64,
+}
+
+/// A session that is being opened.
+struct Opening {
+    session: u64,
+    talk: Talk,
+    headers: Vec<(&'static str, String)>,
+    /// Messages that are to be sent.
+    lines: VecDeque<String>,
+    ready: Option<Value>,
+    to: Responder,
+}
+
+impl Remote {
+    /// Nothing is sent yet. Errors: invalid (the URL, the key).
+    pub fn new(options: &McpOptions, language: Arc<Mcp>, secrets: &Secrets, log: Log) -> Result<Self> {
+        let address = Address::exact(&options.url)?;
+        let key = options.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
+        let timeout = options.program().time()?;
+        let limits = Limits { requests: options.servers(), attempts: ATTEMPTS, timeout, answer: ANSWER };
+        let place = format!("{} ({address})", McpOptions::part());
+        let postbox = Postbox::open(address, key, limits).map_err(|e| e.at(&place))?;
+        let (kind, next, sessions) = (options.session, AtomicU64::new(0), Mutex::default());
+        Ok(Self(Arc::new(Core { postbox, language, place, kind, log, next, sessions })))
+    }
+}
+
+impl Core {
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<u64, Open>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// Opens a session of the service under a number.
+    fn open(self: &Arc<Self>, session: u64) -> Ticket {
+        let (ticket, to) = Ticket::new();
+        let (talk, lines) = (self.language.conversation(), VecDeque::from([protocol::initialize().to_string()]));
+        self.go_on(Opening { session, talk, headers: Vec::new(), lines, ready: None, to });
+        ticket
+    }
+    /// Sends the next message of an opening, and what follows from its answer after it.
+    fn go_on(self: &Arc<Self>, mut opening: Opening) {
+        let Some(line) = opening.lines.pop_front() else {
+            let error = Error::invalid("the server does not say which tools it has").at(&self.place);
+            let Some(value) = opening.ready else { return opening.to.give(Err(Fault::Outage(error))) };
+            let mut sessions = self.sessions();
+            let life = sessions.get(&opening.session).map_or(1, |open| open.life + 1);
+            sessions.insert(opening.session, Open { headers: opening.headers, life });
+            drop(sessions);
+            return opening.to.give(Ok(Reply { value, life }));
+        };
+        let core = Arc::downgrade(self);
+        self.postbox.post(post(line, &opening.headers, true), move |answer| {
+            let Some(core) = core.upgrade() else { return };
+            match core.opened(&mut opening, answer) {
+                Ok(()) => core.go_on(opening),
+                Err(error) => opening.to.give(Err(Fault::Outage(error))),
+            }
+        });
+    }
+    fn opened(&self, opening: &mut Opening, answer: Result<Answer, Refusal>) -> Result<()> {
+        let answer = answer.map_err(|refusal| Error::from(refusal).at(&self.place))?;
+        let wrong = |what: String| {
+            let error = Error::invalid(format!("the server cannot be used: {what}")).at(&self.place);
+            error.help("check that the URL is that of an MCP server with the transport `streamable HTTP`")
+        };
+        if let Some(session) = &answer.wanted {
+            opening.headers = vec![(SESSION, session.clone())];
+        }
+        for message in messages(&answer.kind, answer.body.as_bytes()) {
+            match opening.talk.message(&message).map_err(wrong)? {
+                Heard::Ready(value) => opening.ready = Some(value),
+                Heard::Reply(lines) => opening.lines.extend(lines.lines().map(str::to_string)),
+                Heard::Aside(text) => (self.log)(LogLevel::Info, &text),
+                Heard::Answer(..) | Heard::Nothing => {}
+            }
+        }
+        let version = opening.talk.version.clone();
+        if !version.is_empty() && !opening.headers.iter().any(|(name, _)| *name == "mcp-protocol-version") {
+            opening.headers.push(("mcp-protocol-version", version));
+        }
+        Ok(())
+    }
+    /// Makes a call in a session.
+    fn call(self: &Arc<Self>, open: &Open, request: &Request) -> Ticket {
+        let (ticket, to) = Ticket::new();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        // What a session keeps must not be changed twice.
+        let again = self.kind == SessionKind::Shared;
+        let (core, life, headers) = (Arc::downgrade(self), open.life, open.headers.clone());
+        self.postbox.post(post(request.line(number), &headers, again), move |answer| {
+            let Some(core) = core.upgrade() else { return };
+            to.give(match answer {
+                Ok(answer) => core.called(number, &headers, &answer).map(|value| Reply { value, life }),
+                Err(refusal) => Err(core.missed(refusal)),
+            });
+        });
+        ticket
+    }
+    fn called(&self, number: u64, headers: &[(&'static str, String)], answer: &Answer) -> Result<Value, Fault> {
+        let mut talk = self.language.conversation();
+        for message in messages(&answer.kind, answer.body.as_bytes()) {
+            match talk.message(&message) {
+                Ok(Heard::Answer(id, result)) if id == number => return result.map_err(Fault::Raised),
+                // A server that asks while it works is answered, though it may have given up by then.
+                Ok(Heard::Reply(lines)) => {
+                    lines.lines().for_each(|line| self.postbox.post(post(line.to_string(), headers, false), drop));
+                }
+                Ok(Heard::Aside(text)) => (self.log)(LogLevel::Info, &text),
+                Ok(_) => {}
+                Err(what) => return Err(Fault::Outage(Error::data(format!("the server {what}")).at(&self.place))),
+            }
+        }
+        let error = Error::retryable("the server did not answer a call").at(&self.place);
+        Err(if self.kind == SessionKind::Episode { Fault::Lost(error) } else { Fault::Outage(error) })
+    }
+    fn missed(&self, refusal: Refusal) -> Fault {
+        let status = refusal.status;
+        let error = Error::from(refusal).at(&self.place);
+        match self.kind {
+            // A session that is not known any more can be begun again, and so can one whose service was away.
+            SessionKind::Episode if matches!(status, None | Some(404 | 500..)) => Fault::Lost(error),
+            _ => Fault::Outage(error),
+        }
+    }
+}
+
+/// A message of a session.
+fn post(line: String, headers: &[(&'static str, String)], again: bool) -> Post {
+    let accept = "application/json, text/event-stream";
+    let headers = headers.to_vec();
+    Post { headers, accept, wanted: Some(SESSION), again, enough: Some(enough), ..Post::json(line.trim().to_string()) }
+}
+
+/// Whether a stream holds the answer to the request that it answers.
+fn enough(kind: &str, bytes: &[u8], request: &str) -> bool {
+    if !kind.starts_with("text/event-stream") || !bytes.ends_with(b"\n") {
+        return false;
+    }
+    let id = |message: &Value| message.get("id").filter(|id| !id.is_null()).cloned();
+    let Some(asked) = serde_json::from_str(request).ok().as_ref().and_then(id) else { return false };
+    messages(kind, bytes).iter().any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&asked))
+}
+
+/// The messages of an answer: a stream of events, one message, or none.
+fn messages(kind: &str, bytes: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(bytes);
+    if !kind.starts_with("text/event-stream") {
+        return serde_json::from_str(&text).into_iter().collect();
+    }
+    let (mut found, mut data) = (Vec::new(), String::new());
+    for line in text.lines().map(|line| line.trim_end_matches('\r')).chain([""]) {
+        if let Some(part) = line.strip_prefix("data:") {
+            data.push_str(part.strip_prefix(' ').unwrap_or(part));
+            data.push('\n');
+        } else if line.is_empty() && !data.is_empty() {
+            found.extend(serde_json::from_str::<Value>(&std::mem::take(&mut data)));
+        }
+    }
+    found
+}
+
+impl Peer for Remote {
+    fn place(&self) -> &str {
+        &self.0.place
+    }
+    /// Opens the session that all episodes share, or one that is closed when the service is dropped.
+    fn ready(&self) -> Ticket {
+        self.0.open(SHARED)
+    }
+    /// Nothing is asked outside of sessions.
+    fn put(&self, _: Request) -> Ticket {
+        Ticket::new().0
+    }
+    fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
+        let session = if self.0.kind == SessionKind::Shared { SHARED } else { seat.session };
+        match op {
+            "start" => Ok(self.0.open(session)),
+            "close" => {
+                let open = self.0.sessions().remove(&session);
+                if let Some(open) = open {
+                    self.0.postbox.post(Post { is_delete: true, ..post(String::new(), &open.headers, false) }, drop);
+                }
+                Ok(Ticket::new().0)
+            }
+            "call" => {
+                let request = super::local::call(|name| self.0.language.listing.own_name(name).to_string(), &body)?;
+                let open = self.0.sessions().get(&session).cloned();
+                let open = open.ok_or_else(|| Error::bug("a call of a session that was not begun"))?;
+                Ok(self.0.call(&open, &request))
+            }
+            other => Err(never(other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_answer_is_a_message_or_a_stream_of_them() {
+        let stream = b"event: message\ndata: {\"method\":\"ping\",\"id\":1}\n\n: still here\n\n\
+            data: {\"id\":7,\r\ndata: \"result\":{}}\r\n\r\n";
+        let found = messages("text/event-stream; charset=utf-8", stream);
+        assert_eq!(found, [json!({"method": "ping", "id": 1}), json!({"id": 7, "result": {}})]);
+        assert!(enough("text/event-stream", stream, "{\"id\":7}"));
+        assert!(!enough("text/event-stream", stream, "{\"id\":1}"), "a request of the server is no answer");
+        assert!(!enough("application/json", b"{\"id\":7}\n", "{\"id\":7}"), "it is read to its end");
+        assert_eq!(messages("application/json", b"{\"id\":7}"), [json!({"id": 7})]);
+        assert!(messages("", b"").is_empty());
+    }
+}
