@@ -18,6 +18,7 @@ mod detached;
 mod diagnostics;
 mod docs;
 mod endpoint;
+mod engines;
 mod executors;
 mod faults;
 mod first_hour;

@@ -6,7 +6,9 @@
 
 #![warn(missing_docs)]
 
+pub mod checkpoint;
 pub mod context;
+pub mod curves;
 pub mod family;
 pub mod registry;
 pub mod report;

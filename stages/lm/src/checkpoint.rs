@@ -43,12 +43,18 @@ pub fn read_config(folder: &Path) -> Result<ModelConfig> {
 /// ask for are ignored.
 pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     let config = read_config(folder)?;
+    let weights = load_weights(folder, &config)?;
+    Ok((config, weights))
+}
+
+/// Reads the weights of a folder as those of a model with this config. Errors: as in [`load_model`].
+pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
     let mut found = Weights::new();
     for file in weight_files(folder)? {
         found.append(&mut load_tensors(&file)?);
     }
     if config.family.fused {
-        fused::split(&config, &mut found)?;
+        fused::split(config, &mut found)?;
     }
     let mut weights = Weights::new();
     for (name, shape) in config.parameters() {
@@ -64,7 +70,7 @@ pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
         weights.insert(name, tensor);
     }
     expect_finite(&weights).map_err(|e| e.at(folder.display()))?;
-    Ok((config, weights))
+    Ok(weights)
 }
 
 /// Writes `config.json` and `model.safetensors`; the folder must exist. Weights that are not finite are refused.

@@ -15,7 +15,9 @@ use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
 use crate::template::{Chat, ChatTemplate, check_pieces};
+use crate::tensor::candle;
 use crate::tokenizer::Tokenizer;
+use candle_core::Tensor;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -231,6 +233,21 @@ impl ModelFolder {
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, adapter: None, source: None, ..self.clone() }
     }
+    /// The same model with the weights that another program made of it, which lie as safetensors in a folder, and the
+    /// number of tensors that differ. Errors: weights of another shape, or of an adapter.
+    pub fn trained_elsewhere(&self, folder: &Path) -> Result<(Self, usize)> {
+        if peft::is_adapter(folder) {
+            return Err(Error::invalid(format!("{}: an adapter, not a whole model", folder.display()))
+                .help("merge it before it is saved (with PEFT: `model.merge_and_unload()`)"));
+        }
+        let start = self.merged()?;
+        let weights = crate::checkpoint::load_weights(folder, &start.config)?;
+        let mut changed = 0;
+        for (name, tensor) in &weights {
+            changed += usize::from(!same_numbers(tensor, &start.weights[name])?);
+        }
+        Ok((start.with_weights(weights), changed))
+    }
     /// The same model with what a learner gave: all weights, or those of its adapter.
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
         let tensors = parameters.to_weights()?;
@@ -286,6 +303,11 @@ impl ModelFolder {
         ];
         facts.into_iter().chain(adapter).collect()
     }
+}
+
+fn same_numbers(a: &Tensor, b: &Tensor) -> Result<bool> {
+    let equal = a.eq(b).and_then(|equal| equal.flatten_all()?.min(0)?.to_scalar::<u8>()).map_err(candle)?;
+    Ok(equal == 1)
 }
 
 fn cut(digest: &str) -> &str {

@@ -9,10 +9,8 @@
 
 #[cfg(test)]
 mod adapter_tests;
-pub mod checkpoint;
 pub mod config;
 mod contexts;
-pub mod curves;
 #[cfg(test)]
 mod family_tests;
 pub mod model;

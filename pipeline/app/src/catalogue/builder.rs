@@ -244,6 +244,7 @@ impl Builder {
         let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
+            trainyard_engines::stages(&data),
             trainyard_lm::registry::stages(),
             trainyard_train::registry::stages(&parts),
         ];

@@ -1,8 +1,8 @@
 //! A learner with its learning-rate schedule: what every training loop holds.
 
 use super::OptimizerOptions;
-use crate::curves::finite;
 use std::path::Path;
+use trainyard_api::curves::finite;
 use trainyard_core::{Error, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes};

@@ -4,11 +4,11 @@
 //! may be more than memory holds. What every call brought is also a shard; a resume point is the shards so far, and a
 //! stage that goes on enters them again in their order, so its outputs have the same bytes.
 
-use crate::checkpoint;
 use crate::results::{ResultRow, read_results, write_results};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use trainyard_api::StageContext;
+use trainyard_api::checkpoint;
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
 use trainyard_tables::{RowWriter, Trajectory, read_trajectories, write_trajectories};

@@ -14,7 +14,6 @@ mod tests;
 
 pub use config::Config;
 
-use crate::checkpoint;
 use crate::model::{self, Policy};
 use crate::optimize::{Learned, Method};
 use crate::parts::Parts;
@@ -27,6 +26,7 @@ use reference::Reference;
 use run::{Data, Run, State};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use trainyard_api::checkpoint;
 use trainyard_api::family::fill_schema;
 use trainyard_api::stage::refuse;
 use trainyard_api::{AnyFamily, Ports, Prepared, Slot, Stage, StageContext, port};

@@ -7,13 +7,13 @@ use super::config::{Config, Keep};
 use super::objective::{Logprobs, Measured, Objective, each_part, inputs};
 use super::pairs::Pair;
 use super::reference::Reference;
-use crate::checkpoint;
-use crate::curves::{Curves, finite};
 use crate::optimize::{Trainer, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trainyard_api::StageContext;
+use trainyard_api::checkpoint;
+use trainyard_api::curves::{Curves, finite};
 use trainyard_core::{Chance, Result};
 use trainyard_lm::backend::{Parameters, Slopes};
 

@@ -7,7 +7,6 @@
 use super::config::{Config, Trained};
 use super::contrast;
 use super::example::{Example, sigmoid};
-use crate::curves::{Curves, finite};
 use crate::model::Policy;
 use crate::optimize::{Learned, Method, Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use trainyard_api::StageContext;
+use trainyard_api::curves::{Curves, finite};
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::backend::{self, Learns, Place, Slopes};
 

@@ -15,7 +15,6 @@ mod tests;
 
 pub use config::Config;
 
-use crate::checkpoint;
 use crate::contexts::expect_one_context;
 use crate::model::{self, Policy};
 use crate::native;
@@ -32,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use trainyard_api::checkpoint;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Result};

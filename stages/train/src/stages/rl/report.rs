@@ -2,9 +2,9 @@
 
 use super::config::Config;
 use super::run::State;
-use crate::curves::Curves;
 use std::collections::BTreeSet;
 use trainyard_api::StageContext;
+use trainyard_api::curves::Curves;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::{Error, Metric, Result};
 

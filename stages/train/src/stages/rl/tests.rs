@@ -1,5 +1,4 @@
 use super::*;
-use crate::curves::Curves;
 use crate::testing::{
     assert_declared, context_in, demonstrations, digest_of, environment_options, half_trained, input_model,
     input_problems, input_trajectories, outputs, run_stage, sums,
@@ -7,6 +6,7 @@ use crate::testing::{
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
+use trainyard_api::curves::Curves;
 use trainyard_api::report::Report;
 use trainyard_api::{Stage, erase};
 use trainyard_core::{Digest, ErrorKind};

@@ -5,12 +5,12 @@
 //! beats it.
 
 use super::config::Config;
-use crate::checkpoint;
-use crate::curves::{Curves, finite};
 use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
 use trainyard_api::StageContext;
+use trainyard_api::checkpoint;
+use trainyard_api::curves::{Curves, finite};
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::backend::{Parameters, Place, Slopes};
 use trainyard_lm::examples::Example;

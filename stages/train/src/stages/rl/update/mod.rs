@@ -13,11 +13,11 @@ pub use columns::Sample;
 pub use sums::UpdateReport;
 
 use super::critic::Critic;
-use crate::curves::finite;
 use crate::optimize::{Trainer, micro_batches};
 use columns::{Current, Earlier, Minibatch, inputs, pick, places, token_batch};
 use std::collections::BTreeMap;
 use sums::{Sums, Total};
+use trainyard_api::curves::finite;
 use trainyard_core::{Chance, Result};
 use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};

@@ -3,10 +3,10 @@
 //! A resumed stage must end with the same report as one that was never killed, so points are part of the state. Names
 //! are sorted. A point that is not finite stops the stage with an error that names the step.
 
+use crate::StageContext;
+use crate::report::{Curve, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trainyard_api::StageContext;
-use trainyard_api::report::{Curve, Report};
 use trainyard_core::{Error, Result};
 
 /// Named series of (step, value).
@@ -16,8 +16,13 @@ pub struct Curves(BTreeMap<String, Vec<(u64, f64)>>);
 impl Curves {
     /// Adds a point and reports it. Errors: data, when the value is not finite.
     pub fn point(&mut self, context: &StageContext, name: &str, step: u64, value: f64) -> Result<()> {
-        finite(value, name, step)?;
+        self.add(name, step, value)?;
         context.curve(name, step, value);
+        Ok(())
+    }
+    /// Adds a point without reporting it. Errors: as in [`Curves::point`].
+    pub fn add(&mut self, name: &str, step: u64, value: f64) -> Result<()> {
+        finite(value, name, step)?;
         self.0.entry(name.to_string()).or_default().push((step, value));
         Ok(())
     }
@@ -60,19 +65,17 @@ pub fn finite(value: f64, name: &str, step: u64) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::context;
 
     #[test]
     fn points_survive_saving_bit_for_bit_and_nan_stops() {
-        let (context, _folder) = context();
         let mut curves = Curves::default();
         for (step, value) in [(0, 0.1 + 0.2), (1, 1.0 / 3.0), (2, 1e-308)] {
-            curves.point(&context, "loss", step, value).unwrap();
+            curves.add("loss", step, value).unwrap();
         }
         let copy: Curves = serde_json::from_str(&serde_json::to_string(&curves).unwrap()).unwrap();
         assert_eq!(copy, curves);
         assert_eq!(curves.recent("loss", 2), Some((1.0 / 3.0 + 1e-308) / 2.0));
-        let e = curves.point(&context, "loss", 3, f64::NAN).unwrap_err();
+        let e = curves.add("loss", 3, f64::NAN).unwrap_err();
         assert_eq!(e.kind, trainyard_core::ErrorKind::Data);
         assert!(e.message.contains("step 3"));
     }

@@ -3,10 +3,10 @@
 //! A checkpoint holds all that the rest of the computation reads and is taken at step boundaries only. Floats pass
 //! through JSON unchanged, so a killed stage ends in the same bytes.
 
+use crate::StageContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
-use trainyard_api::StageContext;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 

@@ -1,0 +1,48 @@
+//! Rows of input ports in the columns of an engine, as JSON Lines.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use trainyard_api::StageContext;
+use trainyard_core::Result;
+use trainyard_core::error::io_error;
+use trainyard_data::export::{ExportFormat, Form, LeftOut, Source, export};
+use trainyard_tables::ordered;
+
+/// An input port and the form that its rows are given in; none = the usual one of the artifact.
+pub type Wanted = (&'static str, Option<Form>);
+
+/// The files of the ports that are wired, and how many rows they hold in all. What the format cannot hold is counted in the
+/// log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format does not have).
+pub fn write(
+    context: &StageContext,
+    ports: &[Wanted],
+    format: &dyn ExportFormat,
+    folder: &Path,
+) -> Result<(BTreeMap<String, PathBuf>, u64)> {
+    let (mut files, mut rows) = (BTreeMap::new(), 0);
+    for (port, form) in ports {
+        let inputs = context.many(port);
+        if inputs.is_empty() {
+            continue;
+        }
+        let path = folder.join(format!("{port}.jsonl"));
+        let mut file = BufWriter::new(File::create(&path).map_err(|e| io_error(&path, &e))?);
+        let mut left = LeftOut::default();
+        for input in inputs {
+            let table = input.parquet();
+            let source = Source { table: &table, kind: input.kind };
+            let form = Form::choose(*form, source.forms()?, format.forms(), input.kind, format.name())?;
+            let written = export(source, form, format, &mut left, &mut |row| ordered::write_line(&row, &mut file));
+            rows += written.map_err(|e| e.at(format!("input `{port}`")))?;
+            context.stop_if_cancelled()?;
+        }
+        file.flush().map_err(|e| io_error(&path, &e))?;
+        for (what, count) in left.counts() {
+            context.log(format!("input `{port}`: left out: {count} {what}"));
+        }
+        files.insert((*port).to_string(), path);
+    }
+    Ok((files, rows))
+}

@@ -1,0 +1,146 @@
+//! `engine/command`: a trainer of the user's own.
+
+use crate::columns::Wanted;
+use crate::results;
+use crate::work::{self, Training};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Result, Wired};
+use trainyard_data::Parts;
+use trainyard_data::export::ExportFormat;
+use trainyard_lm::checkpoint::SaveOptions;
+use trainyard_lm::shape;
+use trainyard_process::{Home, command_schema, files_schema};
+
+/// Options of `engine/command`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file beside the workflow file is a
+    /// source: its content is a part of the stage digest, and it goes where the stage runs.
+    #[schemars(schema_with = "command_schema")]
+    pub command: Vec<String>,
+    /// Further files and folders that it needs; sources too.
+    #[schemars(schema_with = "files_schema")]
+    pub files: Vec<String>,
+    /// Names of environment variables that it gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    pub env: Vec<String>,
+    /// The columns of its rows: a format of `artifacts export`, such as `openai`, `sharegpt`, `trl` or `verl`.
+    pub columns: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Handed to the trainer as it is.
+    pub options: Value,
+    /// How the trained weights are written.
+    #[serde(skip_serializing_if = "SaveOptions::is_default")]
+    pub save: SaveOptions,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            files: Vec::new(),
+            env: Vec::new(),
+            columns: "openai".to_string(),
+            seed: 0,
+            options: Value::Null,
+            save: SaveOptions::default(),
+        }
+    }
+}
+
+/// The options, with the format that they name.
+pub struct PreparedCommand {
+    config: Config,
+    format: Result<&'static dyn ExportFormat, OptionProblem>,
+}
+
+impl Prepared for PreparedCommand {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.config.save.problems("/save");
+        problems.extend(self.format.as_ref().err().cloned());
+        if self.config.command.first().is_none_or(String::is_empty) {
+            let problem = OptionProblem::new("/command", "no program is named");
+            problems.push(problem.help("write for example `command: [python3, my_trainer.py]`"));
+        }
+        problems
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::whole(inputs)
+    }
+}
+
+/// Ports whose rows a trainer may be given.
+const ROWS: [Wanted; 4] = [("trajectories", None), ("preferences", None), ("problems", None), ("tokenized", None)];
+
+/// The stage kind, with the formats that its rows may have.
+pub struct Command {
+    /// The formats of exports.
+    pub parts: Arc<Parts>,
+}
+
+impl Command {
+    fn format(&self, name: &str) -> Result<&'static dyn ExportFormat, OptionProblem> {
+        let formats = &self.parts.export;
+        if !formats.names().contains(&name) {
+            let problem = OptionProblem::new("/columns", format!("there is no export format `{name}`"));
+            return Err(problem.help(format!("use one of: {}", formats.names().join(", "))));
+        }
+        let chosen = formats.read(&Value::from(name))?;
+        chosen.build(&()).map(|format| *format).map_err(OptionProblem::from)
+    }
+}
+
+impl Stage for Command {
+    type Prepared = PreparedCommand;
+    const NAME: &'static str = "engine/command";
+    const SUMMARY: &'static str = "a trainer of your own, in any language, on a model and rows in its columns";
+    const DOC: &'static str = include_str!("command.md");
+    const EXAMPLE: &'static str = r#"{"command": ["python3", "my_trainer.py"], "columns": "trl"}"#;
+    const ALL_CPUS: bool = true;
+    const TRAINS: bool = true;
+    const MAIN_METRIC: Option<&'static str> = Some("loss");
+
+    fn metrics(&self) -> Declared {
+        results::metrics()
+    }
+    fn ports(&self) -> Ports {
+        use ArtifactKind::{Problems, Table, Trajectories};
+        use Cardinality::Many;
+        work::ports(vec![
+            port("trajectories", Trajectories, Many, "Conversations."),
+            port("preferences", Trajectories, Many, "Pairs, as `data/pairs` and `data/import` give them."),
+            port("problems", Problems, Many, "Prompts with what answers are compared with."),
+            port("tokenized", Table, Many, "Token ids with loss masks, as `data/tokenize` made them."),
+        ])
+    }
+    fn prepare(&self, options: Value) -> Result<PreparedCommand> {
+        let config: Config = self.parse(options)?;
+        let format = self.format(&config.columns);
+        Ok(PreparedCommand { config, format })
+    }
+    fn run(&self, prepared: PreparedCommand, context: &mut StageContext) -> Result<()> {
+        let PreparedCommand { config, format } = prepared;
+        let format = format.map_err(|problem| Error::invalid(problem.message))?;
+        let training = Training {
+            title: "A trainer of one's own",
+            program: Home::lay_out(&config.command, &config.files)?,
+            env: &config.env,
+            format,
+            ports: &ROWS,
+            seed: config.seed,
+            options: config.options,
+            save: &config.save,
+        };
+        work::train(training, context)
+    }
+}

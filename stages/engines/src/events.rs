@@ -1,0 +1,110 @@
+//! What a trainer tells while it runs: lines of JSON that it appends to a file.
+//!
+//! `{"step": 3, "steps": 100, "metrics": {"loss": 1.25}}` is progress and a point of each learning curve.
+//! `{"checkpoint": "/…/checkpoint-50", "step": 50}` says that a folder is complete and may be resumed from.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// Bytes of one event.
+const LINE: usize = 1 << 20;
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// Optimizer steps that are done.
+    pub step: u64,
+    /// How many there will be, once it is known.
+    #[serde(default)]
+    pub steps: Option<u64>,
+    /// Measured at this step. Values that are not numbers (JSON has no NaN) end the stage.
+    #[serde(default)]
+    pub metrics: BTreeMap<String, Option<f64>>,
+    /// A folder with everything that going on after this step needs.
+    #[serde(default)]
+    pub checkpoint: Option<PathBuf>,
+}
+
+/// Reads a file of events that grows.
+pub struct Events {
+    path: PathBuf,
+    read: u64,
+    /// The line that has not ended.
+    started: Vec<u8>,
+    lines: u64,
+}
+
+impl Events {
+    /// Of a file that may not be there yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, read: 0, started: Vec::new(), lines: 0 }
+    }
+    /// The events that have come since the last call. Errors: data (a line that is no event, naming it), those of reading.
+    pub fn new_ones(&mut self) -> Result<Vec<Event>> {
+        let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        let read = file.seek(SeekFrom::Start(self.read)).and_then(|_| file.read_to_end(&mut self.started));
+        self.read += read.map_err(|e| io_error(&self.path, &e))? as u64;
+        while let Some(end) = self.started.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.started.drain(..=end).collect();
+            self.lines += 1;
+            if !line.trim_ascii().is_empty() {
+                found.push(serde_json::from_slice(&line).map_err(|e| self.broken(&line, &e.to_string()))?);
+            }
+        }
+        if self.started.len() > LINE {
+            self.lines += 1;
+            return Err(self.broken(&self.started, "it is longer than 1 MiB"));
+        }
+        Ok(found)
+    }
+    fn broken(&self, line: &[u8], why: &str) -> Error {
+        let shown: String = String::from_utf8_lossy(line).trim_end().chars().take(200).collect();
+        Error::data(format!("line {} of the trainer's events is no event: {why}: {shown}", self.lines))
+            .help("write one JSON object on each line, such as {\"step\": 3, \"metrics\": {\"loss\": 1.25}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn lines_are_read_once_they_have_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events");
+        let mut events = Events::new(path.clone());
+        assert_eq!(events.new_ones().unwrap(), []);
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"{\"step\": 1, \"metrics\": {\"loss\": 0.5}}\n\n{\"step\": 2, \"ste").unwrap();
+        let first = events.new_ones().unwrap();
+        assert_eq!((first.len(), first[0].metrics["loss"]), (1, Some(0.5)));
+        file.write_all(b"ps\": 9, \"checkpoint\": \"/x\"}\n").unwrap();
+        let second = events.new_ones().unwrap();
+        assert_eq!((second[0].step, second[0].steps, second[0].checkpoint.clone()), (2, Some(9), Some("/x".into())));
+        assert_eq!(events.new_ones().unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_event_is_named_with_its_line() {
+        for (text, said) in [
+            ("{\"step\": 1}\nStep 2\n", "line 2"),
+            ("{\"stepp\": 1}\n", "stepp"),
+            ("{\"step\": -1}\n", "line 1"),
+            (&"x".repeat(LINE + 1), "longer than 1 MiB"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("events");
+            std::fs::write(&path, text).unwrap();
+            let error = Events::new(path).new_ones().unwrap_err();
+            assert!(error.message.contains(said), "{error}");
+        }
+    }
+}

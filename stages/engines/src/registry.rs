@@ -1,0 +1,31 @@
+//! The stage kinds of this room: one line each, sorted.
+
+use crate::{command, trl};
+use std::sync::Arc;
+use trainyard_api::{DynStage, erase};
+use trainyard_data::Parts;
+
+/// All engines, with the formats that rows may be given in.
+pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
+    vec![erase(command::Command { parts: Arc::clone(parts) }), erase(trl::Trl)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn every_kind_is_sorted_and_documented_and_its_example_works() {
+        let stages = stages(&Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard()))));
+        assert!(stages.iter().map(|stage| stage.info().name).is_sorted());
+        for stage in &stages {
+            let info = stage.info();
+            assert!(info.name.starts_with("engine/") && info.doc.len() > 200, "{}", info.name);
+            let example: Value = serde_json::from_str(info.example).unwrap();
+            assert_eq!(stage.validate(&example), [], "{}", info.name);
+            let complete = stage.complete(&example).unwrap();
+            assert_eq!(stage.complete(&complete).unwrap(), complete, "{}", info.name);
+        }
+    }
+}

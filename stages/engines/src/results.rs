@@ -1,0 +1,66 @@
+//! What a trainer leaves: the weights as a model artifact, and a report.
+
+use crate::follow::{LOSS, Told};
+use std::path::Path;
+use trainyard_api::{Report, StageContext};
+use trainyard_core::{Declared, Error, Metric, Reduce, Result};
+use trainyard_lm::ModelFolder;
+use trainyard_lm::checkpoint::SaveOptions;
+
+/// Points of a curve that end a training: their mean is the metric.
+fn tail(points: usize) -> usize {
+    points.div_ceil(10).max(1)
+}
+
+/// What all engines report.
+pub fn metrics() -> Declared {
+    vec![
+        Metric::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer tells it.")
+            .lower()
+            .over(Reduce::LastTenth)
+            .optional(),
+        Metric::new("steps", "steps", "Optimizer steps that the trainer told of."),
+        Metric::new("rows", "rows", "Rows that it was given."),
+        Metric::new("changed_tensors", "tensors", "Tensors of the model that training changed."),
+    ]
+    .into()
+}
+
+/// Publishes the weights in `folder`, which were trained from `start`, and the report.
+///
+/// Errors: data (no step was done, nothing changed, weights of another shape), invalid (an adapter).
+pub fn publish(
+    context: &mut StageContext,
+    (title, start, save): (&str, &ModelFolder, &SaveOptions),
+    folder: &Path,
+    told: &Told,
+    rows: u64,
+) -> Result<()> {
+    if told.steps == 0 {
+        return Err(Error::data("the trainer ended well without telling of an optimizer step")
+            .help("append an event after each step, such as {\"step\": 1, \"steps\": 100}"));
+    }
+    let (model, changed) = start.trained_elsewhere(folder).map_err(|e| e.at("what the trainer left"))?;
+    if changed == 0 {
+        return Err(Error::data(format!("after {} steps the trainer left the weights as they were", told.steps))
+            .help("look at its learning rate, and at what it saves"));
+    }
+    model.save_as(context.output("model")?, save)?;
+    for (key, value) in model.metadata() {
+        context.describe("model", &key, value);
+    }
+    let mut report = Report::new(title);
+    report.summary = format!("{rows} rows, {} optimizer steps.", told.steps);
+    let points = told.curves.series(LOSS).len();
+    let mut found = vec![("steps", told.steps as f64), ("rows", rows as f64), ("changed_tensors", changed as f64)];
+    found.extend(told.curves.recent(LOSS, tail(points)).map(|loss| (LOSS, loss)));
+    for (name, value) in found {
+        context.metric(name, value);
+        report.metric(name, value);
+    }
+    let names: Vec<&str> = told.curves.names("").collect();
+    for name in names {
+        told.curves.draw(&mut report, name, "", &[(name, name)]);
+    }
+    context.write_report("report", report, &metrics())
+}

@@ -1,0 +1,93 @@
+//! Resume points: a trainer's own checkpoint, kept in the store with the curves up to it.
+//!
+//! The store keeps flat folders. Names of files in subfolders hold their path, with `/` written as `%2F`.
+
+use std::path::{Path, PathBuf};
+use trainyard_api::{StageContext, checkpoint, curves::Curves};
+use trainyard_core::error::io_error;
+use trainyard_core::{Error, Result};
+
+/// Where the trainer's files lie in a resume point, before their names.
+const PREFIX: &str = "trainer-";
+
+/// Keeps a folder of the trainer as the resume point of `step`. Errors: data (the folder is not there), those of the disk.
+pub fn save(context: &StageContext, step: u64, curves: &Curves, folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        return Err(Error::data(format!("the trainer's checkpoint of step {step} is no folder: {}", folder.display()))
+            .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
+    }
+    checkpoint::save(context, step, curves, |to| {
+        for name in below(folder)? {
+            let (from, to) = (folder.join(&name), to.join(packed(&name)));
+            std::fs::hard_link(&from, &to)
+                .or_else(|_| std::fs::copy(&from, &to).map(|_| ()))
+                .map_err(|e| io_error(&from, &e))?;
+        }
+        Ok(())
+    })
+}
+
+/// The newest resume point, laid out as the trainer wrote it in `folder`, and the curves up to it.
+pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Curves>> {
+    let Some((curves, from)) = checkpoint::latest::<Curves>(context)? else { return Ok(None) };
+    for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
+        let path = entry.map_err(|e| io_error(&from, &e))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(name) = name.strip_prefix(PREFIX) else { continue };
+        let to = folder.join(unpacked(name));
+        if let Some(parent) = to.parent() {
+            std::fs::create_dir_all(parent).map_err(|e| io_error(parent, &e))?;
+        }
+        // A copy: trainers write into what they resume from.
+        std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
+    }
+    Ok(Some(curves))
+}
+
+/// Relative paths of all files, sorted.
+fn below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
+    while let Some(at) = left.pop() {
+        let here = folder.join(&at);
+        for entry in std::fs::read_dir(&here).map_err(|e| io_error(&here, &e))? {
+            let path = at.join(entry.map_err(|e| io_error(&here, &e))?.file_name());
+            if folder.join(&path).is_dir() { left.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn packed(name: &Path) -> String {
+    format!("{PREFIX}{}", name.to_string_lossy().replace('%', "%25").replace('/', "%2F"))
+}
+
+fn unpacked(name: &str) -> PathBuf {
+    PathBuf::from(name.replace("%2F", "/").replace("%25", "%"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::context;
+
+    #[test]
+    fn a_checkpoint_with_subfolders_comes_back_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let context = context(folder.path());
+        assert!(latest(&context, &folder.path().join("none")).unwrap().is_none());
+        let own = folder.path().join("checkpoint-5");
+        std::fs::create_dir_all(own.join("global_step5/a%2Fb")).unwrap();
+        std::fs::write(own.join("weights"), "w").unwrap();
+        std::fs::write(own.join("global_step5/a%2Fb/rank0"), "r").unwrap();
+        let mut curves = Curves::default();
+        curves.add("loss", 5, 0.5).unwrap();
+        save(&context, 5, &curves, &own).unwrap();
+        let back = folder.path().join("back");
+        assert_eq!(latest(&context, &back).unwrap(), Some(curves.clone()));
+        assert_eq!(below(&back).unwrap(), below(&own).unwrap());
+        assert_eq!(std::fs::read_to_string(back.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
+        let missing = save(&context, 6, &curves, &folder.path().join("checkpoint-6")).unwrap_err();
+        assert!(missing.message.contains("step 6 is no folder"), "{missing}");
+    }
+}

@@ -1,0 +1,75 @@
+//! What tests of this room share: a stage context over a folder, and a tiny model.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+use trainyard_core::attempt::AttemptMessage;
+use trainyard_core::{ArtifactKind, Digest, Result, Secrets};
+
+/// Keeps resume points in a folder.
+struct Kept {
+    folder: PathBuf,
+    steps: Mutex<Vec<u64>>,
+}
+
+impl CheckpointStore for Kept {
+    fn latest(&self) -> Result<Option<(u64, PathBuf)>> {
+        Ok(self.steps.lock().unwrap().last().map(|step| (*step, self.folder.join(step.to_string()))))
+    }
+    fn save(&self, step: u64, folder: &Path) -> Result<()> {
+        let to = self.folder.join(step.to_string());
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        self.steps.lock().unwrap().push(step);
+        Ok(())
+    }
+}
+
+struct Silent;
+
+impl Reporter for Silent {
+    fn report(&self, _: AttemptMessage) {}
+}
+
+/// A context without inputs, whose outputs, scratch and resume points lie in `folder`. Resume points of an earlier context of
+/// the same folder are found.
+pub fn context(folder: &Path) -> StageContext {
+    let kept = folder.join("kept");
+    std::fs::create_dir_all(&kept).unwrap();
+    let names = std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut steps: Vec<u64> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();
+    steps.sort_unstable();
+    let output = |port: &str| {
+        let path = folder.join("outputs").join(port);
+        std::fs::create_dir_all(&path).unwrap();
+        (port.to_string(), path)
+    };
+    let scratch = folder.join("scratch");
+    let _ = std::fs::remove_dir_all(&scratch);
+    std::fs::create_dir_all(&scratch).unwrap();
+    StageContext {
+        cpus: 1,
+        cancel: CancelToken::default(),
+        reporter: Arc::new(Silent),
+        checkpoints: Arc::new(Kept { folder: kept, steps: Mutex::new(steps) }),
+        scratch,
+        inputs: BTreeMap::new(),
+        output_folders: ["model", "report"].map(output).into(),
+        metrics: BTreeMap::new(),
+        comparisons: Vec::new(),
+        measured: BTreeMap::new(),
+        metadata: BTreeMap::new(),
+        env: BTreeMap::new(),
+        secrets: Secrets::default(),
+    }
+}
+
+/// An artifact in a folder.
+pub fn artifact(kind: ArtifactKind, folder: PathBuf) -> InputArtifact {
+    let digest = Digest::of(folder.display().to_string().as_bytes());
+    InputArtifact { kind, digest: digest.clone(), stage_digest: digest, folder, metadata: BTreeMap::new() }
+}

@@ -1,0 +1,187 @@
+//! Trainers of other people as stages: one of the user's own, killed and resumed, what it does wrong, and TRL itself where
+//! `TRAINYARD_TEST_CONSUMERS` names a Python that has it.
+
+use crate::kit::{Sandbox, skipped};
+use std::process::Command;
+
+const OWN: &str = r#"
+version: 1
+name: own
+stages:
+  data:
+    uses: data/synthesize
+    with: {method: procedural, seed: 1, mistakes: 0.5, environment: {kind: word-problems, format: hermes}, splits: {demonstrations: {levels: {1: 24}}}}
+  base:
+    uses: model/init
+    with:
+      {problems: ["${{ stages.data.problems }}"], corpus: ["${{ stages.data.demonstrations }}"], template: chatml,
+          hidden_size: 32, layers: 2, heads: 2, intermediate_size: 64, seed: 1}
+  trained:
+    uses: engine/command
+    with:
+      model: ${{ stages.base.model }}
+      trajectories: ["${{ stages.data.demonstrations }}"]
+      command: [python3, trainer.py]
+      options: {steps: 4}
+      seed: 7
+  evaluate:
+    uses: evaluate
+    with:
+      models: ["${{ stages.trained.model }}"]
+      names: [trained]
+      problems: ${{ stages.data.problems }}
+      problems_limit: 4
+      environment: {kind: word-problems, format: hermes}
+      samples: 0
+      sampling: {max_turn_tokens: 4, max_episode_tokens: 200}
+"#;
+
+/// Adds to the first bytes of a tensor what its "training" did, and dies once in the middle.
+const TRAINER: &str = r#"
+import json, os, pathlib, shutil, sys
+
+job = json.load(open(os.environ["TRAINYARD_JOB"]))
+rows = [json.loads(line) for line in open(job["data"]["trajectories"])]
+assert rows and rows[0]["messages"] and job["seed"] == 7 and job["job_format"] == 1
+tell = lambda **event: open(job["events"], "a").write(json.dumps(event) + "\n")
+done = int((pathlib.Path(job["resume"]) / "deep" / "steps").read_text()) if job["resume"] else 0
+print("begins after step", done)
+steps = job["options"]["steps"]
+for step in range(done + 1, steps + 1):
+    tell(step=step, steps=steps, metrics={"loss": 4.0 / step})
+    if step == 2 and not done:
+        folder = pathlib.Path(job["scratch"]) / "checkpoint-2"
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "steps").write_text("2")
+        tell(step=2, checkpoint=str(folder))
+        sys.exit("out of luck")
+weights = bytearray((pathlib.Path(job["model"]) / "model.safetensors").read_bytes())
+weights[-4:] = bytes(4)
+(pathlib.Path(job["output"]) / "model.safetensors").write_bytes(weights)
+"#;
+
+fn python() -> bool {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        skipped("there is no python3");
+    }
+    there
+}
+
+#[test]
+fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("own.yaml", OWN);
+    s.write("trainer.py", TRAINER);
+    s.run(&["run", "own.yaml"]).code(1).says("the trainer exited with status 1").says("out of luck");
+    s.run(&["run", "own.yaml"]).code(0).says("trained: done").says("loss 1.000");
+    s.run(&["logs", "latest", "trained"]).code(0).prints("begins after step 2");
+    let shown = s.run(&["artifacts", "show", "latest/trained/report", "--format", "json"]).code(0).json().to_string();
+    assert!(shown.contains("report"), "{shown}");
+    // The same file once more is a hit, another option trains again.
+    s.run(&["run", "own.yaml"]).code(0).says("trained: hit");
+}
+
+#[test]
+fn what_a_trainer_does_wrong_is_named() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("own.yaml", OWN);
+    let good = TRAINER.replace("sys.exit(\"out of luck\")", "pass");
+    for (trainer, said) in [
+        (good.replace("weights[-4:] = bytes(4)", "pass"), "the trainer left the weights as they were"),
+        (good.replace("(pathlib.Path(job[\"output\"])", "(pathlib.Path(job[\"scratch\"])"), "what the trainer left"),
+        (good.replace("weights[-4:] = bytes(4)", "weights = weights[:-8]"), "what the trainer left"),
+        (good.replace("\"loss\": 4.0 / step", "\"loss\": None"), "loss is NaN at step 1"),
+        (good.replace("tell(step=step,", "tell(stepp=step,"), "line 1 of the trainer's events is no event"),
+        (good.replace("tell(step=step,", "tell(step=5 - step,"), "go back from step 4 to step 3"),
+        (good.replace("checkpoint=str(folder)", "checkpoint=\"nowhere\""), "checkpoint of step 2 is no folder"),
+        ("pass".to_string(), "without telling of an optimizer step"),
+    ] {
+        s.write("trainer.py", &trainer);
+        s.run(&["run", "own.yaml", "--until", "trained"]).code(1).says(said);
+    }
+    s.write("trainer.py", good);
+    s.write("wrong.yaml", OWN.replace("seed: 7", "columns: chatty"));
+    s.run(&["check", "wrong.yaml"]).code(2).says("there is no export format `chatty`").says("openai");
+    s.write("wrong.yaml", OWN.replace("[python3, trainer.py]", "[]"));
+    s.run(&["check", "wrong.yaml"]).code(2).says("no program is named");
+}
+
+const TRL: &str = r#"
+  pairs_of:
+    uses: rl
+    with:
+      model: ${{ stages.base.model }}
+      problems: ${{ stages.data.problems }}
+      environment: {kind: word-problems, format: hermes}
+      rewards: [{kind: length, max_tokens: 40, buffer_tokens: 40}]
+      filters: []
+      steps: 1
+      problems_per_step: 8
+      rollout: {group_size: 4, max_turn_tokens: 40}
+  pairs:
+    uses: data/pairs
+    with: {trajectories: ["${{ stages.pairs_of.trajectories }}"], min_gap: 0.05, per_problem: 2}
+  tokenized:
+    uses: data/tokenize
+    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.data.demonstrations }}"]}
+  by_text:
+    uses: engine/trl
+    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.data.demonstrations }}"], python: PYTHON, steps: 4, batch_rows: 4,
+      micro_batch_rows: 2, save_every: 2, config: {weight_decay: 0.01}}
+  by_tokens:
+    uses: engine/trl
+    with: {model: "${{ stages.base.model }}", tokenized: ["${{ stages.tokenized.tokenized }}"], python: PYTHON, steps: 2, save_every: 0}
+  preferred:
+    uses: engine/trl
+    with: {model: "${{ stages.by_text.model }}", preferences: ["${{ stages.pairs.preferences }}"], method: dpo, python: PYTHON, steps: 2,
+      batch_rows: 2, micro_batch_rows: 2, save_every: 0}
+"#;
+
+#[test]
+fn trl_trains_on_our_rows() {
+    let Some(python) = std::env::var("TRAINYARD_TEST_CONSUMERS").ok().filter(|python| !python.is_empty()) else {
+        skipped("TRAINYARD_TEST_CONSUMERS names no Python with TRL");
+        return;
+    };
+    let s = Sandbox::new();
+    let own = OWN.find("  trained:").unwrap();
+    let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", &python));
+    s.write("trl.yaml", text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, "));
+    let ran = s.run(&["run", "trl.yaml"]).code(0);
+    for stage in ["by_text", "by_tokens", "preferred"] {
+        assert!(ran.stderr.contains(&format!("{stage}: done")), "{}", ran.stderr);
+    }
+    s.run(&["logs", "latest", "by_text"]).code(0).prints("trl 1.");
+    s.write("old.yaml", s.read("trl.yaml").replace("steps: 4,", "steps: 4, version: '0.9',"));
+    s.run(&["run", "old.yaml", "--until", "by_text"]).code(1).says("the stage asks for 0.9");
+    s.write("odd.yaml", s.read("trl.yaml").replace("weight_decay", "weight_decoy"));
+    s.run(&["run", "odd.yaml", "--until", "by_text"]).code(1).says("weight_decoy");
+}
+
+#[test]
+fn options_of_trl_are_checked_before_the_run() {
+    let s = Sandbox::new();
+    let own = OWN.find("  trained:").unwrap();
+    let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", "python3"));
+    let text = text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, ");
+    s.write("trl.yaml", &text);
+    s.run(&["check", "trl.yaml"]).code(0);
+    for (from, to, said) in [
+        ("micro_batch_rows: 2, save_every: 2", "micro_batch_rows: 3", "3 rows do not divide 4"),
+        ("{weight_decay: 0.01}", "{max_steps: 3}", "`max_steps` is decided by the stage"),
+        ("method: dpo,", "", "`sft` does not read `preferences`"),
+        ("steps: 4,", "steps: 4, method: dpo,", "`dpo` has no rows to learn from"),
+        ("steps: 4,", "steps: 4, version: newest,", "is no version"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        s.write("wrong.yaml", text.replacen(from, to, 1));
+        s.run(&["check", "wrong.yaml"]).code(2).says(said);
+    }
+}
