@@ -4,7 +4,7 @@ TOOL='{type: "function", function: {name: "calculator", parameters: {type: "obje
   properties: {expression: {type: "string"}}, required: ["expression"]}}}'
 ask() { jq "{model: \"policy\", messages: ., tools: [$TOOL]}" messages | curl --silent --fail --data @- \
   --header "Authorization: Bearer $OPENAI_API_KEY" "$OPENAI_BASE_URL/chat/completions" | jq '.choices[0].message'; }
-compute() { sum=$(jq -r '.function.arguments | fromjson.expression' call | tr -cd '0-9+*/()-'); echo $((sum)); }
+compute() { sum=$(jq -r '.function.arguments | fromjson.expression' call | tr -cd '0-9+*/()-'); echo $(($sum)); }
 
 jq .prompt "$TRAINYARD_PROBLEM" > messages
 while ask > said && jq --exit-status '.tool_calls[0] // empty' said > call; do

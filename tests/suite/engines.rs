@@ -1,5 +1,5 @@
-//! Trainers of other people as stages: one of the user's own, killed and resumed, what it does wrong, and TRL itself where
-//! `TRAINYARD_TEST_CONSUMERS` names a Python that has it.
+//! Trainers of other people as stages: one of the user's own, killed and resumed, what it does wrong, and TRL itself
+//! where `TRAINYARD_TEST_CONSUMERS` names a Python that has it.
 
 use crate::kit::{Sandbox, skipped};
 use std::process::Command;
@@ -10,7 +10,12 @@ name: own
 stages:
   data:
     uses: data/synthesize
-    with: {method: procedural, seed: 1, mistakes: 0.5, environment: {kind: word-problems, format: hermes}, splits: {demonstrations: {levels: {1: 24}}}}
+    with:
+      method: procedural
+      seed: 1
+      mistakes: 0.5
+      environment: {kind: word-problems, format: hermes}
+      splits: {demonstrations: {levels: {1: 24}}}
   base:
     uses: model/init
     with:
@@ -133,15 +138,34 @@ const TRL: &str = r#"
     with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.data.demonstrations }}"]}
   by_text:
     uses: engine/trl
-    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.data.demonstrations }}"], python: PYTHON, steps: 4, batch_rows: 4,
-      micro_batch_rows: 2, save_every: 2, config: {weight_decay: 0.01}}
+    with:
+      model: ${{ stages.base.model }}
+      trajectories: ["${{ stages.data.demonstrations }}"]
+      python: PYTHON
+      steps: 4
+      batch_rows: 4
+      micro_batch_rows: 2
+      save_every: 2
+      config: {weight_decay: 0.01}
   by_tokens:
     uses: engine/trl
-    with: {model: "${{ stages.base.model }}", tokenized: ["${{ stages.tokenized.tokenized }}"], python: PYTHON, steps: 2, save_every: 0}
+    with:
+      model: ${{ stages.base.model }}
+      tokenized: ["${{ stages.tokenized.tokenized }}"]
+      python: PYTHON
+      steps: 2
+      save_every: 0
   preferred:
     uses: engine/trl
-    with: {model: "${{ stages.by_text.model }}", preferences: ["${{ stages.pairs.preferences }}"], method: dpo, python: PYTHON, steps: 2,
-      batch_rows: 2, micro_batch_rows: 2, save_every: 0}
+    with:
+      model: ${{ stages.by_text.model }}
+      preferences: ["${{ stages.pairs.preferences }}"]
+      method: dpo
+      python: PYTHON
+      steps: 2
+      batch_rows: 2
+      micro_batch_rows: 2
+      save_every: 0
 "#;
 
 #[test]
@@ -159,7 +183,7 @@ fn trl_trains_on_our_rows() {
         assert!(ran.stderr.contains(&format!("{stage}: done")), "{}", ran.stderr);
     }
     s.run(&["logs", "latest", "by_text"]).code(0).prints("trl 1.");
-    s.write("old.yaml", s.read("trl.yaml").replace("steps: 4,", "steps: 4, version: '0.9',"));
+    s.write("old.yaml", s.read("trl.yaml").replace("      steps: 4\n", "      steps: 4\n      version: '0.9'\n"));
     s.run(&["run", "old.yaml", "--until", "by_text"]).code(1).says("the stage asks for 0.9");
     s.write("odd.yaml", s.read("trl.yaml").replace("weight_decay", "weight_decoy"));
     s.run(&["run", "odd.yaml", "--until", "by_text"]).code(1).says("weight_decoy");
@@ -174,11 +198,11 @@ fn options_of_trl_are_checked_before_the_run() {
     s.write("trl.yaml", &text);
     s.run(&["check", "trl.yaml"]).code(0);
     for (from, to, said) in [
-        ("micro_batch_rows: 2, save_every: 2", "micro_batch_rows: 3", "3 rows do not divide 4"),
+        ("micro_batch_rows: 2", "micro_batch_rows: 3", "3 rows do not divide 4"),
         ("{weight_decay: 0.01}", "{max_steps: 3}", "`max_steps` is decided by the stage"),
-        ("method: dpo,", "", "`sft` does not read `preferences`"),
-        ("steps: 4,", "steps: 4, method: dpo,", "`dpo` has no rows to learn from"),
-        ("steps: 4,", "steps: 4, version: newest,", "is no version"),
+        ("      method: dpo\n", "", "`sft` does not read `preferences`"),
+        ("      steps: 4\n", "      steps: 4\n      method: dpo\n", "`dpo` has no rows to learn from"),
+        ("      steps: 4\n", "      steps: 4\n      version: newest\n", "is no version"),
     ] {
         assert!(text.contains(from), "{from}");
         s.write("wrong.yaml", text.replacen(from, to, 1));

@@ -52,6 +52,7 @@ stages:
       steps: 1
       problems_per_step: 2
       rollout: {group_size: 2, max_turn_tokens: 8, asynchronous: {max_staleness: 1}}
+      loss: {correction: {kind: truncated}}
   measured:
     uses: evaluate
     with:
@@ -75,7 +76,8 @@ fn sandbox() -> Option<Sandbox> {
     s.write("agent.py", std::fs::read_to_string(agent).unwrap());
     s.write("harness.yaml", WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT));
     let row = |n: u32| {
-        json!({"question": format!("{n} pears and {n} more?"), "answer": format!("{n}+{n} = <<{n}+{n}={}>>{}\n#### {}", 2 * n, 2 * n, 2 * n)})
+        let (twice, asked) = (2 * n, format!("{n} pears and {n} more?"));
+        json!({"question": asked, "answer": format!("{n}+{n} = <<{n}+{n}={twice}>>{twice}\n#### {twice}")})
     };
     s.write("problems.jsonl", (1..=4).map(|n| row(n).to_string() + "\n").collect::<String>());
     Some(s)
@@ -106,7 +108,9 @@ fn what_a_program_cannot_be_asked_for_is_told_before_it_runs() {
     told("kind: harness,", "kind: harness, timeot: 3s,").says("timeot");
     s.write(
         "forks.yaml",
-        WORKFLOW.replace("ENVIRONMENT", ENVIRONMENT).replace("group_size: 2,", "group_size: 2, strategy: {kind: entropy_branching},"),
+        WORKFLOW
+            .replace("ENVIRONMENT", ENVIRONMENT)
+            .replace("group_size: 2,", "group_size: 2, strategy: {kind: entropy_branching},"),
     );
     s.run(&["check", "forks.yaml"]).code(2);
 }

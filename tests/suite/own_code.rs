@@ -166,8 +166,8 @@ fn init_writes_the_bridge_and_nothing_over_it() {
     s.run(&["init", "--python", "own"]).code(2).says("exists already");
 }
 
-/// The shipped file with fewer steps: chats as JSON Lines, tools and a reward in Python, from random weights to a model that
-/// was measured.
+/// The shipped file with fewer steps: chats as JSON Lines, tools and a reward in Python, from random weights to a
+/// model that was measured.
 #[test]
 fn the_shipped_workflow_learns_with_tools_and_a_reward_in_python() {
     if !python() {

@@ -284,7 +284,7 @@ fn tools_are_served_to_other_clients() {
         json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin}),
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
-        call(2, "calculator", json!({"expression": "2^10"})),
+        call(2, "calculator", json!({"expression": "32 * 32"})),
         call(3, "python", json!({"code": "x = 20"})),
         call(4, "python", json!({"code": "print(x + 1)"})),
     ];

@@ -229,7 +229,7 @@ fn answers_of_one_stage_are_an_input_of_another() {
     let model = json!({"endpoint": served.url(), "model": "m"});
     let options = json!({"rules": [{"kind": "judge", "rubric": "Keep all.", "model": model}]});
     let rows = ("trajectories", chats.output("trajectories"));
-    let first = run(root.path(), "first", "data/filter", options.clone(), &[rows.clone()]).unwrap();
+    let first = run(root.path(), "first", "data/filter", options.clone(), std::slice::from_ref(&rows)).unwrap();
     let given = [rows.clone(), ("requests", first.output("requests"))];
     let second = run(root.path(), "second", "data/filter", options.clone(), &given).unwrap();
     assert_eq!((served.requests(), second.metrics["requests"]), (1, 1.0));

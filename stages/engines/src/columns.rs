@@ -13,8 +13,8 @@ use trainyard_tables::ordered;
 /// An input port and the form that its rows are given in; none = the usual one of the artifact.
 pub type Wanted = (&'static str, Option<Form>);
 
-/// The files of the ports that are wired, and how many rows they hold in all. What the format cannot hold is counted in the
-/// log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format does not have).
+/// The files of the ports that are wired, and how many rows they hold in all. What the format cannot hold is counted
+/// in the log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format does not have).
 pub fn write(
     context: &StageContext,
     ports: &[Wanted],

@@ -45,7 +45,8 @@ impl Events {
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: 0, started: Vec::new(), lines: 0 }
     }
-    /// The events that have come since the last call. Errors: data (a line that is no event, naming it), those of reading.
+    /// The events that have come since the last call. Errors: data (a line that is no event, naming it), those of
+    /// reading.
     pub fn new_ones(&mut self) -> Result<Vec<Event>> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
         let mut found = Vec::new();

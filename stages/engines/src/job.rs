@@ -17,7 +17,8 @@ pub struct Job {
     pub job_format: u32,
     /// A Hugging Face folder: the model to start from. Not to be changed.
     pub model: PathBuf,
-    /// Input port → a file of JSON Lines with its rows, in the columns of the engine. Ports that are not wired are absent.
+    /// Input port → a file of JSON Lines with its rows, in the columns of the engine. Ports that are not wired are
+    /// absent.
     pub data: BTreeMap<String, PathBuf>,
     /// An empty folder for the trained weights, as `.safetensors`.
     pub output: PathBuf,

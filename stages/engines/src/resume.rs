@@ -10,7 +10,8 @@ use trainyard_core::{Error, Result};
 /// Where the trainer's files lie in a resume point, before their names.
 const PREFIX: &str = "trainer-";
 
-/// Keeps a folder of the trainer as the resume point of `step`. Errors: data (the folder is not there), those of the disk.
+/// Keeps a folder of the trainer as the resume point of `step`. Errors: data (the folder is not there), those of the
+/// disk.
 pub fn save(context: &StageContext, step: u64, curves: &Curves, folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         return Err(Error::data(format!("the trainer's checkpoint of step {step} is no folder: {}", folder.display()))

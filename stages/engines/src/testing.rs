@@ -35,8 +35,8 @@ impl Reporter for Silent {
     fn report(&self, _: AttemptMessage) {}
 }
 
-/// A context without inputs, whose outputs, scratch and resume points lie in `folder`. Resume points of an earlier context of
-/// the same folder are found.
+/// A context without inputs, whose outputs, scratch and resume points lie in `folder`. Resume points of an earlier
+/// context of the same folder are found.
 pub fn context(folder: &Path) -> StageContext {
     let kept = folder.join("kept");
     std::fs::create_dir_all(&kept).unwrap();
@@ -65,6 +65,7 @@ pub fn context(folder: &Path) -> StageContext {
         metadata: BTreeMap::new(),
         env: BTreeMap::new(),
         secrets: Secrets::default(),
+        requests: Arc::new(trainyard_api::RequestsInMemory::default()),
     }
 }
 

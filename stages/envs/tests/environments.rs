@@ -33,7 +33,7 @@ fn play(environment: &dyn Environment, turns: &[&str]) -> (Vec<Message>, Outcome
         match step {
             Step::Observe(o) => messages.extend(o.messages),
             Step::Done(outcome) => return (messages, outcome),
-            Step::Pending => panic!("still pending"),
+            Step::Pending | Step::Asked(_) => panic!("still pending"),
         }
     }
     panic!("the episode goes on");
@@ -210,7 +210,7 @@ fn only_the_grid_decides_when_the_goal_is_reached() {
             match episode.step(&environment.format().parse(text)).unwrap() {
                 Step::Observe(o) => seen.extend(o.messages.into_iter().map(|m| m.content)),
                 Step::Done(outcome) => return (seen, Some(outcome)),
-                Step::Pending => panic!("the grid answers at once"),
+                Step::Pending | Step::Asked(_) => panic!("the grid answers at once"),
             }
         }
         (seen, None)

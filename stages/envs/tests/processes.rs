@@ -174,7 +174,7 @@ fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (
         match step {
             Ok(Step::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
             Ok(Step::Done(outcome)) => return (read, Ok(outcome)),
-            Ok(Step::Pending) => panic!("still pending"),
+            Ok(Step::Pending | Step::Asked(_)) => panic!("still pending"),
             Err(error) => return (read, Err(error)),
         }
     }

@@ -45,8 +45,13 @@ impl Harness {
         };
         let log = setup.host.log();
         let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, log.clone()));
-        // Requests are read by formats for their own tools; this one reads calls of any.
-        let format = setup.toolbox.format(&options.format, &[]).or_else(|_| setup.toolbox.format("hermes", &[]))?;
+        // Requests are read by formats for their own tools; this one writes demonstrations, which call a calculator
+        // where a format needs to know its tool.
+        let any = setup.toolbox.format(&options.format, &[]);
+        let format = match any {
+            Ok(format) => format,
+            Err(_) => setup.toolbox.format(&options.format, &setup.toolbox.tool("calculator")?.specs())?,
+        };
         let (server, episodes) = (Mutex::default(), AtomicU64::new(0));
         Ok(Self { options, setting: Arc::new(setting), format, verifier, log, server, episodes })
     }

@@ -1,7 +1,7 @@
 //! The environment `harness`: somebody's agent, unchanged, is an episode.
 //!
 //! ```text
-//! program ──HTTP──▶ Switchboard ──▶ Seat ──poll: Asked──▶ sampling loop ──step: turn──▶ answer ──HTTP──▶ program
+//! program --HTTP--> Switchboard --> Seat --poll: Asked--> sampling loop --step: turn--> answer --HTTP--> program
 //! ```
 //!
 //! The program of the user keeps the conversation, calls its own tools and decides when it is done; the policy answers

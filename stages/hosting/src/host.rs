@@ -2,7 +2,7 @@
 
 use super::calls::Way;
 use super::job::Job;
-use super::prompt;
+use super::prompt::{self, Opened};
 use super::turn::Turn;
 use super::worker::Worker;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::GenerationConfig;
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::template::Chat;
-use trainyard_serving::{Asked, Caller, Card, Desk, Form, Question, Refusal};
+use trainyard_serving::{Asked, Caller, Card, Desk, Form, Question, Refusal, Reply};
 use trainyard_tables::Sampling;
 
 /// How a model is served.
@@ -97,21 +97,17 @@ impl Host {
         let fits = if asked.form == Form::Messages { room > 0 } else { wanted <= room };
         if fits { Ok(wanted.min(room)) } else { Err(Refusal::too_long(prompt, wanted, self.positions)) }
     }
-    fn job(&self, question: Question) -> Result<Job, (Question, Refusal)> {
-        let opened = prompt::open(&self.chat, self.way, &question.asked);
-        let prepared = opened.and_then(|opened| {
-            let limit = self.limit(&question.asked, opened.tokens.len())?;
-            if question.asked.n > self.options.max_batch {
-                let most = self.options.max_batch;
-                return Err(Refusal::field("n", format!("`n` is {}, but {most} is the most here", question.asked.n)));
-            }
-            Ok((opened, limit))
-        });
-        let (opened, most) = match prepared {
-            Ok(prepared) => prepared,
-            Err(refusal) => return Err((question, refusal)),
-        };
-        let Question { asked, reply, .. } = question;
+    /// Prompt and limit of a request. Errors: what makes it impossible to answer.
+    fn prepare(&self, asked: &Asked) -> Result<(Opened, usize), Refusal> {
+        let opened = prompt::open(&self.chat, self.way, asked)?;
+        let most = self.limit(asked, opened.tokens.len())?;
+        let batch = self.options.max_batch;
+        if asked.n > batch {
+            return Err(Refusal::field("n", format!("`n` is {}, but {batch} is the most here", asked.n)));
+        }
+        Ok((opened, most))
+    }
+    fn job(&self, asked: Asked, reply: Reply, (opened, most): (Opened, usize)) -> Job {
         let own = self.options.chance.child("request", &[self.number.fetch_add(1, Ordering::Relaxed)]);
         let mut stop_tokens = asked.stop_tokens.clone();
         if !asked.ignore_end {
@@ -119,7 +115,7 @@ impl Host {
         }
         let format: Option<Arc<dyn ToolFormat>> = opened.format.map(Arc::from);
         let turn = |choice| Turn::new(&asked, choice, opened.speech.clone(), format.clone(), own);
-        Ok(Job {
+        Job {
             turns: (0..asked.n).map(turn).collect(),
             sampling: self.sampling(&asked),
             draws: asked.seed.map_or(own, Chance::new),
@@ -128,7 +124,15 @@ impl Host {
             most,
             asked,
             reply,
-        })
+        }
+    }
+    /// Hands a job to the worker; gives it back if the worker has stopped.
+    fn hand_over(&self, job: Job) -> Option<Job> {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        match jobs.as_ref() {
+            None => Some(job),
+            Some(jobs) => jobs.send(job).err().map(|back| back.0),
+        }
     }
 }
 
@@ -142,18 +146,16 @@ impl Desk for Host {
             let message = format!("{} requests wait already; try again later", self.options.max_waiting);
             return question.reply.refuse(Refusal::new(429, message));
         }
-        let sent = self.job(question).map_err(|(question, refusal)| (question.reply, refusal)).and_then(|job| {
-            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-            let stops = || Refusal::new(503, "the server stops");
-            match jobs.as_ref() {
-                None => Err((job.reply, stops())),
-                Some(jobs) => jobs.send(job).map_err(|back| (back.0.reply, stops())),
-            }
-        });
-        if let Err((reply, refusal)) = sent {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            reply.refuse(refusal);
-        }
+        let Question { asked, reply, .. } = question;
+        let (reply, refusal) = match self.prepare(&asked) {
+            Err(refusal) => (reply, refusal),
+            Ok(prepared) => match self.hand_over(self.job(asked, reply, prepared)) {
+                None => return,
+                Some(job) => (job.reply, Refusal::new(503, "the server stops")),
+            },
+        };
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        reply.refuse(refusal);
     }
     fn tokenize(&self, _caller: &Caller, text: &str) -> Result<Vec<u32>, Refusal> {
         Ok(self.chat.tokenizer().encode(text)?)

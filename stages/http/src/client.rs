@@ -49,6 +49,9 @@ impl Call {
     }
 }
 
+/// Whether the answer so far (its content type, its bytes) is all that the body asked for.
+pub type Enough = fn(&str, &[u8], &str) -> bool;
+
 /// A message for the address itself, whose answer is text.
 #[derive(Debug, Clone)]
 pub struct Post {
@@ -64,8 +67,8 @@ pub struct Post {
     pub wanted: Option<&'static str>,
     /// It may be sent again when nobody knows whether it arrived.
     pub again: bool,
-    /// Whether the answer so far (its content type, its bytes) is all that the body asked for.
-    pub enough: Option<fn(&str, &[u8], &str) -> bool>,
+    /// When to stop reading a stream that stays open; none reads to its end.
+    pub enough: Option<Enough>,
 }
 
 impl Post {

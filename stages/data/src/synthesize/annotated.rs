@@ -16,6 +16,7 @@ use trainyard_api::Report;
 use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Error, Metric, OptionProblem, Result};
 use trainyard_envs::environments::{Environments, ScriptedTurn, math_problems};
+use trainyard_envs::tools::registry;
 use trainyard_envs::{Environment, ToolCall, ToolSpec};
 use trainyard_tables::{Problem, Trajectory};
 
@@ -53,9 +54,11 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
     Ok(converted)
 }
 
-/// The tool that computes expressions: the environment's first.
+/// The tool that computes expressions: the environment's first. The tools of a program are its own, and known only when
+/// it calls: it is expected to offer a `calculator`.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
-    environment.tools().into_iter().next().ok_or_else(|| {
+    let tools = if environment.prompts() { environment.tools() } else { registry::tool("calculator")?.specs() };
+    tools.into_iter().next().ok_or_else(|| {
         Error::invalid("the environment has no tool for calculations")
             .help("give it `tools: [calculator]` or `tools: [python]`")
     })

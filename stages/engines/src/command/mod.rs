@@ -20,8 +20,8 @@ use trainyard_process::{Home, command_schema, files_schema};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file beside the workflow file is a
-    /// source: its content is a part of the stage digest, and it goes where the stage runs.
+    /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file beside the workflow file is
+    /// a source: its content is a part of the stage digest, and it goes where the stage runs.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
     /// Further files and folders that it needs; sources too.

@@ -88,7 +88,7 @@ impl<'a> Game<'a> {
         self.said.push(Said { calls, ..Said::new("assistant", answer.refusal.unwrap_or(answer.text)) });
         self.messages.push(turn.message());
         let step = self.episode.step(&turn)?;
-        Ok(self.take(step))
+        self.take(step)
     }
     /// Waits for tools. True: the model is asked again.
     pub fn wait(&mut self, wait: Duration) -> Result<bool> {
@@ -96,7 +96,7 @@ impl<'a> Game<'a> {
             return Ok(false);
         }
         let step = self.episode.poll(wait)?;
-        Ok(step.is_some_and(|step| self.take(step)))
+        step.map_or(Ok(false), |step| self.take(step))
     }
     pub fn is_over(&self) -> bool {
         self.outcome.is_some()
@@ -122,9 +122,10 @@ impl<'a> Game<'a> {
             false => call,
         }
     }
-    fn take(&mut self, step: Step) -> bool {
+    fn take(&mut self, step: Step) -> Result<bool> {
         match step {
-            Step::Pending => false,
+            Step::Pending => Ok(false),
+            Step::Asked(_) => Err(Error::bug("an environment that tells its prompt was asked for a turn")),
             Step::Observe(observation) => {
                 self.tool_calls += observation.tool_calls;
                 self.tool_errors += observation.tool_errors;
@@ -139,11 +140,11 @@ impl<'a> Game<'a> {
                 // A call without a result would make the rest of the conversation unreadable to the server.
                 self.said.extend(awaited.map(|id| said::result("", Some(&id))));
                 self.messages.extend(observation.messages);
-                true
+                Ok(true)
             }
             Step::Done(outcome) => {
                 self.outcome = Some(outcome);
-                false
+                Ok(false)
             }
         }
     }

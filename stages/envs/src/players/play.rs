@@ -16,14 +16,21 @@ const TURN: Duration = Duration::from_millis(20);
 
 /// Plays all episodes; they come in the order of the jobs. `progress` hears how many are over.
 ///
-/// Errors: those of [`Chat::next`], and of the environment. A question that the server refuses ends its episode as an
-/// infrastructure failure.
+/// Errors: those of [`Chat::next`], and of the environment; invalid, if a program keeps the conversation. A question
+/// that the server refuses ends its episode as an infrastructure failure.
 pub fn play(
     player: &Player<'_>,
     chat: &mut Chat,
     jobs: &[Job<'_>],
     mut progress: impl FnMut(usize) -> Result<()>,
 ) -> Result<Vec<Played>> {
+    if !player.environment.prompts() {
+        let kind = player.environment.kind();
+        return Err(Error::invalid(format!(
+            "a model behind an endpoint cannot play `{kind}`, whose program asks it by itself"
+        ))
+        .help("tell the program the address of the model, or play it with a model artifact"));
+    }
     let tools: Vec<Value> =
         if player.native { player.environment.tools() } else { Vec::new() }.iter().map(ToolSpec::schema).collect();
     let mut played: Vec<Option<Played>> = jobs.iter().map(|_| None).collect();

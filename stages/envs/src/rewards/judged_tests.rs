@@ -52,8 +52,8 @@ fn score(rewards: &mut [WeightedReward], groups: &[&[&str]]) -> Result<Vec<Optio
 fn points_are_shares_and_equal_episodes_are_asked_for_once() {
     let served = Served::start(judge);
     let mut rewards = rewards(&served, json!({}));
-    let values = score(&mut rewards, &[&["abc", ""], &["abcd", "abc"]]).unwrap();
-    assert_eq!(values, [Some(0.75), Some(0.0), Some(1.0), Some(0.75)]);
+    let values = score(&mut rewards, &[&["abc", "a"], &["abcd", "abc"]]).unwrap();
+    assert_eq!(values, [Some(0.75), Some(0.25), Some(1.0), Some(0.75)]);
     let metrics: BTreeMap<&str, f64> = rewards[0].reward.metrics().into_iter().collect();
     assert_eq!((served.requests(), metrics["requests"], metrics["unjudged"]), (3, 3.0, 0.0));
     assert!((metrics["cost"] - 60e-6).abs() < 1e-12 && metrics["prompt_tokens"] == 30.0, "{metrics:?}");

@@ -18,7 +18,8 @@ pub struct VerdictOptions {}
 impl PartOptions for VerdictOptions {
     const KIND: &'static str = VERDICT;
     const SUMMARY: &'static str = "what the agent's own program printed as its reward";
-    const DOC: &'static str = "value = the `reward` in the last line that a program of the environment `harness` printed as\n\
+    const DOC: &'static str = "\
+        value = the `reward` in the last line that a program of the environment `harness` printed as\n\
         JSON (`{\"reward\": 0.5}`). Not applicable to episodes that printed none, nor in other environments.";
 }
 

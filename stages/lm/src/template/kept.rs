@@ -46,10 +46,12 @@ impl Conversation<'_> {
             None => {
                 let mut whole = whole.clone();
                 stand_in(&mut whole[last]);
-                let text = self.shown(&whole, true)?;
-                match self.end_of_stand_in(&text, &whole[..=last])? {
-                    Some(known) => self.after(&text, known, &whole, last + 1)?,
-                    None => return Ok(None),
+                let stood_in = self.shown(&whole, true)?;
+                match self.end_of_stand_in(&stood_in, &whole[..=last])? {
+                    Some(known) if is_what_follows(&stood_in[known..], &text, &whole[last + 1..]) => {
+                        self.after(&stood_in, known, &whole, last + 1)?
+                    }
+                    _ => return Ok(None),
                 }
             }
         };
@@ -96,6 +98,13 @@ impl Conversation<'_> {
         let again = self.chat.encode_answer(&self.text, &format!("{body}{end}"));
         Ok(!again.is_ok_and(|ids| self.encoded.token_ids.ends_with(&ids)))
     }
+}
+
+/// Whether a piece that ends with these messages is the same behind the turn itself, and holds them all: some templates
+/// put results before the words of their turn.
+fn is_what_follows(piece: &str, text: &str, messages: &[Message]) -> bool {
+    let elsewhere = |m: &Message| text.contains(m.content.trim()) && !piece.contains(m.content.trim());
+    text.ends_with(piece) && !messages.iter().any(elsewhere)
 }
 
 /// Keeps the names of the calls, which the results after them may need. Some templates show no words beside calls.

@@ -7,8 +7,8 @@ use trainyard_core::Result;
 use trainyard_tables::Message;
 
 impl Chat {
-    /// Text and tokens of a conversation up to where the next turn begins, with `tools` (JSON text of a list of schemas)
-    /// and further variables for the template. Markup in what users and tools say is ordinary text.
+    /// Text and tokens of a conversation up to where the next turn begins, with `tools` (JSON text of a list of
+    /// schemas) and further variables for the template. Markup in what users and tools say is ordinary text.
     ///
     /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, calls that it does not
     /// write; (kind invalid) results of tools that it loses.
@@ -57,8 +57,11 @@ mod tests {
     fn markup_of_users_is_text_and_variables_reach_the_template() {
         let chat = model().chat;
         let end = chat.tokenizer().token(chat.end_token()).unwrap();
-        // Its characters are not all in the vocabulary, so the marker is told from the text by its refusal.
-        assert!(chat.prompt(&[Message::new("user", end)], None, &BTreeMap::new()).is_err());
+        let ends = |text: &str| {
+            let (_, ids) = chat.prompt(&[Message::new("user", text)], None, &BTreeMap::new()).unwrap();
+            ids.into_iter().filter(|id| *id == chat.end_token()).count()
+        };
+        assert_eq!(ends(&end), ends("1"), "the marker is text");
         let source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}\
             {% if add_generation_prompt %}<|assistant|>{{ extra or '' }}{% endif %}";
         let chat = Chat::new(chat.tokenizer().clone(), ChatTemplate::new(source).unwrap()).unwrap();

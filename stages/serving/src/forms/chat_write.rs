@@ -117,8 +117,9 @@ impl Stream for Chunks {
         if !calls.is_empty() {
             delta["tool_calls"] = json!(calls);
         }
-        let told = self.asked.token_ids || self.asked.logprobs.is_some();
-        if delta.as_object().is_some_and(serde_json::Map::is_empty) && !(told && !piece.tokens.is_empty()) {
+        let listed = self.asked.token_ids || self.asked.logprobs.is_some();
+        let told = listed && !piece.tokens.is_empty();
+        if delta.as_object().is_some_and(serde_json::Map::is_empty) && !told {
             return Vec::new();
         }
         let mut choice = self.delta(piece.choice, delta);

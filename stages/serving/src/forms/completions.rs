@@ -149,8 +149,9 @@ impl Stream for Chunks {
     }
     fn piece(&mut self, piece: &Piece) -> Vec<Event> {
         let text = format!("{}{}", piece.thinking, piece.text);
-        let told = self.asked.token_ids || self.asked.logprobs.is_some();
-        if text.is_empty() && !(told && !piece.tokens.is_empty()) {
+        let listed = self.asked.token_ids || self.asked.logprobs.is_some();
+        let told = listed && !piece.tokens.is_empty();
+        if text.is_empty() && !told {
             return Vec::new();
         }
         let offset = self.offsets.get(piece.choice).copied().unwrap_or(0);

@@ -6,6 +6,7 @@
 //! draw is keyed by (chance, id of the problem, sample, turn, token), so an episode is the same whatever shares its
 //! batch.
 
+mod asking;
 mod attach;
 #[cfg(test)]
 mod context_tests;

@@ -199,7 +199,7 @@ fn play<'a>(environment: &dyn Environment, problem: &Problem, turns: impl Iterat
                 assert_eq!(outcome.stop, StopReason::Answer, "{}", problem.id);
                 return outcome.answer.unwrap();
             }
-            Step::Pending => panic!("these tools answer immediately"),
+            Step::Pending | Step::Asked(_) => panic!("these tools answer immediately"),
         }
     }
     panic!("the episode of {} continues", problem.id);

@@ -51,7 +51,7 @@ fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Ve
         match episode.step(&environment.format().parse(text)).unwrap() {
             Step::Observe(observation) => seen.push(observation),
             Step::Done(outcome) => return (seen, outcome),
-            Step::Pending => panic!("these tools answer immediately"),
+            Step::Pending | Step::Asked(_) => panic!("these tools answer immediately"),
         }
     }
     panic!("the episode goes on: {seen:?}");

@@ -24,7 +24,7 @@ fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTur
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.answer);
             }
-            Step::Pending => panic!("a search is answered immediately"),
+            Step::Pending | Step::Asked(_) => panic!("a search is answered immediately"),
         }
     }
     panic!("the episode continues");

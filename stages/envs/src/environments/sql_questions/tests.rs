@@ -27,7 +27,7 @@ fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -
                 assert_eq!(outcome.stop, StopReason::Answer);
                 return (results, outcome.tool_errors, outcome.answer);
             }
-            Step::Pending => panic!("a query is answered immediately"),
+            Step::Pending | Step::Asked(_) => panic!("a query is answered immediately"),
         }
     }
     panic!("the episode continues");
