@@ -85,7 +85,7 @@ fn play(environment: &dyn Environment, turns: &[String]) -> (Vec<String>, Result
         match step(environment, &mut *episode, text) {
             Ok(Step::Observe(seen)) => read.extend(seen.messages.into_iter().map(|m| m.content)),
             Ok(Step::Done(outcome)) => return (read, Ok(outcome)),
-            Ok(Step::Pending) => panic!("still pending"),
+            Ok(other) => panic!("no step of tools: {other:?}"),
             Err(error) => return (read, Err(error)),
         }
     }
