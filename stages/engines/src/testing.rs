@@ -1,11 +1,11 @@
-//! What tests of this room share: a stage context over a folder, and a tiny model.
+//! What tests of this room share: a stage context over a folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use trainyard_api::{CancelToken, CheckpointStore, InputArtifact, Reporter, StageContext};
+use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::AttemptMessage;
-use trainyard_core::{ArtifactKind, Digest, Result, Secrets};
+use trainyard_core::{Result, Secrets};
 
 /// Keeps resume points in a folder.
 struct Kept {
@@ -67,10 +67,4 @@ pub fn context(folder: &Path) -> StageContext {
         secrets: Secrets::default(),
         requests: Arc::new(trainyard_api::RequestsInMemory::default()),
     }
-}
-
-/// An artifact in a folder.
-pub fn artifact(kind: ArtifactKind, folder: PathBuf) -> InputArtifact {
-    let digest = Digest::of(folder.display().to_string().as_bytes());
-    InputArtifact { kind, digest: digest.clone(), stage_digest: digest, folder, metadata: BTreeMap::new() }
 }

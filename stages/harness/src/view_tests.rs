@@ -72,7 +72,7 @@ fn a_turn_is_split_for_the_program() {
     );
     let (read, choice) = of("a <tool_call>1+1", &[], vec![tool()]);
     assert!(read.turn.calls[0].is_err() && choice.calls.is_empty(), "an unreadable call is text");
-    assert_eq!((choice.text.as_str(), choice.finish), ("a<tool_call>1+1", Finish::End));
+    assert_eq!((choice.text.as_str(), choice.finish), ("a <tool_call>1+1", Finish::End));
     let (read, choice) = of("It is 7. END more", &["END"], Vec::new());
     assert_eq!((choice.text.as_str(), choice.finish), ("It is 7. ", Finish::Text("END".into())));
     assert_eq!((read.message.role.as_str(), read.turn.text.as_str()), (CUT, "It is 7. END more"));

@@ -101,7 +101,7 @@ impl Config {
         let counts =
             [("/steps", self.steps), ("/batch_rows", self.batch_rows), ("/micro_batch_rows", self.micro_batch_rows)];
         problems.extend(counts.into_iter().filter_map(|(place, count)| OptionProblem::outside(place, count, 1..)));
-        if self.micro_batch_rows > 0 && self.batch_rows % self.micro_batch_rows != 0 {
+        if self.micro_batch_rows > 0 && !self.batch_rows.is_multiple_of(self.micro_batch_rows) {
             let message = format!("{} rows do not divide {}", self.micro_batch_rows, self.batch_rows);
             problems.push(OptionProblem::new("/micro_batch_rows", message).help("use a divisor of `batch_rows`"));
         }
