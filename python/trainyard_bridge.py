@@ -30,8 +30,8 @@ from typing import Any, Callable, Iterable, Optional, Union
 PROTOCOL = 1
 
 __all__ = [
-    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "described", "name", "options",
-    "reward", "rule", "run", "seed", "tool", "verifier",
+    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "described", "name", "number",
+    "options", "reward", "rule", "run", "seed", "tool", "verifier",
 ]
 
 
@@ -266,6 +266,15 @@ def options() -> Any:
 def seed() -> int:
     """The seed of everything random here."""
     return _given["seed"]
+
+
+def number(text: Any) -> Optional[float]:
+    """The number that an answer says; None for text that is no number, for an infinite one and for no answer."""
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
 
 
 class _Function:

@@ -153,23 +153,14 @@ class Gymnasium(ty.Environment):
     def verify(cls, problem: ty.Problem, answer: str) -> bool:
         given = ty.options() or {}
         least = given.get("success", gymnasium.spec(given["id"]).reward_threshold)
-        value = number(answer)
-        return value > 0 if least is None else value >= float(least)
-
-
-def number(text: Any) -> float:
-    """The return that an answer says; nothing that is not a number is a success."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return float("-inf")
+        value = ty.number(answer)
+        return value is not None and (value > 0 if least is None else value >= float(least))
 
 
 @ty.reward
 def score(episode: ty.Episode) -> float:
     """The return of the episode; 0 for one that did not come to its end."""
-    value = number(episode.answer)
-    return value if value > float("-inf") else 0.0
+    return ty.number(episode.answer) or 0.0
 
 
 if __name__ == "__main__":

@@ -105,22 +105,14 @@ class TextWorld(ty.Environment):
 
     @classmethod
     def verify(cls, problem: ty.Problem, answer: str) -> bool:
-        return number(answer) >= float((ty.options() or {}).get("success", 1))
-
-
-def number(text: Any) -> float:
-    """The share that an answer says; nothing that is not a number is a success."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return float("-inf")
+        value = ty.number(answer)
+        return value is not None and value >= float((ty.options() or {}).get("success", 1))
 
 
 @ty.reward
 def score(episode: ty.Episode) -> float:
     """The share of the score; 0 for an episode that did not come to its end."""
-    value = number(episode.answer)
-    return value if value > float("-inf") else 0.0
+    return ty.number(episode.answer) or 0.0
 
 
 if __name__ == "__main__":

@@ -164,22 +164,14 @@ class Verifiers(ty.Environment):
 
     @classmethod
     def verify(cls, problem: ty.Problem, answer: str) -> bool:
-        return number(answer) >= float((ty.options() or {}).get("success", 1))
-
-
-def number(text: Any) -> float:
-    """The reward that an answer says; nothing that is not a number is a success."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return float("-inf")
+        value = ty.number(answer)
+        return value is not None and value >= float((ty.options() or {}).get("success", 1))
 
 
 @ty.reward
 def score(episode: ty.Episode) -> float:
     """The reward of the task; 0 for an episode that did not come to its end."""
-    value = number(episode.answer)
-    return value if value > float("-inf") else 0.0
+    return ty.number(episode.answer) or 0.0
 
 
 def problems(name: str, count: int) -> None:

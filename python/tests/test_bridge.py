@@ -76,6 +76,10 @@ class Views(unittest.TestCase):
         silent = ty.Episode(dict(EPISODE, messages=[], answer=None))
         self.assertEqual((silent.text, silent.answer), ("", None))
 
+    def test_a_number_is_read_and_anything_else_is_none(self) -> None:
+        self.assertEqual([ty.number(text) for text in ("2", " -0.5 ", 3)], [2.0, -0.5, 3.0])
+        self.assertEqual([ty.number(text) for text in ("two", "", None, "inf", "nan")], [None] * 5)
+
 
 class Programs(unittest.TestCase):
     def test_a_program_answers_until_its_input_ends(self) -> None:

@@ -91,6 +91,18 @@ fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {
 }
 
 #[test]
+fn a_trainer_that_was_lost_after_its_last_step_ends_with_its_steps_and_curves() {
+    if !python() {
+        return;
+    }
+    let s = Sandbox::new();
+    s.write("own.yaml", &OWN.replace("steps: 4", "steps: 2"));
+    s.write("trainer.py", TRAINER);
+    s.run(&["run", "own.yaml"]).code(1).says("out of luck");
+    s.run(&["run", "own.yaml"]).code(0).says("trained: done").says("loss 2  rows 24  steps 2");
+}
+
+#[test]
 fn what_a_trainer_does_wrong_is_named() {
     if !python() {
         return;

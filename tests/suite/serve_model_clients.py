@@ -73,7 +73,7 @@ parts = list(client.completions.create(prompt="2+2", max_tokens=5, seed=5, strea
 assert "".join(part.choices[0].text for part in parts if part.choices) == plain.choices[0].text
 print("completions: ok")
 
-claude = anthropic.Anthropic(base_url=base, api_key="none", max_retries=0, timeout=60)
+messages_api = anthropic.Anthropic(base_url=base, api_key="none", max_retries=0, timeout=60)
 schema = [{"name": "sum", "description": "Adds.", "input_schema": {"type": "object", "properties": {}}}]
 turns = question + [
     {"role": "assistant", "content": [{"type": "tool_use", "id": "toolu_1", "name": "sum", "input": {"a": 2}}]},
@@ -81,15 +81,15 @@ turns = question + [
 ]
 # A version of the client may know neither the option nor another name for it.
 sampling = {"model": "agent", "extra_body": {"seed": 5, "temperature": 1.0}}
-message = claude.messages.create(max_tokens=12, system="Be brief.", messages=turns, tools=schema, **sampling)
+message = messages_api.messages.create(max_tokens=12, system="Be brief.", messages=turns, tools=schema, **sampling)
 assert message.stop_reason in ("end_turn", "max_tokens", "tool_use") and message.usage.output_tokens > 0, message
-with claude.messages.stream(
+with messages_api.messages.stream(
         max_tokens=12, system="Be brief.", messages=turns, tools=schema, **sampling) as stream:
     for _ in stream:
         pass
     streamed = stream.get_final_message()
 assert [block.text for block in streamed.content] == [block.text for block in message.content], (streamed, message)
-counted = claude.messages.count_tokens(model="agent", system="Be brief.", messages=turns, tools=schema)
+counted = messages_api.messages.count_tokens(model="agent", system="Be brief.", messages=turns, tools=schema)
 assert counted.input_tokens == message.usage.input_tokens, (counted, message.usage)
 print("anthropic: ok")
 
@@ -110,5 +110,5 @@ error = refused(
     openai.BadRequestError,
     lambda: client.chat.completions.create(messages=question, response_format={"type": "json_object"}, **common))
 assert error.param == "response_format", error
-refused(anthropic.BadRequestError, lambda: claude.messages.create(model="agent", max_tokens=5, messages=[]))
+refused(anthropic.BadRequestError, lambda: messages_api.messages.create(model="agent", max_tokens=5, messages=[]))
 print("errors: ok")

@@ -8,7 +8,7 @@ use serde_json::json;
 use trainyard_benches::quantile;
 use trainyard_core::{Clock, Result, SystemClock};
 use trainyard_envs::rewards::weighted::score_groups;
-use trainyard_envs::rewards::{GroupView, RewardList, Scene, Surroundings, family};
+use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, Scene, family};
 use trainyard_tables::{Message, Problem, Trajectory};
 
 #[global_allocator]
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     std::fs::write(&program, PROGRAM).map_err(|e| trainyard_core::error::io_error(&program, &e))?;
     let mut options = json!([{"kind": "process", "command": ["python3", program], "workers": workers}]);
     let mut rewards = RewardList::read(&family(), &mut options).build()?;
-    rewards.iter_mut().try_for_each(|one| one.reward.open(&Surroundings::apart()))?;
+    rewards.iter_mut().try_for_each(|one| one.reward.open(&RewardContext::apart()))?;
     let words = "twelve and seven is nineteen; ".repeat(3);
     let turn = |at: usize| Message::new(["user", "assistant", "tool"][at % 3], words.clone());
     let row = |sample: usize| Trajectory {

@@ -19,6 +19,7 @@ use trainyard_data::export::ExportFormat;
 use trainyard_envs::Toolbox;
 use trainyard_envs::environments::Environments;
 use trainyard_learn::compose;
+use trainyard_lm::backend::registry::Backends;
 use trainyard_runtime::executors::ExecutorKind;
 
 /// Everything that workflow and site files may name. Made by [`Catalogue::builder`]; it does not change afterwards.
@@ -57,6 +58,10 @@ impl Catalogue {
     /// The environments that stages may play.
     pub fn environments(&self) -> &Environments {
         &self.parts.envs.environments
+    }
+    /// What computes models.
+    pub fn backends(&self) -> &Backends {
+        &self.parts.backends
     }
     /// The tools, formats and verifiers that environments and problems may name.
     pub fn toolbox(&self) -> &Toolbox {

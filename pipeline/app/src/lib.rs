@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod catalogue;
 pub mod conformance;
 mod in_process;
+pub mod inline;
 pub mod machine;
 pub mod notifications;
 pub mod query_process;

@@ -32,7 +32,7 @@ pub use trainyard_envs::environments::{
     AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, EnvironmentOptions, EpisodeState, ExtraOptions,
     ProblemGenerator, Questions, ScriptedTurn, Setup, WithDialogue,
 };
-pub use trainyard_envs::rewards::Surroundings;
+pub use trainyard_envs::rewards::RewardContext;
 pub use trainyard_envs::{
     AgentTurn, Environment, Episode, GroupView, Observation, Outcome, Reward, Scene, Score, Step, Ticket, Tool,
     ToolCall, ToolChoice, ToolFormat, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec, Toolbox, Verifier,

@@ -2,6 +2,7 @@
 
 use crate::events::{Event, Events};
 use crate::resume;
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 use trainyard_api::{StageContext, curves::Curves};
@@ -13,8 +14,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What progress lines show.
 pub const LOSS: &str = "loss";
 
-/// What a trainer has told so far.
-#[derive(Debug, Default)]
+/// What a trainer has told so far. Resume points keep it: a trainer that goes on after its last step tells nothing more.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Every metric by step.
     pub curves: Curves,
@@ -53,7 +54,7 @@ fn take(context: &StageContext, told: &mut Told, event: Event) -> Result<()> {
         let loss = event.metrics.get(LOSS).copied().flatten();
         context.progress(event.step, steps.max(event.step), "steps", loss.map(|loss| (LOSS, loss)));
     }
-    event.checkpoint.map_or(Ok(()), |folder| resume::save(context, event.step, &told.curves, &folder))
+    event.checkpoint.map_or(Ok(()), |folder| resume::save(context, told, &folder))
 }
 
 fn finished(end: Ended) -> Result<()> {

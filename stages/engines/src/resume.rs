@@ -1,23 +1,25 @@
-//! Resume points: a trainer's own checkpoint, kept in the store with the curves up to it.
+//! Resume points: a trainer's own checkpoint, kept in the store with what it had told up to it.
 //!
 //! The store keeps flat folders. Names of files in subfolders hold their path, with `/` written as `%2F`.
 
+use crate::follow::Told;
 use std::path::{Path, PathBuf};
-use trainyard_api::{StageContext, checkpoint, curves::Curves};
+use trainyard_api::{StageContext, checkpoint};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
 /// Where the trainer's files lie in a resume point, before their names.
 const PREFIX: &str = "trainer-";
 
-/// Keeps a folder of the trainer as the resume point of `step`. Errors: data (the folder is not there), those of the
-/// disk.
-pub fn save(context: &StageContext, step: u64, curves: &Curves, folder: &Path) -> Result<()> {
+/// Keeps a folder of the trainer as the resume point of the step that was told last. Errors: data (the folder is not
+/// there), those of the disk.
+pub fn save(context: &StageContext, told: &Told, folder: &Path) -> Result<()> {
+    let step = told.steps;
     if !folder.is_dir() {
         return Err(Error::data(format!("the trainer's checkpoint of step {step} is no folder: {}", folder.display()))
             .help("report a checkpoint once it is complete, by its absolute path, and keep it until the next one"));
     }
-    checkpoint::save(context, step, curves, |to| {
+    checkpoint::save(context, step, told, |to| {
         for name in below(folder)? {
             let (from, to) = (folder.join(&name), to.join(packed(&name)));
             std::fs::hard_link(&from, &to)
@@ -28,9 +30,9 @@ pub fn save(context: &StageContext, step: u64, curves: &Curves, folder: &Path) -
     })
 }
 
-/// The newest resume point, laid out as the trainer wrote it in `folder`, and the curves up to it.
-pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Curves>> {
-    let Some((curves, from)) = checkpoint::latest::<Curves>(context)? else { return Ok(None) };
+/// The newest resume point, laid out as the trainer wrote it in `folder`, and what had been told up to it.
+pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Told>> {
+    let Some((told, from)) = checkpoint::latest::<Told>(context)? else { return Ok(None) };
     for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
         let path = entry.map_err(|e| io_error(&from, &e))?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -42,7 +44,7 @@ pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Curves>> {
         // A copy: trainers write into what they resume from.
         std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
     }
-    Ok(Some(curves))
+    Ok(Some(told))
 }
 
 /// Relative paths of all files, sorted.
@@ -81,14 +83,15 @@ mod tests {
         std::fs::create_dir_all(own.join("global_step5/a%2Fb")).unwrap();
         std::fs::write(own.join("weights"), "w").unwrap();
         std::fs::write(own.join("global_step5/a%2Fb/rank0"), "r").unwrap();
-        let mut curves = Curves::default();
-        curves.add("loss", 5, 0.5).unwrap();
-        save(&context, 5, &curves, &own).unwrap();
+        let mut told = Told { steps: 5, ..Told::default() };
+        told.curves.add("loss", 5, 0.5).unwrap();
+        save(&context, &told, &own).unwrap();
         let back = folder.path().join("back");
-        assert_eq!(latest(&context, &back).unwrap(), Some(curves.clone()));
+        assert_eq!(latest(&context, &back).unwrap().as_ref(), Some(&told));
         assert_eq!(below(&back).unwrap(), below(&own).unwrap());
         assert_eq!(std::fs::read_to_string(back.join("global_step5/a%2Fb/rank0")).unwrap(), "r");
-        let missing = save(&context, 6, &curves, &folder.path().join("checkpoint-6")).unwrap_err();
+        told.steps = 6;
+        let missing = save(&context, &told, &folder.path().join("checkpoint-6")).unwrap_err();
         assert!(missing.message.contains("step 6 is no folder"), "{missing}");
     }
 }

@@ -1,7 +1,7 @@
 //! The way of one training: rows are written, the trainer is started and followed, and what it leaves is published.
 
 use crate::columns::{self, Wanted};
-use crate::follow::{self, Told};
+use crate::follow;
 use crate::job::{JOB, Job};
 use crate::{results, resume};
 use serde_json::Value;
@@ -61,14 +61,14 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     let model = folder(context, "start")?;
     start.merged()?.save(&model)?;
     let kept = folder(context, "resume")?;
-    let curves = resume::latest(context, &kept)?;
+    let told = resume::latest(context, &kept)?;
     let job = Job {
         job_format: 1,
         model,
         data,
         output: folder(context, "trained")?,
         events: context.scratch.join("events.jsonl"),
-        resume: curves.is_some().then_some(kept),
+        resume: told.is_some().then_some(kept),
         scratch,
         cpus: context.cpus,
         seed: training.seed,
@@ -78,8 +78,7 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     job.write(&path)?;
     let set = [(JOB, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
     let trainer = training.program.start(training.env, &set, log(context))?;
-    let told = Told { curves: curves.unwrap_or_default(), ..Told::default() };
-    let told = follow::follow(context, trainer, job.events, told)?;
+    let told = follow::follow(context, trainer, job.events, told.unwrap_or_default())?;
     results::publish(context, (training.title, &start, training.save), &job.output, &told, rows)
 }
 

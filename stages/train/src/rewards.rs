@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trainyard_core::Result;
 use trainyard_envs::rewards::weighted::{self, Total, WeightedReward};
-use trainyard_envs::rewards::{GroupView, RewardList, Scene, Surroundings};
+use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, Scene};
 use trainyard_tables::{Problem, Trajectory};
 
 /// A weighted sum of rewards, with what they keep across steps.
@@ -20,10 +20,10 @@ pub struct Scored<'a> {
 }
 
 impl Rewards {
-    /// Fresh ones in their surroundings. Errors: invalid, with the place in the list.
-    pub fn new(list: &RewardList, surroundings: &Surroundings) -> Result<Self> {
+    /// Fresh ones with what they are opened with. Errors: invalid, with the place in the list.
+    pub fn new(list: &RewardList, context: &RewardContext) -> Result<Self> {
         let mut rewards = list.build()?;
-        rewards.iter_mut().try_for_each(|one| one.reward.open(surroundings))?;
+        rewards.iter_mut().try_for_each(|one| one.reward.open(context))?;
         Ok(Self(rewards))
     }
     /// The components by name, in order, with their weights.
@@ -89,7 +89,7 @@ mod tests {
     fn members_are_scored_beside_each_other_and_state_is_resumed() {
         let options = json!([{"kind": "answer"}, {"kind": "tool_efficiency"}]);
         let list = RewardList::read(&trainyard_envs::rewards::family(), &mut options.clone());
-        let fresh = || Rewards::new(&list, &Surroundings::apart()).unwrap();
+        let fresh = || Rewards::new(&list, &RewardContext::apart()).unwrap();
         let (mut rewards, mut resumed) = (fresh(), fresh());
         let problem = Problem { id: "p".into(), answer: "7".into(), ..Problem::default() };
         let mut rows = [episode("7", 2), episode("7", 1), episode("8", 0)];

@@ -5,20 +5,19 @@ use crate::args::ServeModelArgs;
 use crate::exit::Exit;
 use crate::output::human::print_note;
 use crate::session::{self, Access};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 use std::sync::Arc;
-use trainyard_app::{Catalogue, machine, wiring};
+use trainyard_app::{Catalogue, inline, machine, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Clock, Error, Result, Secret, Secrets, SystemClock};
 use trainyard_hosting::{Host, HostOptions};
 use trainyard_lm::ModelFolder;
+use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::backend::registry::BackendSlot;
-use trainyard_lm::backend::{SamplerOptions, registry};
 use trainyard_runtime::Interrupt;
 use trainyard_serving::Settings;
 use trainyard_serving::server;
-use trainyard_spec::{Sources, yaml};
 
 /// Answers until a signal comes, then ends the requests that are going; a second signal ends them too.
 pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -32,7 +31,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let address = listener.local_addr().unwrap_or(args.bind);
     let found = models::find(&session, &args.model)?;
     let model = ModelFolder::load(&found.input.folder)?;
-    let backend = backend(&args.backend)?;
+    let backend = backend(catalogue, &args.backend)?;
     let threads = args.threads.unwrap_or_else(machine::cpus) as usize;
     let sampler = backend.sampler(&model, &SamplerOptions { threads })?;
     let options = HostOptions {
@@ -59,25 +58,11 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
 }
 
 /// A backend as stages take it. Errors: invalid, with everything wrong with it.
-fn backend(text: &str) -> Result<Arc<dyn trainyard_lm::backend::Backend>> {
-    let mut options = json!({ "backend": options(text)? });
-    let slot = BackendSlot::read(&registry::family(), "/backend", &mut options);
+fn backend(catalogue: &Catalogue, text: &str) -> Result<Arc<dyn trainyard_lm::backend::Backend>> {
+    let mut options = json!({ "backend": inline::options("--backend", text)? });
+    let slot = BackendSlot::read(catalogue.backends(), "/backend", &mut options);
     trainyard_api::stage::refuse(slot.problems())?;
     slot.build(&Secrets::default())
-}
-
-/// A name, or a map as in a workflow file.
-fn options(text: &str) -> Result<Value> {
-    if !text.trim_start().starts_with('{') {
-        return Ok(json!(text));
-    }
-    let mut sources = Sources::default();
-    let file = sources.add("--backend", None, text);
-    let (tree, found) = yaml::read(&sources, file);
-    if let Some(first) = found.first() {
-        return Err(Error::invalid(sources.line(first)).help("write it as in a workflow file: `{kind: candle}`"));
-    }
-    tree.map(|tree| tree.value()).ok_or_else(|| Error::invalid("`--backend` is empty"))
 }
 
 /// The first line of a file.

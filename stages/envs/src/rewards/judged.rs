@@ -2,7 +2,7 @@
 
 use crate::judging::{DEFAULT, Judge, Judged as Verdict, ask};
 use crate::programs::OnError;
-use crate::rewards::{GroupView, Reward, Scene, Score, Surroundings};
+use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -117,9 +117,9 @@ impl Judged {
 }
 
 impl Reward for Judged {
-    fn open(&mut self, surroundings: &Surroundings) -> Result<()> {
-        self.chat = Some(Mutex::new(Chat::open(&surroundings.models, &self.options.model)?));
-        self.log = surroundings.log.clone();
+    fn open(&mut self, context: &RewardContext) -> Result<()> {
+        self.chat = Some(Mutex::new(Chat::open(&context.models, &self.options.model)?));
+        self.log = context.log.clone();
         Ok(())
     }
     fn score(&self, r: &Trajectory, p: &Problem, _: &GroupView<'_>) -> Result<Score> {

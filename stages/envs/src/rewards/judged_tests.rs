@@ -22,7 +22,7 @@ fn rewards(served: &Served, more: Value) -> Vec<WeightedReward> {
     let mut entry = json!({"kind": "judged", "rubric": "Count.", "points": 4, "model": model});
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut rewards = RewardList::read(&family(), &mut json!([entry])).build().unwrap();
-    rewards.iter_mut().for_each(|one| one.reward.open(&Surroundings::apart()).unwrap());
+    rewards.iter_mut().for_each(|one| one.reward.open(&RewardContext::apart()).unwrap());
     rewards
 }
 

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod call_match;
+pub mod context;
 pub mod expression;
 pub mod format;
 pub(crate) mod formula;
@@ -17,15 +18,14 @@ pub mod process;
 pub mod registry;
 pub mod reward;
 pub mod rubric;
-pub mod surroundings;
 pub mod tool_efficiency;
 pub mod tool_success;
 pub mod tool_turns;
 pub mod verdict;
 pub mod weighted;
 
+pub use context::RewardContext;
 pub use registry::family;
 pub use reward::{GroupView, Reward, Scene, Score, verified};
-pub use surroundings::Surroundings;
 pub use verdict::VERDICT;
 pub use weighted::{RewardList, WeightedReward};

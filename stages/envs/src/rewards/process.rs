@@ -1,7 +1,7 @@
 //! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`).
 
 use crate::programs::{Batch, EpisodeItem, OnError, ask};
-use crate::rewards::{GroupView, Reward, Scene, Score, Surroundings};
+use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -81,9 +81,9 @@ impl ProcessReward {
 }
 
 impl Reward for ProcessReward {
-    fn open(&mut self, surroundings: &Surroundings) -> Result<()> {
+    fn open(&mut self, context: &RewardContext) -> Result<()> {
         let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
-        let log = &surroundings.log;
+        let log = &context.log;
         self.workers = Some(Workers::start(&self.options.program, hello, log.clone())?);
         self.log = log.clone();
         Ok(())

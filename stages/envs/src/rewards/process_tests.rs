@@ -20,7 +20,7 @@ fn rewards(more: Value, log: &Log) -> Vec<WeightedReward> {
     entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut list = json!([{"kind": "answer"}, entry]);
     let mut rewards = RewardList::read(&family(), &mut list).build().unwrap();
-    rewards.iter_mut().for_each(|one| one.reward.open(&Surroundings::with_log(log)).unwrap());
+    rewards.iter_mut().for_each(|one| one.reward.open(&RewardContext::with_log(log)).unwrap());
     rewards
 }
 

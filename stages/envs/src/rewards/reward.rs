@@ -5,7 +5,7 @@
 //! resumed run scores as the uninterrupted one. A reward that cannot be computed is an error and never a low score.
 
 use crate::calls::executed;
-use crate::rewards::Surroundings;
+use crate::rewards::RewardContext;
 use crate::verifiers;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ pub trait Reward: Send + Sync {
         scenes.iter().map(one).collect()
     }
     /// Called once before anything is scored, with where it may write and whom it may ask.
-    fn open(&mut self, _surroundings: &Surroundings) -> Result<()> {
+    fn open(&mut self, _context: &RewardContext) -> Result<()> {
         Ok(())
     }
     /// Named values since the last call, under names that the options declare.

@@ -9,14 +9,14 @@ use trainyard_process::{Log, silent};
 
 /// The place where rewards score.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct RewardContext {
     /// The log of the stage.
     pub log: Log,
     /// Models behind endpoints.
     pub models: Arc<Models>,
 }
 
-impl Surroundings {
+impl RewardContext {
     /// Those of a running stage. Errors: data, if its input `requests` holds something else than answers.
     pub fn of_stage(context: &StageContext) -> Result<Self> {
         Ok(Self { log: programs::log(context), models: Models::of_stage(context)? })
