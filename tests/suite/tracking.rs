@@ -7,6 +7,7 @@ use std::process::Command;
 const TRAINS: &str = r#"
 version: 1
 name: followed
+params: {steps: {type: int, default: 4}}
 stages:
   problems:
     uses: data/synthesize
@@ -16,7 +17,7 @@ stages:
     with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
   sft:
     uses: sft
-    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"], steps: 4}
+    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"], steps: "${{ params.steps }}"}
 "#;
 
 fn digests(s: &Sandbox) -> Value {
@@ -36,12 +37,13 @@ fn curves_and_lineage_are_written_while_a_run_goes_on_and_change_no_digest() {
     let alone = digests(&s);
     s.write(
         "trainyard.yaml",
-        "version: 1\nstore: other\ntracking: [{kind: tensorboard, folder: curves}, openlineage]\n",
+        "version: 1\nstore: other\ntracking: [{kind: tensorboard, folder: curves}, openlineage, wandb]\n",
     );
     s.run(&["run", "followed.yaml"]).code(0);
     assert_eq!(digests(&s), alone);
     let files = s.files("curves");
     assert!(files.iter().any(|name| name.starts_with("followed/") && name.contains("/sft/events.out.tfevents.")));
+    assert!(s.files("wandb").iter().any(|name| name.starts_with("offline-run-") && name.ends_with(".wandb")));
     let lineage = s.read("openlineage.jsonl");
     let events: Vec<Value> = lineage.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |job: &str, state: &str| {
@@ -55,11 +57,17 @@ fn curves_and_lineage_are_written_while_a_run_goes_on_and_change_no_digest() {
     of("followed", "START");
     of("followed", "COMPLETE");
     let Some(python) = std::env::var("TRAINYARD_TEST_TRACKERS").ok().filter(|python| !python.is_empty()) else {
-        return crate::kit::skipped("TRAINYARD_TEST_TRACKERS names no Python with tensorboard and openlineage-python");
+        return crate::kit::skipped(
+            "TRAINYARD_TEST_TRACKERS names no Python with tensorboard, openlineage-python and wandb",
+        );
     };
-    s.write("peers.py", include_str!("tracking_peers.py"));
-    let output = Command::new(&python).arg("peers.py").current_dir(s.path(".")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let reads = |name: &str, script: &str| {
+        s.write(name, script);
+        let output = Command::new(&python).arg(name).current_dir(s.path(".")).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    reads("peers.py", include_str!("tracking_peers.py"));
+    reads("wandb_peer.py", include_str!("tracking_wandb.py"));
 }
 
 #[test]

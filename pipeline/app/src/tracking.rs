@@ -8,11 +8,13 @@ mod follow;
 mod mlflow;
 mod openlineage;
 mod opentelemetry;
+mod protobuf;
 mod registry;
 mod tensorboard;
 #[cfg(test)]
 mod testing;
 mod tracker;
+mod wandb;
 
 pub use follow::{Tracking, follow};
 pub use registry::{Trackers, family};

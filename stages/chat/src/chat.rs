@@ -48,6 +48,8 @@ pub struct Chat {
     charged: BTreeSet<Digest>,
     tally: Tally,
     place: usize,
+    /// Whether its answers enter the stage's output `requests` and its metrics.
+    listed: bool,
 }
 
 /// A request in flight.
@@ -88,7 +90,15 @@ impl Chat {
             ready: VecDeque::new(),
             counted: BTreeSet::new(),
             charged: BTreeSet::new(),
+            listed: true,
         })
+    }
+    /// Keeps answers out of the output `requests` and the stage's own metrics: for a part that an attempt which goes on
+    /// does not ask again, so that both are the same as without a pause.
+    pub fn unlisted(mut self) -> Self {
+        self.listed = false;
+        self.models.leave_out(self.place);
+        self
     }
     /// What was asked and answered so far.
     pub fn tally(&self) -> Tally {
@@ -267,7 +277,9 @@ impl Chat {
                     self.budget.found((prompt, completion));
                 }
             }
-            self.models.used(digest, &record, &answer)?;
+            if self.listed {
+                self.models.used(digest, &record, &answer)?;
+            }
             self.models.tell(self.place, self.tally);
         }
         self.expect_model(&answer)?;

@@ -8,6 +8,7 @@
 mod answer;
 mod budget;
 mod chat;
+mod line;
 mod models;
 mod options;
 mod pace;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use answer::{Answer, Call, Finish};
 pub use chat::{Chat, Ticket};
+pub use line::{Line, Promise, Reply};
 pub use models::Models;
 pub use options::{ChatOptions, Price, Structure};
 pub use question::{Form, Question, Said};

@@ -27,8 +27,8 @@ pub struct Models {
 struct Account {
     /// None: the stage has no output for them.
     used: Option<Used>,
-    /// Of each chat, in the order in which they were opened.
-    tallies: Vec<Tally>,
+    /// Of each chat, in the order in which they were opened, and whether it is listed.
+    tallies: Vec<(Tally, bool)>,
 }
 
 impl Models {
@@ -55,13 +55,15 @@ impl Models {
     /// A further part that asks; returns its place in the account.
     pub(crate) fn enter(&self, tally: Tally) -> usize {
         let mut account = self.account();
-        account.tallies.push(tally);
+        account.tallies.push((tally, true));
         account.tallies.len() - 1
     }
-    /// What all parts have asked, under the names of [`crate::metrics`]; nothing if nothing was asked.
+    /// What all listed parts have asked, under the names of [`crate::metrics`]; nothing if nothing was asked.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
-        for (name, value) in self.account().tallies.iter().filter(|t| t.requests > 0).flat_map(Tally::values) {
+        let account = self.account();
+        let asked = account.tallies.iter().filter(|(tally, listed)| *listed && tally.requests > 0);
+        for (name, value) in asked.flat_map(|(tally, _)| tally.values()) {
             match sums.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, sum)) => *sum += value,
                 None => sums.push((name, value)),
@@ -73,14 +75,14 @@ impl Models {
     /// was asked of servers now.
     pub fn finish(&self, context: &mut StageContext) -> Result<()> {
         let mut account = self.account();
-        let asked = account.tallies.iter().filter(|tally| tally.requests > 0);
+        let asked = account.tallies.iter().map(|(tally, _)| tally);
         let (requests, asked) = asked.fold((0, 0), |(all, now), tally| (all + tally.requests, now + tally.asked));
         if requests == 0 {
             return Ok(());
         }
         context.measure("model_requests", json!({"answered": requests, "asked_now": asked}));
         context.log(format!("models answered {requests} requests; {} were kept from before", requests - asked));
-        match account.used.take() {
+        match account.used.take().filter(|used| !used.is_empty()) {
             Some(used) => used.write(&context.output_parquet(PORT)?),
             None => Ok(()),
         }
@@ -114,7 +116,12 @@ impl Models {
     }
     pub(crate) fn tell(&self, place: usize, tally: Tally) {
         if let Some(known) = self.account().tallies.get_mut(place) {
-            *known = tally;
+            known.0 = tally;
+        }
+    }
+    pub(crate) fn leave_out(&self, place: usize) {
+        if let Some(known) = self.account().tallies.get_mut(place) {
+            known.1 = false;
         }
     }
     fn account(&self) -> MutexGuard<'_, Account> {

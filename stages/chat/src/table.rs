@@ -56,6 +56,10 @@ impl Used {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, places: BTreeMap::new() })
     }
+    /// Whether there is no answer yet.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
     /// Adds an answer, unless it is there.
     pub fn add(&mut self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
         if self.places.contains_key(request) {

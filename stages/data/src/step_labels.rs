@@ -123,7 +123,7 @@ impl Stage for StepLabels {
         let PreparedLabels { config, environment } = prepared;
         let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
         rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
-        let host = ToolHost::of_stage(context);
+        let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
         let mut problems = problems(&rows, environment.kind());
         problems.truncate(config.limit.map_or(usize::MAX, |n| n as usize));

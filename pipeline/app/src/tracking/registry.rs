@@ -5,6 +5,7 @@ use super::openlineage::{OpenLineage, OpenLineageOptions};
 use super::opentelemetry::{OpenTelemetry, OpenTelemetryOptions};
 use super::tensorboard::{TensorBoard, TensorBoardOptions};
 use super::tracker::{Around, Tracker};
+use super::wandb::{Wandb, WandbOptions};
 use trainyard_api::Family;
 use trainyard_api::family::PartKind;
 
@@ -20,6 +21,7 @@ pub fn family() -> Trackers {
         Line::new(|options: OpenLineageOptions, around| Ok(Box::new(OpenLineage::new(options, around)?))),
         Line::new(|options: OpenTelemetryOptions, _| Ok(Box::new(OpenTelemetry::new(options)?))),
         Line::new(|options: TensorBoardOptions, around| Ok(Box::new(TensorBoard::new(&options, around)))),
+        Line::new(|options: WandbOptions, around| Ok(Box::new(Wandb::new(options, around)))),
     ];
     Family::new("trackers", "tracker", members)
 }

@@ -1,8 +1,9 @@
 //! `tensorboard`: learning curves as event files.
 //!
 //! An event file is a sequence of records, each a length, a checksum, a message and a checksum of that. The messages
-//! are protocol buffers (tensorflow/core/util/event.proto) of four fields, which are written here by hand.
+//! are protocol buffers (tensorflow/core/util/event.proto) of four fields.
 
+use super::protobuf::Message;
 use super::tracker::{Around, Opened, Seen, Tracker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,7 +101,8 @@ fn name(text: &str) -> String {
 }
 
 /// A message framed with its length and the checksums.
-fn record(message: &[u8]) -> Vec<u8> {
+fn record(message: &Message) -> Vec<u8> {
+    let message = message.as_bytes();
     let length = (message.len() as u64).to_le_bytes();
     let mut bytes = length.to_vec();
     bytes.extend_from_slice(&masked(crc32c(&length)).to_le_bytes());
@@ -110,46 +112,18 @@ fn record(message: &[u8]) -> Vec<u8> {
 }
 
 /// The first message of a file. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
-fn version(at: i64) -> Vec<u8> {
-    let mut event = wall_time(at);
-    field(&mut event, 3, b"brain.Event:2");
-    event
+fn version(at: i64) -> Message {
+    wall_time(at).text(3, "brain.Event:2")
 }
 
-fn scalar(at: i64, step: u64, tag: &str, value: f64) -> Vec<u8> {
-    // Fields of a value: 1 tag, 2 number.
-    let mut number = Vec::new();
-    field(&mut number, 1, tag.as_bytes());
-    number.push(2 << 3 | 5);
-    number.extend_from_slice(&(value as f32).to_le_bytes());
-    let mut summary = Vec::new();
-    field(&mut summary, 1, &number);
-    let mut event = wall_time(at);
-    event.push(2 << 3);
-    varint(&mut event, step);
-    field(&mut event, 5, &summary);
-    event
+/// Fields of a value in a summary: 1 tag, 2 number.
+fn scalar(at: i64, step: u64, tag: &str, value: f64) -> Message {
+    let number = Message::default().text(1, tag).float(2, value as f32);
+    wall_time(at).number(2, step).message(5, &Message::default().message(1, &number))
 }
 
-fn wall_time(at: i64) -> Vec<u8> {
-    let mut event = vec![1 << 3 | 1];
-    event.extend_from_slice(&(at as f64 / 1e3).to_le_bytes());
-    event
-}
-
-/// A field of bytes.
-fn field(message: &mut Vec<u8>, number: u8, bytes: &[u8]) {
-    message.push(number << 3 | 2);
-    varint(message, bytes.len() as u64);
-    message.extend_from_slice(bytes);
-}
-
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
+fn wall_time(at: i64) -> Message {
+    Message::default().double(1, at as f64 / 1e3)
 }
 
 /// CRC-32C (Castagnoli), bit by bit: a point has 50 bytes.
@@ -187,8 +161,9 @@ mod tests {
             &0.5_f32.to_le_bytes(),
         ]
         .concat();
-        assert_eq!(scalar(2_500, 150, "loss", 0.5), expected);
-        let framed = record(&expected);
+        let message = scalar(2_500, 150, "loss", 0.5);
+        assert_eq!(message.as_bytes(), expected);
+        let framed = record(&message);
         assert_eq!(framed.len(), expected.len() + 16);
         assert_eq!(framed[..8], (expected.len() as u64).to_le_bytes());
     }

@@ -28,7 +28,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
-use trainyard_chat::Models;
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
@@ -143,9 +142,9 @@ impl Stage for Filter {
         let problems: BTreeMap<String, Problem> =
             io::read_many_problems(context.many("problems"))?.into_iter().map(|p| (p.id.clone(), p)).collect();
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
-        let host = ToolHost::of_stage(context);
+        let host = ToolHost::of_stage(context)?;
         let environment = prepared.environment.build(&host)?;
-        let models = Models::of_stage(context)?;
+        let models = host.models();
         let (scratch, log) = (context.scratch.clone(), host.log());
         let world = RuleContext {
             problems: &problems,
@@ -153,7 +152,7 @@ impl Stage for Filter {
             environment: environment.as_ref(),
             scratch: &scratch,
             log: &log,
-            models: &models,
+            models,
         };
         let mut counts = Vec::new();
         for rule in &prepared.rules {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{environment, parts};
 use std::path::PathBuf;
+use trainyard_chat::Models;
 use trainyard_envs::Environment;
 use trainyard_process::silent;
 use trainyard_tables::{Message, Verdict};

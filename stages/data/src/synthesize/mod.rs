@@ -27,7 +27,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
-use trainyard_chat::Models;
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
@@ -128,21 +127,17 @@ impl Stage for Synthesize {
     fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let method = method_of(method)?;
-        let host = ToolHost::of_stage(context);
+        let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
         let unspoken = unspoken(&self.parts, &config, &host)?;
-        let models = Models::of_stage(context)?;
+        let models = host.models();
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
             context.progress(done as u64, total as u64, "demonstrations", None);
             context.stop_if_cancelled()
         };
-        let world = World {
-            environment: environment.as_ref(),
-            unspoken: unspoken.as_deref(),
-            models: &models,
-            progress: &progress,
-        };
+        let world =
+            World { environment: environment.as_ref(), unspoken: unspoken.as_deref(), models, progress: &progress };
         let mut made = method.make(&config, given, &world)?;
         if made.demonstrations.is_empty() {
             return Err(Error::data("no demonstration was made")
@@ -157,10 +152,11 @@ impl Stage for Synthesize {
     }
     fn trial(&self, prepared: PreparedSynthesis, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>> {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
-        let host = ToolHost::of_stage(context);
+        let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
         let unspoken = unspoken(&self.parts, &config, &host)?;
-        trial::trial(config, method_of(method)?, (&*environment, unspoken.as_deref()), trial, context)
+        let world = (&*environment, unspoken.as_deref(), host.models());
+        trial::trial(config, method_of(method)?, world, trial, context)
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{environment, moody, parts, real, skipped};
 use std::collections::BTreeSet;
+use trainyard_chat::Models;
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 

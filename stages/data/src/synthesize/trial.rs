@@ -6,6 +6,7 @@ use super::procedural::DEMONSTRATIONS;
 use super::splits::Split;
 use crate::io;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use trainyard_api::{Component, StageContext, Trial, Tried};
 use trainyard_chat::Models;
 use trainyard_core::{Error, Result};
@@ -16,7 +17,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub(super) fn trial(
     mut config: Config,
     method: &dyn Method,
-    (environment, unspoken): (&dyn Environment, Option<&dyn Environment>),
+    (environment, unspoken, models): (&dyn Environment, Option<&dyn Environment>, &Arc<Models>),
     trial: &Trial,
     context: &StageContext,
 ) -> Result<Vec<Tried>> {
@@ -24,9 +25,8 @@ pub(super) fn trial(
     shorten(&mut config, trial.episodes, levels);
     let mut given = io::read_many_problems(context.many("problems"))?;
     given.truncate(trial.episodes);
-    let models = Models::of_stage(context)?;
     let progress = |_, _| context.stop_if_cancelled();
-    let made = method.make(&config, given, &World { environment, unspoken, models: &models, progress: &progress })?;
+    let made = method.make(&config, given, &World { environment, unspoken, models, progress: &progress })?;
     let problems: BTreeMap<&str, &Problem> = made.problems.iter().map(|p| (p.id.as_str(), p)).collect();
     made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
 }

@@ -1,10 +1,8 @@
 //! What rewards are opened with: where they may write, and the models that they may ask.
 
-use crate::programs;
+use crate::tools::ToolHost;
 use std::sync::Arc;
-use trainyard_api::StageContext;
 use trainyard_chat::Models;
-use trainyard_core::Result;
 use trainyard_process::{Log, silent};
 
 /// The place where rewards score.
@@ -17,9 +15,9 @@ pub struct RewardContext {
 }
 
 impl RewardContext {
-    /// Those of a running stage. Errors: data, if its input `requests` holds something else than answers.
-    pub fn of_stage(context: &StageContext) -> Result<Self> {
-        Ok(Self { log: programs::log(context), models: Models::of_stage(context)? })
+    /// That of a stage with this host.
+    pub fn of_host(host: &ToolHost) -> Self {
+        Self { log: host.log(), models: Arc::clone(host.models()) }
     }
     /// A log that nobody reads, and models without keys.
     pub fn apart() -> Self {

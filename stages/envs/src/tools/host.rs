@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
+use trainyard_chat::Models;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_process::{Log, ProgramOptions, silent};
 
@@ -35,30 +36,54 @@ pub struct ToolHost {
     log: Log,
     /// What servers may be given.
     secrets: Secrets,
+    /// Models behind endpoints.
+    models: Arc<Models>,
     /// Starts no program.
     idle: bool,
+}
+
+/// What a stage lets its tools and environments use.
+struct Around {
+    log: Log,
+    secrets: Secrets,
+    models: Arc<Models>,
+}
+
+impl Around {
+    /// Outside of a stage.
+    fn apart(log: Log) -> Self {
+        Self { log, secrets: Secrets::default(), models: Models::apart() }
+    }
 }
 
 impl ToolHost {
     /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
     pub fn new(workers: usize) -> Arc<Self> {
-        Self::start(workers, None, (silent(), Secrets::default()), false)
+        Self::start(workers, None, Around::apart(silent()), false)
     }
-    /// The host of a running stage, whose log hears what programs of the user say, with the stage's secrets.
-    pub fn of_stage(context: &StageContext) -> Arc<Self> {
-        Self::start(context.cpus, None, (log(context), context.secrets.clone()), false)
+    /// The host of a running stage, whose log hears what programs of the user say, with the stage's secrets and models.
+    ///
+    /// Errors: those of [`Models::of_stage`].
+    pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
+        let models = Models::of_stage(context)?;
+        let around = Around { log: log(context), secrets: context.secrets.clone(), models };
+        Ok(Self::start(context.cpus, None, around, false))
     }
     /// A host with up to `workers` processes, whose programs of the user write into this log.
     pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
-        Self::start(workers, None, (log, Secrets::default()), false)
+        Self::start(workers, None, Around::apart(log), false)
     }
     /// A host that starts no program of the user, for checks: what only a program knows is left out.
     pub fn idle() -> Arc<Self> {
-        Self::start(1, None, (silent(), Secrets::default()), true)
+        Self::start(1, None, Around::apart(silent()), true)
     }
     /// What the options may name by `{secret: NAME}`.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
+    }
+    /// Models behind endpoints, as all parts of the stage ask them.
+    pub fn models(&self) -> &Arc<Models> {
+        &self.models
     }
     /// Where programs of the user write.
     pub fn log(&self) -> Log {
@@ -66,11 +91,13 @@ impl ToolHost {
     }
     /// A host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
-        Self::start(workers, Some(WorkerProgram(program.into())), (silent(), Secrets::default()), false)
+        Self::start(workers, Some(WorkerProgram(program.into())), Around::apart(silent()), false)
     }
-    fn start(workers: usize, program: Option<WorkerProgram>, (log, secrets): (Log, Secrets), idle: bool) -> Arc<Self> {
+    fn start(workers: usize, program: Option<WorkerProgram>, around: Around, idle: bool) -> Arc<Self> {
+        let Around { log, secrets, models } = around;
         let (pools, installations, programs) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { workers: workers.max(1), program, pools, installations, programs, log, secrets, idle })
+        let workers = workers.max(1);
+        Arc::new(Self { workers, program, pools, installations, programs, log, secrets, models, idle })
     }
     /// Whether programs of the user are left alone.
     pub fn is_idle(&self) -> bool {

@@ -39,6 +39,7 @@ pub use difference::difference;
 pub use host::ToolHost;
 pub use limits::ToolLimits;
 pub use registry::family;
+pub(crate) use ticket::Claim;
 pub use ticket::Ticket;
 pub use tool::{Tool, ToolSession};
 pub use worker_program::WORKER_VARIABLE;

@@ -3,9 +3,10 @@
 //!
 //! The final state of the database decides, not what the agent says about it ([`score`]). The domain is tau2-bench's
 //! retail: [`tools`] on a [`database`], a policy in the system message, and tasks with gold actions ([`task`]). The
-//! user is a script ([`user`]) rather than a language model, so results are not comparable with tau2-bench's.
+//! user is a script ([`user`]) or a language model behind an endpoint ([`modeled_user`]).
 
 pub mod database;
+pub mod modeled_user;
 pub mod records;
 pub mod score;
 pub mod service;
@@ -17,22 +18,24 @@ use crate::environments::dialogue::Dialogue;
 use crate::environments::{DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, Setup, WithDialogue};
 use crate::tools::ToolSpec;
 use database::ShopDatabase;
+use modeled_user::{ModeledUser, PROMPT};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::{Case, Service};
 use std::path::Path;
 use std::sync::Arc;
 use task::Task;
-use trainyard_core::Result;
+use trainyard_chat::{Chat, ChatOptions, Line};
 use trainyard_core::error::io_error;
+use trainyard_core::{OptionProblem, Result};
 use trainyard_tables::Problem;
-use user::ScriptedUser;
+use user::{ScriptedUser, SimulatedUser};
 
 /// The rules of the fictional shop.
 const POLICY: &str = include_str!("policy.md");
 
 /// Options that `customer-service` adds to those of a dialogue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CustomerServiceExtra {
     /// The shop's database: a JSON file like `db.json` of tau2-bench's retail domain. Empty = a small fictional shop.
@@ -41,13 +44,20 @@ pub struct CustomerServiceExtra {
     /// A text file with the agent's rules, which start the system message. Empty = a short built-in policy.
     #[schemars(extend("format" = "source"))]
     pub policy: String,
+    /// The model that plays the user: `{endpoint: URL, model: NAME}`. Without it the user follows the task's script.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<ChatOptions>,
+    /// What that model is told before the task.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user_prompt: String,
     /// Whether the user must have been told what the task requires. If not, only the final state counts.
     pub communication: bool,
 }
 
 impl Default for CustomerServiceExtra {
     fn default() -> Self {
-        Self { database: String::new(), policy: String::new(), communication: true }
+        let (database, policy, user_prompt) = (String::new(), String::new(), String::new());
+        Self { database, policy, user: None, user_prompt, communication: true }
     }
 }
 
@@ -65,8 +75,9 @@ impl ExtraOptions for CustomerServiceExtra {
         `transfer_to_human_agents`. Its answer is then the judgment of the final state: `resolved`, or what is wrong.\n\
         Limits end it without an answer. A task can give the user tools of their own that act on a state only they\n\
         have; that state counts, too.\n\n\
-        The user is a script, not a language model: results are not comparable with tau2-bench's. Generates no\n\
-        problems.";
+        The user follows a script, which is free and repeatable, or is a model behind an endpoint (`user`), which\n\
+        costs a request a turn and ends the conversation by `###STOP###`. A scripted user states all wishes at once\n\
+        and consents to everything, so results are not comparable with tau2-bench's. Generates no problems.";
     /// The tools are the shop's and run no programs; the system message is the policy.
     const HIDDEN: &'static [&'static str] = &["limits", "system", "tools"];
     fn dialogue() -> DialogueOptions {
@@ -82,6 +93,14 @@ impl ExtraOptions for CustomerServiceExtra {
     fn tools() -> Vec<ToolSpec> {
         tools::specs()
     }
+    fn check(&self) -> Vec<OptionProblem> {
+        let model = self.user.iter().flat_map(ChatOptions::problems).map(|problem| problem.within("/user"));
+        let unheard = (self.user.is_none() && !self.user_prompt.is_empty()).then(|| {
+            let problem = OptionProblem::new("/user_prompt", "a user who follows a script is told nothing");
+            problem.help("name a model: `user: {endpoint: URL, model: NAME}`")
+        });
+        model.chain(unheard).collect()
+    }
 }
 
 /// The environment `customer-service`.
@@ -89,12 +108,14 @@ pub struct CustomerService {
     base: Arc<ShopDatabase>,
     communication: bool,
     dialogue: Arc<Dialogue>,
+    /// The model that plays the user, and what it is told.
+    user: Option<(Arc<Line>, String)>,
 }
 
 impl CustomerService {
     /// Reads the files. An error names the file that is missing or invalid.
     pub fn new(options: CustomerServiceOptions, setup: &Setup) -> Result<Self> {
-        let CustomerServiceExtra { database, policy, communication } = options.extra;
+        let CustomerServiceExtra { database, policy, user, user_prompt, communication } = options.extra;
         let base =
             if database.is_empty() { ShopDatabase::made_up()? } else { ShopDatabase::load(Path::new(&database))? };
         let policy = if policy.is_empty() {
@@ -104,7 +125,15 @@ impl CustomerService {
         };
         let options = DialogueOptions { system: policy.trim_end().to_string(), ..options.dialogue };
         let dialogue = Dialogue::with_tools(options, setup, &CustomerServiceExtra::tools(), |_| None)?;
-        Ok(Self { base: Arc::new(base), communication, dialogue })
+        let prompt = if user_prompt.is_empty() { PROMPT.to_string() } else { user_prompt };
+        let user = match user.filter(|_| !setup.host.is_idle()) {
+            Some(model) => {
+                let chat = Chat::open(setup.host.models(), &model)?.unlisted();
+                Some((Arc::new(Line::open(chat)?), prompt))
+            }
+            None => None,
+        };
+        Ok(Self { base: Arc::new(base), communication, dialogue, user })
     }
 }
 
@@ -116,7 +145,11 @@ impl DialogueEnvironment for CustomerService {
     }
     fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let task = Task::of_problem(problem)?;
-        let user = Box::new(ScriptedUser::new(Arc::new(task.user.clone())));
+        let script = Arc::new(task.user.clone());
+        let user: Box<dyn SimulatedUser> = match &self.user {
+            Some((line, prompt)) => Box::new(ModeledUser::new(line, prompt, &script)),
+            None => Box::new(ScriptedUser::new(script)),
+        };
         let case = Arc::new(Case { base: Arc::clone(&self.base), task, communication: self.communication });
         self.dialogue.start_in(Box::new(Service::new(case, user)), seed)
     }

@@ -9,7 +9,7 @@ use crate::environments::{AfterTurn, EpisodeState};
 use crate::tools::{Ticket, ToolCall, ToolResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use trainyard_core::Result;
+use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 /// What is fixed during an episode.
@@ -67,6 +67,14 @@ impl EpisodeState for Service {
             }
             Err(message) => ToolResult::error(format!("error: {message}")),
         })
+    }
+    fn say(&mut self, text: &str) -> Option<Ticket> {
+        let message = spoken(text);
+        // Nobody answers an empty message, nor one after a person has taken over.
+        if message.is_empty() || self.transferred { None } else { self.user.hear(message) }
+    }
+    fn failure(&mut self) -> Option<Error> {
+        self.user.failure()
     }
     fn after_text(&mut self, text: &str) -> Option<AfterTurn> {
         let message = spoken(text);

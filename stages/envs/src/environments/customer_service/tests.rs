@@ -21,7 +21,7 @@ fn problem(task: Value) -> Problem {
 }
 
 /// Ada wants order #W1000001 cancelled and to hear what she gets back.
-fn cancelling() -> Problem {
+pub fn cancelling() -> Problem {
     problem(json!({
         "user": {"reason": "Cancel #W1000001. How much do I get back?", "known": "I am Ada Moss, 12207.",
             "unknown": "I do not know my email."},
@@ -35,11 +35,11 @@ fn cancelling() -> Problem {
     }))
 }
 
-fn call(name: &str, arguments: Value) -> String {
+pub fn call(name: &str, arguments: Value) -> String {
     format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
 }
 
-fn cancel(reason: &str) -> String {
+pub fn cancel(reason: &str) -> String {
     call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}))
 }
 

@@ -1,5 +1,4 @@
-//! A customer played by a script, which is free and repeatable; a language model would make episodes depend on its
-//! samples.
+//! Customers, and one that is played by a script, which is free and repeatable.
 //!
 //! The first rule that fits decides, by the words of the agent's message (ignoring case):
 //!
@@ -19,8 +18,10 @@
 //! comparable.
 
 use super::task::{ScriptedAnswer, UserScript};
+use crate::tools::Ticket;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trainyard_core::Error;
 
 /// Messages in a row without progress that the user tolerates.
 pub const PATIENCE: u32 = 3;
@@ -43,6 +44,15 @@ pub enum Reaction {
 
 /// A user who talks with the agent.
 pub trait SimulatedUser: Send {
+    /// Hears a message before [`SimulatedUser::answer`] is asked, and thinks until the ticket has a result; none = the
+    /// answer is there at once.
+    fn hear(&mut self, _message: &str) -> Option<Ticket> {
+        None
+    }
+    /// Why the stage cannot go on, once a ticket has its result.
+    fn failure(&mut self) -> Option<Error> {
+        None
+    }
     /// Answers a message. `changed` = the agent has changed the database since the last one.
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
     /// The state of the user's own things.
@@ -67,8 +77,8 @@ impl ScriptedUser {
         Self { script, state, introduced: false, idle: 0 }
     }
 
-    /// Rule 1.
-    fn acts(&mut self, message: &str) -> Option<String> {
+    /// Rule 1: what they say after using a tool of theirs that a message, in lower case, asks for.
+    pub fn acts(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);
         Some(if works { tool.says.clone() } else { tool.refuses.clone() })

@@ -35,7 +35,6 @@ use std::sync::Arc;
 use summary::Summary;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, Trial, Tried, port};
-use trainyard_chat::Models;
 use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Producers, Result};
 use trainyard_envs::{Environment, ToolHost};
@@ -141,11 +140,10 @@ impl Stage for Evaluate {
         let models = context.many("models");
         let names = config.model_names(models.len());
         let problems = tested(&config, context)?;
-        let host = ToolHost::of_stage(context);
+        let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
         let twins = twins(&problems, &*environment, context)?;
         let backend = backend.build(&context.secrets)?;
-        let behind = Models::of_stage(context)?;
         let mut scorer = scorer(&config, &backend, context)?;
         let chance = chance(&config);
         let per_model = |name: &String| {
@@ -173,11 +171,13 @@ impl Stage for Evaluate {
         for (name, served) in &config.endpoints {
             let unspoken = served.calls.unspoken(&self.parts.envs.environments, &config.environment, &host)?;
             let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
-            asked.extend(served::run(&evaluation, (name, served), unspoken.as_deref(), &behind, &mut ledger).at(name)?);
+            asked.extend(
+                served::run(&evaluation, (name, served), unspoken.as_deref(), host.models(), &mut ledger).at(name)?,
+            );
         }
         let rows = ledger.finish()?;
         asked.into_iter().for_each(|(name, value)| context.metric(name, value));
-        behind.finish(context)?;
+        host.models().finish(context)?;
         host.report(context);
         write_results(&context.output_parquet("results")?, &rows.concat())?;
         Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)

@@ -30,7 +30,7 @@ pub(super) fn trial(
     let named = config.names.last().filter(|_| config.names.len() == models.len());
     let name = named.map_or("model", String::as_str);
     problems.truncate(trial.episodes);
-    let host = ToolHost::of_stage(context);
+    let host = ToolHost::of_stage(context)?;
     let policy = Policy::load(artifact, "models", backend.build(&context.secrets)?)?;
     let mut policy = policy.with_template(&config.template)?;
     let native = native::environment(parts, &config.environment, &config.template, &mut policy, &host)?;

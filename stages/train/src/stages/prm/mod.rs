@@ -223,7 +223,7 @@ impl Prm {
                 let problems = problems::read(problems, "problems")?;
                 problems::expect_environment(&config.environment, &problems, "problems")?;
                 let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
-                let host = ToolHost::of_stage(context);
+                let host = ToolHost::of_stage(context)?;
                 let native = native::environment(&self.parts, &config.environment, &config.template, policy, &host)?;
                 let environment = native.map_or_else(|| environment.build(&host), Ok)?;
                 let chance = Chance::new(config.seed).child("prm", &[]);

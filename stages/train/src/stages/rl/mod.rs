@@ -159,10 +159,10 @@ impl Stage for Rl {
         let Opened { policy, learns, episodes, host } = open(&self.parts, opening, context)?;
         let record = context.optional("record").map(|a| read_trajectories(&a.parquet())).transpose()?;
         let run = Run::new(&config, (&policy, learns), episodes, declared.clone(), context)?;
-        let scoring = RewardContext::of_stage(context)?;
-        let outcome = run.run(parts, Rewards::new(&rewards, &scoring)?, record.as_deref(), context)?;
+        let rewards = Rewards::new(&rewards, &RewardContext::of_host(&host))?;
+        let outcome = run.run(parts, rewards, record.as_deref(), context)?;
         host.report(context);
-        scoring.models.finish(context)?;
+        host.models().finish(context)?;
         let model = policy.folder.with_parameters(&outcome.weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_trajectories(&context.output_parquet("trajectories")?, &outcome.rollouts)?;
@@ -175,7 +175,7 @@ impl Stage for Rl {
         let needs_demonstrations = parts.needs().demonstrations;
         let opening = Opening { config: &config, environment, backend, elsewhere, needs_demonstrations };
         let opened = open(&self.parts, opening, context)?;
-        let rewards = Rewards::new(&rewards, &RewardContext::of_stage(context)?)?;
+        let rewards = Rewards::new(&rewards, &RewardContext::of_host(&opened.host))?;
         trial::trial(&config, opened, (parts, rewards), trial, context)
     }
 }

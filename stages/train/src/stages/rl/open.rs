@@ -37,7 +37,7 @@ pub(super) struct Opened {
 /// Reads the inputs and builds what plays on them. Errors: data and invalid, naming the input.
 pub(super) fn open(parts: &Parts, opening: Opening<'_>, context: &StageContext) -> Result<Opened> {
     let Opening { config, environment, backend, elsewhere, needs_demonstrations } = opening;
-    let host = ToolHost::of_stage(context);
+    let host = ToolHost::of_stage(context)?;
     let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
     let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
     let mut policy = policy.with_template(&config.template)?;

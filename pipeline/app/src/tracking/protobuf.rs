@@ -1,0 +1,71 @@
+//! Protocol buffers, as far as trackers write them (https://protobuf.dev/programming-guides/encoding).
+
+/// A message that grows by fields.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) struct Message(Vec<u8>);
+
+impl Message {
+    /// The encoded fields.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// A field of bytes.
+    pub fn bytes(mut self, field: u32, value: &[u8]) -> Self {
+        self.key(field, 2);
+        self.varint(value.len() as u64);
+        self.0.extend_from_slice(value);
+        self
+    }
+    /// A string.
+    pub fn text(self, field: u32, value: &str) -> Self {
+        self.bytes(field, value.as_bytes())
+    }
+    /// A message within this one.
+    pub fn message(self, field: u32, value: &Self) -> Self {
+        self.bytes(field, &value.0)
+    }
+    /// A whole number that is not negative, or a truth as 0 or 1.
+    pub fn number(mut self, field: u32, value: u64) -> Self {
+        self.key(field, 0);
+        self.varint(value);
+        self
+    }
+    /// A number of 64 bits.
+    pub fn double(mut self, field: u32, value: f64) -> Self {
+        self.key(field, 1);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    /// A number of 32 bits.
+    pub fn float(mut self, field: u32, value: f32) -> Self {
+        self.key(field, 5);
+        self.0.extend_from_slice(&value.to_le_bytes());
+        self
+    }
+    fn key(&mut self, field: u32, wire_type: u32) {
+        self.varint(u64::from(field << 3 | wire_type));
+    }
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_the_bytes_of_the_documented_examples() {
+        assert_eq!(Message::default().number(1, 150).as_bytes(), [0x08, 0x96, 0x01]);
+        let testing = [&[0x12, 0x07][..], b"testing"].concat();
+        assert_eq!(Message::default().text(2, "testing").as_bytes(), testing);
+        let inner = Message::default().number(1, 150);
+        assert_eq!(Message::default().message(3, &inner).as_bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        assert_eq!(Message::default().text(200, "").as_bytes(), [0xc2, 0x0c, 0x00]);
+        assert_eq!(Message::default().float(2, 0.5).double(1, 2.0).as_bytes()[..6], [0x15, 0, 0, 0, 0x3f, 0x09]);
+    }
+}

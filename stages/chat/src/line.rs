@@ -1,0 +1,144 @@
+//! One model that many threads ask: each waits for its own answer, and a thread of the line's own does the asking.
+
+use crate::answer::Answer;
+use crate::chat::{Chat, Ticket};
+use crate::question::Question;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+use trainyard_core::{Error, Result};
+
+/// Between two looks for new questions while answers are awaited.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What becomes of a question. The outer error ends the stage, as that of [`Chat::next`] does; the inner one is about
+/// this question alone.
+pub type Reply = Result<Result<Answer>>;
+
+/// A model that is asked from several threads. Ends with its last handle.
+pub struct Line(Sender<(Question, Promise)>);
+
+/// An answer that may not have come yet.
+#[derive(Clone)]
+pub struct Promise(Arc<Slot>);
+
+#[derive(Default)]
+struct Slot {
+    reply: Mutex<Option<Reply>>,
+    came: Condvar,
+}
+
+impl Line {
+    /// Errors: retryable, if there is no thread for it.
+    pub fn open(chat: Chat) -> Result<Self> {
+        let (asks, asked) = channel();
+        let thread = std::thread::Builder::new().name("model-line".into()).spawn(move || serve(chat, &asked));
+        thread.map_err(|e| Error::retryable(format!("no thread to ask a model from: {e}")))?;
+        Ok(Self(asks))
+    }
+    /// Asks a question.
+    pub fn ask(&self, question: Question) -> Promise {
+        let promise = Promise(Arc::default());
+        if self.0.send((question, promise.clone())).is_err() {
+            promise.keep(Err(Error::bug("the thread that asks a model is gone")));
+        }
+        promise
+    }
+}
+
+impl Promise {
+    /// The reply, if it has come.
+    pub fn poll(&self) -> Option<Reply> {
+        self.wait(Duration::ZERO)
+    }
+    /// Blocks up to `wait` for the reply.
+    pub fn wait(&self, wait: Duration) -> Option<Reply> {
+        let reply = self.0.reply.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.came.wait_timeout_while(reply, wait, |reply| reply.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+    fn keep(&self, reply: Reply) {
+        *self.0.reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
+        self.0.came.notify_all();
+    }
+}
+
+/// Asks until nobody can ask any more. What ends the stage is the reply to all that is asked from then on.
+fn serve(mut chat: Chat, asked: &Receiver<(Question, Promise)>) {
+    let mut waiting: BTreeMap<Ticket, Promise> = BTreeMap::new();
+    let mut broken = None;
+    loop {
+        let first = match waiting.is_empty() {
+            true => asked.recv().map_err(|_| TryRecvError::Disconnected),
+            false => asked.try_recv(),
+        };
+        if matches!(first, Err(TryRecvError::Disconnected)) {
+            return;
+        }
+        for (question, promise) in first.into_iter().chain(asked.try_iter()) {
+            match broken.clone().map_or_else(|| chat.send(&question), Err) {
+                Ok(ticket) => drop(waiting.insert(ticket, promise)),
+                Err(error) => promise.keep(Err(error)),
+            }
+        }
+        match chat.next(LOOK) {
+            Ok(Some((ticket, answer))) => waiting.remove(&ticket).iter().for_each(|p| p.keep(Ok(answer.clone()))),
+            Ok(None) => {}
+            Err(error) => {
+                std::mem::take(&mut waiting).values().for_each(|promise| promise.keep(Err(error.clone())));
+                broken = Some(error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::Models;
+    use crate::options::ChatOptions;
+    use crate::testing::{Reply as Served, Served as Server, says};
+    use trainyard_core::ErrorKind;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    fn line(server: &Server) -> Line {
+        let options = ChatOptions { attempts: 1, ..ChatOptions::new(server.url(), "m") };
+        Line::open(Chat::open(&Models::apart(), &options).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn threads_get_their_own_answers() {
+        let server = Server::start(|body, _| says(body, &format!("re: {}", body["messages"][0]["content"])));
+        let line = Arc::new(line(&server));
+        let threads: Vec<_> = (0..8)
+            .map(|n| {
+                let line = Arc::clone(&line);
+                std::thread::spawn(move || line.ask(Question::of("", format!("{n}"))).wait(LONG))
+            })
+            .collect();
+        for (n, thread) in threads.into_iter().enumerate() {
+            let answer = thread.join().unwrap().unwrap().unwrap().unwrap();
+            assert_eq!(answer.text, format!("re: \"{n}\""));
+        }
+        // Who says the same is answered the same, and nobody is asked again.
+        assert_eq!(line.ask(Question::of("", "3")).wait(LONG).unwrap().unwrap().unwrap().text, "re: \"3\"");
+        assert_eq!(server.requests(), 8);
+    }
+
+    #[test]
+    fn a_refused_question_stands_alone_and_a_server_that_is_away_ends_everything() {
+        let server = Server::start(|body, _| match body["messages"][0]["content"].as_str() {
+            Some("long") => Served::Status(400, "too long"),
+            Some("away") => Served::Status(503, "away"),
+            _ => says(body, "fine"),
+        });
+        let line = line(&server);
+        let ask = |text: &str| line.ask(Question::of("", text)).wait(LONG).unwrap();
+        assert!(ask("long").unwrap().unwrap_err().message.contains("too long"));
+        assert_eq!(ask("short").unwrap().unwrap().text, "fine");
+        assert_eq!(ask("away").unwrap_err().kind, ErrorKind::Retryable);
+        assert_eq!(ask("short again").unwrap_err().kind, ErrorKind::Retryable);
+    }
+}

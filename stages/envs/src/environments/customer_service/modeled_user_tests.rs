@@ -1,0 +1,145 @@
+use super::super::tests::{call, cancel, cancelling};
+use super::*;
+use crate::environments::customer_service::CustomerService;
+use crate::environments::{DialogueEnvironment, Environment, Episode, Setup, Step};
+use serde_json::{Value, json};
+use trainyard_chat::testing::{Reply as Answers, Served, says};
+use trainyard_core::ErrorKind;
+use trainyard_tables::{Status, StopReason};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn environment(server: &Served, more: &Value) -> CustomerService {
+    let mut user = json!({"endpoint": server.url(), "model": "m", "attempts": 1});
+    user.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    CustomerService::new(serde_json::from_value(json!({ "user": user })).unwrap(), &Setup::standard(1)).unwrap()
+}
+
+/// The step after a turn, once the user has answered.
+fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) -> Step {
+    match episode.step(&environment.format().parse(text)).unwrap() {
+        Step::Pending => episode.poll(LONG).unwrap().expect("an answer within the time"),
+        step => step,
+    }
+}
+
+/// The last message that the agent sees.
+fn heard(step: &Step) -> &str {
+    match step {
+        Step::Observe(seen) => &seen.messages.last().unwrap().content,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A user who gives their name, then confirms, then leaves.
+fn ada() -> Served {
+    Served::start(|body, _| {
+        let said = body["messages"].as_array().unwrap();
+        let last = said.last().unwrap()["content"].as_str().unwrap();
+        let answer = if last.contains("name") {
+            "Ada Moss, 12207."
+        } else if last.contains("back") {
+            "Thanks! ###STOP###"
+        } else {
+            "Yes, cancel it."
+        };
+        says(body, answer)
+    })
+}
+
+#[test]
+fn a_model_plays_the_user_from_their_side_until_it_leaves() {
+    let (server, problem) = (ada(), cancelling());
+    let environment = environment(&server, &json!({"temperature": 0}));
+    let mut episode = environment.start(&problem, 0).unwrap();
+    assert_eq!(heard(&step(&environment, &mut *episode, "<think>who?</think>Your name, please.")), "Ada Moss, 12207.");
+    assert_eq!(heard(&step(&environment, &mut *episode, "Shall I cancel #W1000001?")), "Yes, cancel it.");
+    assert!(matches!(step(&environment, &mut *episode, &cancel("no longer needed")), Step::Observe(_)));
+    let Step::Done(outcome) = step(&environment, &mut *episode, "You get $47.00 back.") else { panic!() };
+    assert_eq!((outcome.answer.as_deref(), outcome.turns, outcome.tool_calls), (Some("resolved"), 4, 1));
+
+    let asked = server.bodies();
+    let roles: Vec<&str> =
+        asked[1]["messages"].as_array().unwrap().iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user", "assistant", "user"]);
+    let told = asked[0]["messages"][0]["content"].as_str().unwrap();
+    assert!(told.contains("I am Ada Moss") && told.contains("I do not know my email") && told.contains(STOP), "{told}");
+    assert_eq!(asked[0]["messages"][3]["content"], "Your name, please.", "thoughts are not said");
+}
+
+#[test]
+fn who_hears_the_same_says_the_same_and_a_fork_goes_on_alone() {
+    let (server, problem) = (ada(), cancelling());
+    let environment = environment(&server, &json!({}));
+    let mut first = environment.start(&problem, 0).unwrap();
+    step(&environment, &mut *first, "Your name?");
+    let mut second = environment.start(&problem, 1).unwrap();
+    step(&environment, &mut *second, "Your name?");
+    assert_eq!(server.requests(), 1);
+    let mut fork = first.fork().unwrap();
+    assert_eq!(heard(&step(&environment, &mut *fork, "Shall I?")), "Yes, cancel it.");
+    assert!(matches!(step(&environment, &mut *first, "I cannot give it back."), Step::Done(_)));
+    assert_eq!(server.bodies().last().unwrap()["messages"].as_array().unwrap().len(), 6, "the fork's turn is its own");
+}
+
+#[test]
+fn tools_of_the_user_stay_scripted() {
+    let server = ada();
+    let environment = environment(&server, &json!({}));
+    let mut problem = cancelling();
+    let mut verifier: Value = serde_json::from_str(&problem.verifier).unwrap();
+    verifier["task"]["user"]["tools"] =
+        json!([{"name": "restart", "when": ["restart"], "sets": {"phone": "on"}, "says": "It is on again."}]);
+    problem.verifier = verifier.to_string();
+    let mut episode = environment.start(&problem, 0).unwrap();
+    assert_eq!(heard(&step(&environment, &mut *episode, "Please restart it.")), "It is on again.");
+    assert_eq!(server.requests(), 0);
+    step(&environment, &mut *episode, "Your name?");
+    assert_eq!(server.bodies()[0]["messages"][4]["content"], "It is on again.");
+}
+
+#[test]
+fn a_refused_question_loses_the_episode_and_a_server_that_is_away_ends_the_stage() {
+    let refuses = Served::start(|_, _| Answers::Status(400, "the conversation is too long"));
+    let away = Served::start(|_, _| Answers::Status(503, "away"));
+    let silent = Served::start(|body, _| says(body, ""));
+    let problem = cancelling();
+    let lost = environment(&refuses, &json!({}));
+    let Step::Done(outcome) = step(&lost, &mut *lost.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    assert_eq!((outcome.status, outcome.stop), (Status::Infrastructure, StopReason::Error));
+
+    let gone = environment(&away, &json!({}));
+    let mut episode = gone.start(&problem, 0).unwrap();
+    let error = match episode.step(&gone.format().parse("Hello?")) {
+        Ok(Step::Pending) => episode.poll(LONG).unwrap_err(),
+        other => panic!("{other:?}"),
+    };
+    assert!(error.kind == ErrorKind::Retryable && error.to_string().contains("customer"), "{error}");
+
+    let left = environment(&silent, &json!({}));
+    let Step::Done(outcome) = step(&left, &mut *left.start(&problem, 0).unwrap(), "Hello?") else { panic!() };
+    assert_eq!(outcome.answer.as_deref(), Some("not as wanted: order `#W1000001`; not told: 47"));
+}
+
+#[test]
+fn calls_ask_nobody_and_options_are_checked() {
+    let server = ada();
+    let environment = environment(&server, &json!({}));
+    let mut episode = environment.start(&cancelling(), 0).unwrap();
+    let found = call("find_user_id_by_email", json!({"email": "ada@example.com"}));
+    assert!(matches!(step(&environment, &mut *episode, &found), Step::Observe(_)));
+    assert_eq!(server.requests(), 0);
+    assert!(environment.dialogue().options().describe_tools);
+
+    let places = |options: Value| -> Vec<String> {
+        let known = crate::environments::family();
+        known.check(&options).into_iter().map(|problem| problem.pointer).collect()
+    };
+    let kind = "customer-service";
+    assert!(places(json!({"kind": kind, "user": {"endpoint": "http://h", "model": "m"}})).is_empty());
+    assert_eq!(
+        places(json!({"kind": kind, "user": {"endpoint": "here", "model": ""}})),
+        ["/user/endpoint", "/user/model"]
+    );
+    assert_eq!(places(json!({"kind": kind, "user_prompt": "Be kind."})), ["/user_prompt"]);
+}
