@@ -2,26 +2,15 @@
 
 use crate::events::{Event, Events};
 use crate::resume;
-use serde::{Deserialize, Serialize};
+use crate::told::{LOSS, Told};
 use std::path::PathBuf;
 use std::time::Duration;
-use trainyard_api::{StageContext, curves::Curves};
+use trainyard_api::StageContext;
 use trainyard_core::{Error, Result};
 use trainyard_process::{Ended, Solo};
 
 /// Between two looks at a trainer.
 const LOOK: Duration = Duration::from_millis(50);
-/// What progress lines show.
-pub const LOSS: &str = "loss";
-
-/// What a trainer has told so far. Resume points keep it: a trainer that goes on after its last step tells nothing more.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Told {
-    /// Every metric by step.
-    pub curves: Curves,
-    /// Optimizer steps that are done.
-    pub steps: u64,
-}
 
 /// Waits for the end of a trainer. Errors: cancelled; data (a broken event, a number that is not finite, a trainer that
 /// failed, with its last words).

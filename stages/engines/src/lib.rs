@@ -16,6 +16,7 @@ mod results;
 mod resume;
 #[cfg(test)]
 mod testing;
+mod told;
 mod trl;
 mod work;
 

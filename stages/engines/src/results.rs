@@ -1,6 +1,6 @@
 //! What a trainer leaves: the weights as a model artifact, and a report.
 
-use crate::follow::{LOSS, Told};
+use crate::told::{LOSS, Told};
 use std::path::Path;
 use trainyard_api::{Report, StageContext};
 use trainyard_core::{Declared, Error, Metric, Reduce, Result};

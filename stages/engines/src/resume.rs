@@ -2,7 +2,7 @@
 //!
 //! The store keeps flat folders. Names of files in subfolders hold their path, with `/` written as `%2F`.
 
-use crate::follow::Told;
+use crate::told::Told;
 use std::path::{Path, PathBuf};
 use trainyard_api::{StageContext, checkpoint};
 use trainyard_core::error::io_error;
