@@ -12,16 +12,21 @@ A workflow names the program: `rewards: [{kind: process, command: [python3, my_r
 episodes as lines of JSON and reads what the functions return. What a function prints goes to the log of the stage. An
 exception is shown there with its traceback; whether the stage goes on, its options say (`on_error`).
 
+With `ty.serve(9000)` in place of `ty.run()`, the same functions answer over HTTP, and a workflow names the address:
+`rewards: [{kind: http, url: "http://127.0.0.1:9000/"}]`.
+
 A program may have several functions of one sort: the option `name` of the part chooses one. Nothing here needs a
 package. This file belongs to one version of the protocol (`docs/own-code.md`) and may be changed.
 """
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import json
 import math
 import os
+import random
 import sys
 import traceback
 import typing
@@ -30,8 +35,9 @@ from typing import Any, Callable, Iterable, Optional, Union
 PROTOCOL = 1
 
 __all__ = [
-    "Done", "Environment", "Episode", "Message", "Problem", "Score", "State", "Verdict", "described", "name", "number",
-    "options", "reward", "rule", "run", "seed", "tool", "verifier",
+    "Done", "Environment", "Episode", "Generated", "Message", "Problem", "Score", "State", "Verdict", "Wanted", "call",
+    "described", "generator", "name", "number", "options", "reward", "rule", "run", "seed", "serve", "step_scorer",
+    "tool", "verifier",
 ]
 
 
@@ -187,6 +193,61 @@ class Verdict:
         self.reason = reason
 
 
+class Wanted:
+    """A problem that a generator is to make: which one, and the chance that it may use."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    @property
+    def level(self) -> int:
+        """Difficulty, from 1."""
+        return self.data["level"]
+
+    @property
+    def index(self) -> int:
+        """Its number among those of its split and level, from 0. Some numbers are never used."""
+        return self.data["index"]
+
+    @property
+    def split(self) -> str:
+        """`demonstrations`, `rl`, `test`, …"""
+        return self.data["split"]
+
+    @property
+    def seed(self) -> int:
+        """Another one for each problem."""
+        return self.data["seed"]
+
+    @property
+    def random(self) -> random.Random:
+        """A source of random numbers that follows from the seed; each use of this property begins it anew."""
+        return random.Random(self.seed)
+
+
+class Generated:
+    """A problem, and what the agent writes to solve it: texts, `call(…)`s or lists of them, turn by turn.
+
+    Two problems are the same if their `canonical` texts are; without one, the words of the question count.
+    """
+
+    def __init__(
+        self, question: Any, answer: Any, turns: Iterable[Any] = (), *, reference: Optional[str] = None,
+        verifier: Optional[dict[str, Any]] = None, canonical: Optional[str] = None,
+    ) -> None:
+        asked = {"question": question} if isinstance(question, str) else {"prompt": _messages(question)}
+        told = {"reference": reference, "verifier": verifier, "canonical": canonical}
+        given = {key: value for key, value in told.items() if value is not None}
+        self.data = {**asked, "answer": answer, "turns": list(turns), **given}
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """A turn of a generated solution that calls a tool."""
+    return {"call": tool, "arguments": arguments}
+
+
 class State(dict):
     """What a tool keeps for one episode: a dictionary that is empty at first.
 
@@ -251,21 +312,27 @@ class Environment:
 
 
 _given: dict[str, Any] = {"name": "", "options": None, "seed": 0}
+# Of the request that a server works on: it may answer several parts at a time.
+_served: contextvars.ContextVar[Optional[dict[str, Any]]] = contextvars.ContextVar("served", default=None)
+
+
+def _told(key: str) -> Any:
+    return (_served.get() or _given)[key]
 
 
 def name() -> str:
     """The name that the workflow gives this part; empty if it gives none."""
-    return _given["name"]
+    return _told("name")
 
 
 def options() -> Any:
     """The `options` that the workflow gives this program."""
-    return _given["options"]
+    return _told("options")
 
 
 def seed() -> int:
     """The seed of everything random here."""
-    return _given["seed"]
+    return _told("seed")
 
 
 def number(text: Any) -> Optional[float]:
@@ -285,7 +352,9 @@ class _Function:
         self.batch = batch
 
 
-_functions: dict[str, dict[str, _Function]] = {"reward": {}, "rule": {}, "tool": {}, "verifier": {}}
+_functions: dict[str, dict[str, _Function]] = {
+    "generator": {}, "reward": {}, "rule": {}, "step_scorer": {}, "tool": {}, "verifier": {},
+}
 
 
 def _decorator(role: str, function: Optional[Callable[..., Any]], batch: bool) -> Any:
@@ -318,6 +387,22 @@ def verifier(function: Optional[Callable[..., Any]] = None, *, batch: bool = Fal
     With `@verifier(batch=True)`, it takes a list of pairs.
     """
     return _decorator("verifier", function, batch)
+
+
+def generator(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
+    """Makes a function a generator of problems: it takes a `Wanted` and returns a `Generated`, or None: there is none.
+
+    Equal seeds and levels must give equal problems.
+    """
+    return _decorator("generator", function, batch)
+
+
+def step_scorer(function: Optional[Callable[..., Any]] = None, *, batch: bool = False) -> Any:
+    """Makes a function a scorer of steps: it takes an `Episode` and returns a label for each turn of the agent.
+
+    A label is a number from 0 (wrong) to 1 (right), or None where the step stays without one.
+    """
+    return _decorator("step_scorer", function, batch)
 
 
 def tool(function: Callable[..., Any]) -> Any:
@@ -471,7 +556,7 @@ def _environments() -> dict[str, type]:
 
 def _environment() -> tuple[dict[str, Any], dict[str, Any]]:
     """The operations of an environment."""
-    known, wanted = _environments(), _given["name"]
+    known, wanted = _environments(), name()
     if wanted not in known and (wanted or len(known) != 1):
         names = ", ".join(sorted(known)) or "none"
         raise LookupError(f"this program has {len(known)} environments; choose one by the option `name`: {names}")
@@ -536,6 +621,18 @@ def _verdict(value: Any) -> dict[str, Any]:
     return {"keep": _truth(value, "a rule returns True, False, a text or a Verdict")}
 
 
+def _made(value: Any) -> dict[str, Any]:
+    if value is None or isinstance(value, Generated):
+        return {"problem": None if value is None else value.data}
+    raise TypeError(f"a generator returns a Generated or None, not {type(value).__name__}")
+
+
+def _labels(value: Any) -> dict[str, Any]:
+    if value is None or isinstance(value, (str, dict)):
+        raise TypeError(f"a step scorer returns one label for each turn, not {type(value).__name__}")
+    return {"labels": [None if label is None else _number(label, "the label of a step") for label in value]}
+
+
 def _right(value: Any) -> dict[str, Any]:
     return {"right": _truth(value, "a verifier returns True or False")}
 
@@ -560,8 +657,10 @@ def _raised(error: BaseException) -> dict[str, str]:
 
 # Of each role: its operation, how an item becomes the arguments, and what a returned value becomes.
 _ROLES: dict[str, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], dict[str, Any]]]] = {
+    "generator": ("generate", lambda item: (Wanted(item),), _made),
     "reward": ("score", lambda item: (Episode(item),), _score),
     "rule": ("judge", lambda item: (Episode(item),), _verdict),
+    "step_scorer": ("label", lambda item: (Episode(item),), _labels),
     "verifier": ("verify", lambda item: (Problem(item["problem"]), item["answer"]), _right),
 }
 
@@ -569,7 +668,7 @@ _ROLES: dict[str, tuple[str, Callable[[Any], tuple[Any, ...]], Callable[[Any], d
 def _chosen(role: str) -> _Function:
     """The function that the workflow means: the one of that name, or the only one."""
     known = _functions[role]
-    wanted = _given["name"]
+    wanted = name()
     if wanted in known:
         return known[wanted]
     if len(known) == 1:
@@ -683,3 +782,220 @@ def run() -> None:
             answer = {"id": request["id"], "error": _raised(error)}
         _say(answer)
         sys.stderr.flush()
+
+
+# Bytes of a request.
+_MOST = 64 << 20
+
+
+class _Refusal(Exception):
+    """A request that no operation answers: a status and words."""
+
+    def __init__(self, status: int, words: str) -> None:
+        super().__init__(words)
+        self.status = status
+
+
+class _Session:
+    """A session of somebody who asks a server, with the last answer: what was asked twice is done once."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+        self.last: Any = None
+        self.answer = b""
+        self.used = 0.0
+
+
+class _Server:
+    """What a server knows: the operations of each part that asks, and their sessions."""
+
+    def __init__(self, parallel: bool, keep: float) -> None:
+        import threading
+        import time
+
+        self.lock, self.turn = threading.Lock(), threading.Lock()
+        self.new_lock, self.now = threading.Lock, time.monotonic
+        self.parallel, self.keep = parallel, keep
+        self.parts: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {}
+        self.sessions: dict[tuple[str, Any], _Session] = {}
+
+    def part(self, told: dict[str, Any]) -> str:
+        """The key of what `hello` says, whose operations are known from then on."""
+        given = {"name": told.get("name", ""), "options": told.get("options"), "seed": told.get("seed", 0)}
+        key = json.dumps([told.get("role", ""), given], sort_keys=True)
+        with self.lock:
+            if key not in self.parts:
+                before = _served.set(given)
+                try:
+                    self.parts[key] = (given, *_operations(told.get("role", "")))
+                finally:
+                    _served.reset(before)
+        return key
+
+    def answer(self, line: Any) -> bytes:
+        """The line that answers a line. Raises `_Refusal` for what is no request, or of a session that is gone."""
+        if not isinstance(line, dict):
+            raise _Refusal(400, "a request is a map")
+        if line.get("type") == "hello":
+            return self.greet(line)
+        if not isinstance(line.get("hello"), dict) or "id" not in line or "op" not in line:
+            raise _Refusal(400, "a request has `id`, `op` and `hello`")
+        try:
+            key = self.part(line["hello"])
+        except Exception as error:
+            return _encoded({"id": line["id"], "error": _raised(error)})
+        if "session" in line:
+            return self.in_session(key, line)
+        return self.run(key, line)
+
+    def greet(self, line: dict[str, Any]) -> bytes:
+        try:
+            if line.get("protocol") != PROTOCOL:
+                version = line.get("protocol")
+                raise RuntimeError(f"this bridge speaks version {PROTOCOL} of the protocol, not {version}")
+            more = self.parts[self.part(line)][2]
+        except Exception as error:
+            return _encoded({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
+        return _encoded({"type": "ready", "protocol": PROTOCOL, "repeats": True, **more})
+
+    def run(self, key: str, line: dict[str, Any]) -> bytes:
+        given, operations, _ = self.parts[key]
+        before = _served.set(given)
+        try:
+            operation = operations.get(line["op"])
+            if operation is None:
+                raise NotImplementedError(f"no operation `{line['op']}`")
+            if self.parallel:
+                result = operation(line)
+            else:
+                with self.turn:
+                    result = operation(line)
+            return _encoded({"id": line["id"], "result": result})
+        except Exception as error:
+            return _encoded({"id": line["id"], "error": _raised(error)})
+        finally:
+            _served.reset(before)
+
+    def in_session(self, key: str, line: dict[str, Any]) -> bytes:
+        place, op = (key, line["session"]), line["op"]
+        begins = op in ("start", "fork")
+        if begins:
+            self.sweep()
+        with self.lock:
+            if op == "fork" and (key, line.get("from")) not in self.sessions:
+                raise _Refusal(410, "the session to copy is not known")
+            if begins:
+                self.sessions.setdefault(place, _Session(self.new_lock()))
+            session = self.sessions.pop(place, None) if op == "close" else self.sessions.get(place)
+        if session is None:
+            if op == "close":
+                return _encoded({"id": line["id"], "result": None})
+            raise _Refusal(410, "the session is not known")
+        with session.lock:
+            if session.last != line["id"]:
+                session.answer, session.last = self.run(key, line), line["id"]
+            session.used = self.now()
+            return session.answer
+
+    def sweep(self) -> None:
+        """Ends sessions whose asker is gone."""
+        with self.lock:
+            old = [place for place, known in self.sessions.items() if 0 < known.used < self.now() - self.keep]
+            for place in old:
+                del self.sessions[place]
+        for key, session in old:
+            self.run(key, {"id": 0, "op": "close", "session": session})
+
+
+def _encoded(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _handler(known: _Server, token: Optional[str]) -> Any:
+    import hmac
+    from http.server import BaseHTTPRequestHandler
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        server_version = "trainyard_bridge"
+        disable_nagle_algorithm = True
+        wbufsize = -1
+        # Longer than askers keep a connection that they do not use.
+        timeout = 300
+
+        def do_GET(self) -> None:
+            self.say(200, b'"requests of Trainyard are answered here, by POST"')
+
+        def do_POST(self) -> None:
+            try:
+                self.say(200, known.answer(self.line()))
+            except _Refusal as refusal:
+                # What was not read must not be taken for the next request.
+                self.close_connection = refusal.status in (401, 411, 413)
+                self.say(refusal.status, _encoded({"error": str(refusal)}))
+            except (LookupError, TypeError, ValueError, RecursionError) as error:
+                self.say(400, _encoded({"error": f"this is no request: {error!r}"}))
+
+        def line(self) -> Any:
+            """The request."""
+            shown = self.headers.get("Authorization", "")
+            if token is not None and not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
+                raise _Refusal(401, "the key is not the one of this server")
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdigit()):
+                raise _Refusal(411, "a request says how long it is")
+            if int(length) > _MOST:
+                raise _Refusal(413, f"a request has at most {_MOST} bytes")
+            body = self.rfile.read(int(length))
+            try:
+                return json.loads(body)
+            except ValueError:
+                raise _Refusal(400, "the request is no JSON") from None
+
+        def say(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Every request would be a line."""
+
+    return Handler
+
+
+def serve(
+    port: int, host: str = "127.0.0.1", *, token: Optional[str] = None, parallel: bool = False, keep: float = 3600.0
+) -> None:
+    """Answers requests over HTTP until it is interrupted: `{kind: http, url: "http://127.0.0.1:PORT/"}`.
+
+    The port 0 takes a free one; the first line of the standard error says which. Other machines reach the server only
+    if `host` says so (`0.0.0.0`); then give a `token`, which they send as `api_key`. Functions run one at a time, as in
+    a program, unless `parallel` says that they may run together. A session that nobody asks anything for `keep` seconds
+    is forgotten. Started by Trainyard as a program, it does what `run()` does.
+    """
+    if _output is not None:
+        return run()
+    import socketserver
+    from http.server import ThreadingHTTPServer
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 128
+
+        def server_bind(self) -> None:
+            # The name of the host, which the class above looks up, is for nobody.
+            socketserver.TCPServer.server_bind(self)
+            self.server_name, self.server_port = host, self.server_address[1]
+
+    if token is None and not (host.startswith("127.") or host in ("localhost", "::1")):
+        print("Anybody who reaches this server may use it: give a token.", file=sys.stderr)
+    with Server((host, port), _handler(_Server(parallel, keep), token)) as server:
+        print(f"Trainyard is answered at http://{host}:{server.server_address[1]}/", file=sys.stderr, flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            pass

@@ -164,6 +164,55 @@ class Programs(unittest.TestCase):
         self.assertEqual(dull, {"keep": False, "reason": "dull"})
         self.assertIn("not NoneType", none["error"]["message"])
 
+    def test_problems_are_generated_from_level_and_seed(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            @ty.generator
+            def sums(wanted):
+                if wanted.index == 2:
+                    return None
+                if wanted.index == 3:
+                    return "a sum"
+                numbers = [wanted.random.randrange(9) for _ in range(wanted.level)]
+                turns = [ty.call("calculator", expression="1"), [ty.call("add")], "done"]
+                return ty.Generated(f"{wanted.split}: {numbers}", sum(numbers), turns, reference="so", verifier={"a": 1})
+
+            ty.run()
+        """
+        wanted = [{"split": "rl", "level": 2, "index": at, "seed": 5} for at in (0, 0, 2, 3)]
+        said, _ = talk(program, [hello("generator"), {"id": 1, "op": "generate", "items": wanted}])
+        first, again, none, odd = said[1]["result"]
+        problem = first["problem"]
+        self.assertEqual(first, again)
+        self.assertEqual((problem["reference"], problem["verifier"]), ("so", {"a": 1}))
+        self.assertTrue(problem["question"].startswith("rl: ["))
+        self.assertNotIn("canonical", problem)
+        one = {"call": "calculator", "arguments": {"expression": "1"}}
+        self.assertEqual(problem["turns"], [one, [{"call": "add", "arguments": {}}], "done"])
+        self.assertEqual(none, {"problem": None})
+        self.assertIn("returns a Generated or None, not str", odd["error"]["message"])
+        messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+        self.assertEqual(ty.Generated(messages, 1).data, {"prompt": messages, "answer": 1, "turns": []})
+
+    def test_steps_are_labeled(self) -> None:
+        program = """
+            import trainyard_bridge as ty
+
+            @ty.step_scorer
+            def short(episode):
+                said = [message.content for message in episode.messages if message.role == "assistant"]
+                return {"none": None, "text": "1", "nan": [float("nan")]}.get(episode.answer, [None, len(said)])
+
+            ty.run()
+        """
+        items = [EPISODE, *(dict(EPISODE, answer=answer) for answer in ("none", "text", "nan"))]
+        said, _ = talk(program, [hello("step_scorer"), {"id": 1, "op": "label", "items": items}])
+        good, *bad = said[1]["result"]
+        self.assertEqual(good, {"labels": [None, 2.0]})
+        for row, words in zip(bad, ["not NoneType", "not str", "no finite number"]):
+            self.assertIn(words, row["error"]["message"])
+
     def test_an_environment_may_know_its_tools_only_when_it_runs(self) -> None:
         program = """
             import trainyard_bridge as ty

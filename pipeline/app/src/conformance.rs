@@ -1,12 +1,14 @@
 //! Files that hold an environment to the conformance suite: its options, a problem and the script of an agent that
 //! solves it.
 
+use crate::attempt::secrets;
 use crate::catalogue::Catalogue;
 use crate::machine;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_core::{Error, OptionProblem, Result, Secrets};
 use trainyard_envs::conformance::{Finding, Script, findings};
 use trainyard_envs::{Environment, ToolCall, ToolHost};
 use trainyard_process::Log;
@@ -87,10 +89,16 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Holds the environment of a file to the suite; `log` hears what programs of the user say.
+/// Holds the environment of a file to the suite; `log` hears what programs of the user say, and `providers` gives those
+/// of the site file's secrets, if the environment names any.
 ///
 /// Errors: the file cannot be read, or its environment cannot be built.
-pub fn check(catalogue: &Catalogue, path: &Path, log: Log) -> Result<Vec<Finding>, Refusal> {
+pub fn check(
+    catalogue: &Catalogue,
+    path: &Path,
+    log: Log,
+    providers: impl FnOnce() -> Result<BTreeMap<String, String>>,
+) -> Result<Vec<Finding>, Refusal> {
     let mut file = read(path)?;
     let folder = std::path::absolute(path).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))?;
     let schema = catalogue.environments().schema();
@@ -99,7 +107,16 @@ pub fn check(catalogue: &Catalogue, path: &Path, log: Log) -> Result<Vec<Finding
     if let Some(problem) = found.into_iter().next() {
         return Err(Refusal::Error(refused(problem)));
     }
-    let host = ToolHost::with_log(machine::cpus() as usize, log);
+    let mut named = BTreeSet::new();
+    name_secrets(&file.environment, &mut named);
+    let secrets = if named.is_empty() {
+        Secrets::default()
+    } else {
+        let mut providers = providers()?;
+        providers.retain(|name, _| named.contains(name.as_str()));
+        secrets::read(&providers)?
+    };
+    let host = ToolHost::with_secrets(machine::cpus() as usize, log, secrets);
     let environment = catalogue.environments().build(&file.environment, &host)?;
     let problem = posed(&file.problem, environment.kind());
     let turns: Vec<String> = file.turns.iter().map(|turn| written(turn, &*environment)).collect();
@@ -137,6 +154,18 @@ pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
         {
             *value = Value::String(location);
         }
+    }
+}
+
+/// The names in every `{secret: NAME}` of some options.
+fn name_secrets<'a>(options: &'a Value, named: &mut BTreeSet<&'a str>) {
+    match options {
+        Value::Object(map) => match map.get("secret") {
+            Some(Value::String(name)) if map.len() == 1 => drop(named.insert(name)),
+            _ => map.values().for_each(|value| name_secrets(value, named)),
+        },
+        Value::Array(items) => items.iter().for_each(|item| name_secrets(item, named)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

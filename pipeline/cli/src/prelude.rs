@@ -47,6 +47,7 @@ pub use trainyard_data::export::{ExportFormat, FileKind, Form as ExportForm, Ite
 pub use trainyard_data::filter::{Judgment, Rule, RuleContext};
 pub use trainyard_data::import::{Convert, Format, Imported, Reading, Row};
 pub use trainyard_data::solutions::Solution;
+pub use trainyard_data::step_scorers::{ScoringContext, StepScorer};
 pub use trainyard_data::synthesize::{Config as SynthesisOptions, Method, Synthesized, World};
 pub use trainyard_envs::environments::Environments;
 

@@ -88,6 +88,10 @@ impl Models {
         }
     }
 
+    /// The secrets that the options of the stage name.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
     pub(crate) fn secret(&self, name: &SecretName) -> Result<Secret> {
         self.secrets.get(name).cloned()
     }

@@ -21,6 +21,7 @@ pub mod solutions;
 #[cfg(test)]
 mod stage_tests;
 pub mod step_labels;
+pub mod step_scorers;
 pub mod synthesize;
 #[cfg(test)]
 mod testing;

@@ -3,6 +3,7 @@
 use crate::export::{ExportFormat, registry as exports};
 use crate::filter::{Rule, registry as rules};
 use crate::import::{Format, registry as formats};
+use crate::step_scorers::{StepScorer, registry as scorers};
 use crate::synthesize::{Method, registry as methods};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, Family};
@@ -17,6 +18,8 @@ pub struct Parts {
     pub import: Family<&'static dyn Format>,
     /// Rules of `data/filter`.
     pub rules: Family<dyn Rule>,
+    /// Scorers of `data/step_labels`.
+    pub step_scorers: Family<dyn StepScorer>,
     /// Methods of `data/synthesize`.
     pub synthesize: Family<&'static dyn Method>,
 }
@@ -29,11 +32,12 @@ impl Parts {
             export: exports::family(),
             import: formats::family(),
             rules: rules::family(),
+            step_scorers: scorers::family(),
             synthesize: methods::family(),
         }
     }
     /// Those of this room, sorted by folder.
-    pub fn families(&self) -> [&dyn AnyFamily; 4] {
-        [&self.export, &self.import, &self.rules, &self.synthesize]
+    pub fn families(&self) -> [&dyn AnyFamily; 5] {
+        [&self.export, &self.import, &self.rules, &self.step_scorers, &self.synthesize]
     }
 }

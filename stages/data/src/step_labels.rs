@@ -1,15 +1,20 @@
 //! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps, on
 //! which a process reward model can train.
 //!
+//! With a step scorer, the turns of given trajectories are labeled by the user's own code instead (`scored`).
+//!
 //! A solution is played in the environment as in method `annotated` of `data/synthesize`; a step is one agent turn, cut
 //! after each tool call. A step is labeled 0 if it states an annotated calculation that does not hold when executed;
 //! the last step gets the outcome; all others stay unlabeled (NaN). A calculation that cannot be executed (`X*.25`) is
 //! counted separately and labels nothing. A solution whose calculation hits its time limit is dropped and counted.
 
+pub mod scored;
+
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
 use crate::parts::Parts;
 use crate::solutions::Solution;
+use crate::step_scorers::StepScorer;
 use crate::synthesize::annotated::{agreements, convert, tool};
 use crate::synthesize::play::{Played, Script, play};
 use crate::{import::gsm8k_solutions::final_line_answer, io, solutions};
@@ -20,8 +25,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Result};
+use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Message, Problem, Trajectory};
@@ -39,11 +44,16 @@ pub struct Config {
     /// Keep at most this many problems, the first ones.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
+    /// Who labels the agent's turns of the input `trajectories`, in place of annotations of the input `solutions`:
+    /// `{kind: process, command: [python3, my_scorer.py]}`, `{kind: http, url: URL}`. Other options do nothing then.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[schemars(extend("x-family" = "step_scorers"))]
+    pub scorer: Value,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { environment: math_problems::default_options(), half: None, limit: None }
+        Self { environment: math_problems::default_options(), half: None, limit: None, scorer: Value::Null }
     }
 }
 
@@ -81,20 +91,29 @@ impl Stage for StepLabels {
     const EXAMPLE: &'static str = r#"{"solutions": "${{ stages.solutions.solutions }}", "half": "a"}"#;
     const MAIN_METRIC: Option<&'static str> = Some("steps");
 
-    const FAMILIES: &'static [&'static str] = &["environments", "formats", "tools", "verifiers"];
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "step_scorers", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
-        metrics().into()
+        let scored = scored::metrics();
+        let new = scored.into_iter().filter(|metric| metrics().iter().all(|known| known.name != metric.name));
+        metrics().into_iter().chain(new).collect::<Vec<_>>().into()
+    }
+    fn declared(&self, prepared: &PreparedLabels, _: &Producers) -> Declared {
+        if prepared.scorer.is_some() { scored::metrics().into() } else { metrics().into() }
     }
     fn ports(&self) -> Ports {
-        use Cardinality::One;
+        use Cardinality::{Many, One, Optional};
         Ports {
-            inputs: vec![port(
-                "solutions",
-                ArtifactKind::Table,
-                One,
-                "Graded solutions, as from `data/import` with format gsm8k_solutions.",
-            )],
+            inputs: vec![
+                port(
+                    "solutions",
+                    ArtifactKind::Table,
+                    Optional,
+                    "Graded solutions, as from `data/import` with format gsm8k_solutions.",
+                ),
+                port("trajectories", ArtifactKind::Trajectories, Many, "With `scorer`: what it labels."),
+                port("problems", ArtifactKind::Problems, Many, "With `scorer`: problems of the trajectories."),
+            ],
             outputs: vec![
                 port(
                     "trajectories",
@@ -111,16 +130,22 @@ impl Stage for StepLabels {
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
         fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
+        fill_schema(&mut schema, "step_scorers", &self.parts.step_scorers.schema());
         schema
     }
     fn prepare(&self, mut options: Value) -> Result<PreparedLabels> {
         let known = &self.parts.envs.environments;
         let environment = environments::read(known, &mut options, math_problems::default_options);
-        Ok(PreparedLabels { config: self.parse(options)?, environment })
+        let named = options.get("scorer").is_some_and(|scorer| !scorer.is_null());
+        let scorer = named.then(|| Slot::read_at(&self.parts.step_scorers, "/scorer", &mut options));
+        Ok(PreparedLabels { config: self.parse(options)?, environment, scorer })
     }
 
     fn run(&self, prepared: PreparedLabels, context: &mut StageContext) -> Result<()> {
-        let PreparedLabels { config, environment } = prepared;
+        let PreparedLabels { config, environment, scorer } = prepared;
+        if let Some(scorer) = scorer {
+            return scored::run(&*scorer.build(&())?, context);
+        }
         let mut rows = solutions::read(&context.input("solutions")?.parquet())?;
         rows.retain(|s| config.half.is_none_or(|half| half_of(&s.question) == half));
         let host = ToolHost::of_stage(context)?;
@@ -147,6 +172,7 @@ impl Stage for StepLabels {
 pub struct PreparedLabels {
     config: Config,
     environment: EnvironmentSlot,
+    scorer: Option<Slot<dyn StepScorer>>,
 }
 
 impl Prepared for PreparedLabels {
@@ -155,7 +181,35 @@ impl Prepared for PreparedLabels {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
-        self.environment.problems()
+        let mut problems = self.environment.problems();
+        problems.extend(self.scorer.iter().flat_map(Slot::problems));
+        let unused = [("/half", self.config.half.is_some()), ("/limit", self.config.limit.is_some())];
+        for (place, is_given) in unused {
+            if is_given && self.scorer.is_some() {
+                let problem = OptionProblem::new(place, "with a scorer all given trajectories are labeled");
+                problems.push(problem.help("leave it out, and select rows by `data/filter` before"));
+            }
+        }
+        problems
+    }
+    /// Annotations are in solutions; a scorer labels trajectories.
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
+        let (wanted, other, why) = if self.scorer.is_some() {
+            ("trajectories", "solutions", "a scorer labels trajectories")
+        } else {
+            ("solutions", "trajectories", "without a scorer, labels come from annotated solutions")
+        };
+        let mut problems = Vec::new();
+        if !is_wired(wanted) {
+            let problem = OptionProblem::new(format!("/{wanted}"), format!("input `{wanted}` is missing"));
+            problems.push(problem.help(format!("{why}: wire `{wanted}`")));
+        }
+        if is_wired(other) {
+            let problem = OptionProblem::new(format!("/{other}"), format!("input `{other}` is not used"));
+            problems.push(problem.help(format!("{why}: leave `{other}` out")));
+        }
+        problems
     }
 }
 

@@ -9,7 +9,7 @@ use trainyard_api::PartOptions as _;
 use trainyard_core::error::Context as _;
 use trainyard_core::{Chance, Error, Result, SystemClock};
 use trainyard_envs::environments::Setup;
-use trainyard_envs::programs::ProcessVerifier;
+use trainyard_envs::programs::OwnVerifier;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
 use trainyard_process::{Log, ProgramOptions};
 use trainyard_serving::{Running, Settings};
@@ -21,7 +21,7 @@ pub struct Harness {
     setting: Arc<Setting>,
     /// That of the options, for the record; requests bring tools of their own.
     format: Box<dyn ToolFormat>,
-    verifier: Option<ProcessVerifier>,
+    verifier: Option<OwnVerifier>,
     log: Log,
     /// Started with the first episode.
     server: Mutex<Option<Arc<Running>>>,
@@ -44,7 +44,8 @@ impl Harness {
             read_answer: trainyard_envs::environments::marked_or_last_line,
         };
         let log = setup.host.log();
-        let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, log.clone()));
+        let verifier =
+            options.verifier.clone().map(|options| OwnVerifier::new(options, setup.host.secrets(), log.clone()));
         // Requests are read by formats for their own tools; this one writes demonstrations, which call a calculator
         // where a format needs to know its tool.
         let any = setup.toolbox.format(&options.format, &[]);

@@ -1,11 +1,12 @@
 //! One service: requests with their key, their bounds and their retries.
 
 use crate::address::Address;
-use crate::fault::{Failed, Fault};
+use crate::fault::{Failed, Fault, Reach};
 use crate::retry;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Response, StatusCode};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -65,8 +66,10 @@ pub struct Post {
     pub accept: &'static str,
     /// The header of the answer that is given on.
     pub wanted: Option<&'static str>,
-    /// It may be sent again when nobody knows whether it arrived.
+    /// It may be sent again when nobody knows whether it arrived; otherwise only when it certainly did not.
     pub again: bool,
+    /// The answer is one JSON value: one that ends in the middle of it was broken off.
+    pub whole: bool,
     /// When to stop reading a stream that stays open; none reads to its end.
     pub enough: Option<Enough>,
 }
@@ -75,7 +78,7 @@ impl Post {
     /// JSON that may be sent again, and is answered with JSON.
     pub fn json(body: String) -> Self {
         let (headers, accept) = (Vec::new(), "application/json");
-        Self { body, is_delete: false, headers, accept, wanted: None, again: true, enough: None }
+        Self { body, is_delete: false, headers, accept, wanted: None, again: true, whole: false, enough: None }
     }
 }
 
@@ -90,6 +93,37 @@ pub struct Heard {
     pub body: String,
 }
 
+/// What a service wants to see before it answers.
+#[derive(Debug, Clone, Default)]
+pub struct Credentials {
+    /// Goes into the header `Authorization` as a bearer's.
+    pub key: Option<Secret>,
+    /// Further headers by name.
+    pub headers: Vec<(String, Secret)>,
+}
+
+impl From<Option<Secret>> for Credentials {
+    fn from(key: Option<Secret>) -> Self {
+        Self { key, headers: Vec::new() }
+    }
+}
+
+impl Credentials {
+    /// The further headers. Errors: invalid, without the value.
+    fn map(&self) -> Result<HeaderMap> {
+        let mut map = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let wrong = |what: &str| Error::invalid(format!("{what} header `{name}`"));
+            let known = HeaderName::try_from(name.as_str()).map_err(|_| wrong("there can be no"))?;
+            let mut value = HeaderValue::from_str(value.reveal())
+                .map_err(|_| wrong("no header can have the value of").help("leave line breaks and the like out"))?;
+            value.set_sensitive(true);
+            map.append(known, value);
+        }
+        Ok(map)
+    }
+}
+
 pub(crate) struct Client {
     http: reqwest::Client,
     address: Address,
@@ -99,13 +133,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(address: Address, key: Option<Secret>, limits: Limits) -> Result<Self> {
+    pub fn new(address: Address, credentials: Credentials, limits: Limits) -> Result<Self> {
         // Another part of the program may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // A redirection could carry the key elsewhere.
         let http = reqwest::Client::builder().connect_timeout(CONNECT).timeout(limits.timeout).redirect(Policy::none());
-        let http = http.build().map_err(|e| Error::bug(format!("no client for {address}: {e}")))?;
-        Ok(Self { http, address, key, limits, places: Semaphore::new(limits.requests.max(1)) })
+        let http = http
+            .default_headers(credentials.map()?)
+            .build()
+            .map_err(|e| Error::bug(format!("no client for {address}: {e}")))?;
+        Ok(Self { http, address, key: credentials.key, limits, places: Semaphore::new(limits.requests.max(1)) })
     }
 
     /// Sends a request until it is answered, as often as the limits allow. Text that is no JSON comes as a string.
@@ -183,10 +220,9 @@ impl Client {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends a message, as [`Client::exchange`] does; once only, if it may not be sent again.
+    /// Sends a message, as [`Client::exchange`] does; once it may have arrived, only if it may be sent again.
     pub async fn deliver(&self, post: &Post) -> Result<Heard, Fault> {
         let chance = Chance::new(0).child(&post.body, &[]);
-        let most = if post.again { self.limits.attempts } else { 1 };
         let mut tried = 0;
         loop {
             let answer = {
@@ -200,7 +236,8 @@ impl Client {
                 Err(Failed::Passing(fault, asked)) => (fault, asked),
             };
             let impatient = asked.filter(|asked| *asked > retry::PATIENCE);
-            if tried >= most || impatient.is_some() {
+            let again = post.again || fault.reach == Reach::Untaken;
+            if !again || tried >= self.limits.attempts || impatient.is_some() {
                 return Err(after(fault, tried, impatient));
             }
             tokio::time::sleep(retry::wait(tried, asked, &chance)).await;
@@ -240,20 +277,28 @@ impl Client {
                 break;
             }
         }
-        Ok(Heard { kind, wanted, body: String::from_utf8_lossy(&bytes).into_owned() })
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        if post.whole
+            && let Err(e) = serde_json::from_str::<IgnoredAny>(&body)
+            && e.is_eof()
+        {
+            let error = Error::retryable(format!("{} cut its answer off", self.address)).caused_by(&e);
+            return Err(Failed::passing(error));
+        }
+        Ok(Heard { kind, wanted, body })
     }
 
     fn broken(&self, path: &str, error: reqwest::Error) -> Failed {
         let error = error.without_url();
-        let what = if error.is_timeout() && !error.is_connect() {
-            format!("{} did not answer within {:?}", self.place(path), self.limits.timeout)
+        let (reach, what) = if error.is_timeout() && !error.is_connect() {
+            (Reach::Late, format!("{} did not answer within {:?}", self.place(path), self.limits.timeout))
         } else if error.is_connect() {
-            format!("{} cannot be reached", self.address)
+            (Reach::Untaken, format!("{} cannot be reached", self.address))
         } else {
-            format!("{} broke the connection off", self.place(path))
+            (Reach::Taken, format!("{} broke the connection off", self.place(path)))
         };
         let help = "check that the server runs, and the URL; a slow server needs a longer `timeout`";
-        Failed::passing(Error::retryable(what).help(help).caused_by(&error))
+        Failed::broken(reach, Error::retryable(what).help(help).caused_by(&error))
     }
 
     fn place(&self, path: &str) -> String {

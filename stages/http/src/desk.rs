@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::client::{Call, Client, Limits};
-use crate::fault::Fault;
+use crate::fault::{Fault, Reach};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl Desk {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
         let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
         let (sender, receiver) = channel();
-        let client = Arc::new(Client::new(address, key, limits)?);
+        let client = Arc::new(Client::new(address, key.into(), limits)?);
         Ok(Self { runtime: Some(runtime), client, sender, receiver, flying: BTreeMap::new(), next: 0 })
     }
     /// Sends a request and waits for its answer.
@@ -103,5 +103,5 @@ impl Drop for Desk {
 }
 
 fn gone() -> Fault {
-    Fault { status: None, error: Error::bug("a request ended without an answer") }
+    Fault { status: None, reach: Reach::Taken, error: Error::bug("a request ended without an answer") }
 }

@@ -8,11 +8,24 @@ use trainyard_core::Error;
 /// Characters of a service's own words in an error.
 const WORDS: usize = 300;
 
+/// How far a request got that has no usable answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Nobody worked on it: there was no connection, or the service said that it is asked too often.
+    Untaken,
+    /// Its answer took longer than it may.
+    Late,
+    /// It may have been worked on.
+    Taken,
+}
+
 /// A request that got no usable answer.
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// The status of the answer, if there was one.
     pub status: Option<u16>,
+    /// How far it got.
+    pub reach: Reach,
     /// What to say of it.
     pub error: Error,
 }
@@ -33,17 +46,22 @@ pub(crate) enum Failed {
 
 impl Failed {
     pub fn passing(error: Error) -> Self {
-        Self::Passing(Fault { status: None, error }, None)
+        Self::broken(Reach::Taken, error)
+    }
+    /// It got no further than this.
+    pub fn broken(reach: Reach, error: Error) -> Self {
+        Self::Passing(Fault { status: None, reach, error }, None)
     }
     pub fn lasting(error: Error) -> Self {
-        Self::Final(Fault { status: None, error })
+        Self::Final(Fault { status: None, reach: Reach::Taken, error })
     }
     /// An answer whose status is no success. `wait` is what it asks for before the next try.
     pub fn of_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let words = words(body);
         let said = if words.is_empty() { String::new() } else { format!(": {words}") };
         let message = format!("{place} answers {}{said}", status.as_u16());
-        let fault = |error| Fault { status: Some(status.as_u16()), error };
+        let reach = if status == StatusCode::TOO_MANY_REQUESTS { Reach::Untaken } else { Reach::Taken };
+        let fault = |error| Fault { status: Some(status.as_u16()), reach, error };
         match status.as_u16() {
             408 | 425 | 429 | 500 | 502..=504 | 507.. => {
                 Self::Passing(fault(Error::retryable(message).help("see the log of the server")), wait)

@@ -2,8 +2,8 @@
 //!
 //! A [`Desk`] (one thread asks) or a [`Postbox`] (many do) sends requests from threads that are not asynchronous,
 //! retries what may succeed later, bounds time, size and number, and says in an [`Error`](trainyard_core::Error) of
-//! the right kind what went wrong. It knows no service: what a request means is for whoever sends it. The key goes
-//! into one header and into nothing else.
+//! the right kind what went wrong. It knows no service: what a request means is for whoever sends it. Keys go
+//! into headers and into nothing else.
 #![warn(missing_docs)]
 
 mod address;
@@ -16,7 +16,7 @@ mod retry;
 mod tests;
 
 pub use address::Address;
-pub use client::{Call, Enough, Heard, Limits, Post};
+pub use client::{Call, Credentials, Enough, Heard, Limits, Post};
 pub use desk::{Desk, Ticket};
-pub use fault::Fault;
+pub use fault::{Fault, Reach};
 pub use postbox::Postbox;

@@ -1,11 +1,11 @@
 //! Messages to one address from any thread, whose answers are handed to functions.
 
 use crate::address::Address;
-use crate::client::{Client, Heard, Limits, Post};
+use crate::client::{Client, Credentials, Heard, Limits, Post};
 use crate::fault::Fault;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
-use trainyard_core::{Error, Result, Secret};
+use trainyard_core::{Error, Result};
 
 /// Sends messages on a thread of its own. What is in flight ends with it.
 pub struct Postbox {
@@ -15,11 +15,11 @@ pub struct Postbox {
 }
 
 impl Postbox {
-    /// Opens it; nothing is sent yet. `key` goes into the header `Authorization` of every request.
-    pub fn open(address: Address, key: Option<Secret>, limits: Limits) -> Result<Self> {
+    /// Opens it; nothing is sent yet. The credentials go into headers of every request. Errors: invalid (a header).
+    pub fn open(address: Address, credentials: impl Into<Credentials>, limits: Limits) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
         let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
-        Ok(Self { runtime: Some(runtime), client: Arc::new(Client::new(address, key, limits)?) })
+        Ok(Self { runtime: Some(runtime), client: Arc::new(Client::new(address, credentials.into(), limits)?) })
     }
     /// Sends a message. `then` gets the answer on a thread of the box; it is not called if the box is dropped before.
     pub fn post(&self, post: Post, then: impl FnOnce(Result<Heard, Fault>) + Send + 'static) {

@@ -29,7 +29,7 @@ pub use options::{ProgramOptions, command_schema, files_schema};
 pub use peer::{Peer, Seat};
 pub use solo::{Ended, Home, Solo};
 pub use ticket::{Answer, Reply, Responder, Ticket};
-pub use wire::{Request, shown};
+pub use wire::{Request, about, answer, hello, ready, shown};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};
 

@@ -15,6 +15,12 @@ pub const PROTOCOL: u32 = 1;
 struct HelloLine<'a> {
     r#type: &'static str,
     protocol: u32,
+    #[serde(flatten)]
+    about: About<'a>,
+}
+
+#[derive(Serialize)]
+struct About<'a> {
     role: &'a str,
     name: &'a str,
     options: &'a Value,
@@ -23,8 +29,13 @@ struct HelloLine<'a> {
 
 /// The first line to a program, without its end.
 pub fn hello(role: &str, name: &str, options: &Value, seed: u64) -> String {
-    let line = HelloLine { r#type: "hello", protocol: PROTOCOL, role, name, options, seed };
+    let line = HelloLine { r#type: "hello", protocol: PROTOCOL, about: About { role, name, options, seed } };
     serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// What `hello` says of a part, as JSON: whoever keeps nothing between requests is told it with each of them.
+pub fn about(role: &str, name: &str, options: &Value, seed: u64) -> String {
+    serde_json::to_string(&About { role, name, options, seed }).unwrap_or_default()
 }
 
 /// What a program says when it is ready. Errors: words on what is wrong with its first line.
@@ -61,6 +72,10 @@ impl Request {
     /// The whole line with its end.
     pub fn line(&self, id: u64) -> String {
         format!("{{\"id\":{id}{}\n", self.0)
+    }
+    /// The same with further keys after the id: the inside of a map, such as `"hello":{}`.
+    pub fn line_with(&self, id: u64, keys: &str) -> String {
+        format!("{{\"id\":{id},{keys}{}\n", self.0)
     }
 }
 
@@ -113,6 +128,8 @@ mod tests {
     fn requests_begin_with_their_id() {
         let request = Request::new("score", &json!({"items": [1]})).unwrap();
         assert_eq!(request.line(7), "{\"id\":7,\"op\":\"score\",\"items\":[1]}\n");
+        let told = request.line_with(9, "\"hello\":{}");
+        assert_eq!(told, "{\"id\":9,\"hello\":{},\"op\":\"score\",\"items\":[1]}\n");
         assert_eq!(Request::new("close", &json!({})).unwrap().line(8), "{\"id\":8,\"op\":\"close\"}\n");
         assert!(Request::new("close", &json!([])).is_err());
     }

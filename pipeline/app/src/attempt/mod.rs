@@ -29,7 +29,7 @@ mod pipes;
 mod redaction;
 mod reporter;
 mod requests;
-mod secrets;
+pub(crate) mod secrets;
 mod sources;
 mod stop;
 mod supervision;

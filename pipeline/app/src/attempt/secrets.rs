@@ -1,12 +1,12 @@
 //! Values of the secrets that an attempt is given, from the providers of the site file, read where the attempt runs.
 
 use super::redaction;
-use trainyard_core::attempt::AttemptSpec;
+use std::collections::BTreeMap;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_runtime::slots::host;
 
-/// Reads them. From then on nothing that the attempt says holds their values.
-pub fn read(spec: &AttemptSpec) -> Result<Secrets> {
+/// Reads those of these names and providers. From then on nothing that the attempt says holds their values.
+pub fn read(providers: &BTreeMap<String, String>) -> Result<Secrets> {
     let one = |(name, provider): (&String, &String)| {
         let variable = provider.strip_prefix("env:").ok_or_else(|| {
             Error::invalid(format!("secret `{name}`: no provider `{provider}`")).help("use `env:VARIABLE`")
@@ -18,5 +18,5 @@ pub fn read(spec: &AttemptSpec) -> Result<Secrets> {
         redaction::keep(name, &value);
         Ok((name.clone(), value))
     };
-    spec.secrets.iter().map(one).collect::<Result<Vec<_>>>().map(Secrets::new)
+    providers.iter().map(one).collect::<Result<Vec<_>>>().map(Secrets::new)
 }

@@ -190,7 +190,7 @@ pub fn context(
         measured: BTreeMap::new(),
         metadata: BTreeMap::new(),
         env: spec.env.clone(),
-        secrets: secrets::read(spec)?,
+        secrets: secrets::read(&spec.secrets)?,
     })
 }
 

@@ -7,6 +7,7 @@ use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage
 use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportFormat, registry as export};
 use trainyard_data::filter::{Rule, registry as rules};
+use trainyard_data::step_scorers::{StepScorer, registry as step_scorers};
 use trainyard_data::import::{Format, registry as import};
 use trainyard_data::synthesize::{Method, registry as synthesize};
 use trainyard_envs::environments::{
@@ -40,6 +41,7 @@ pub struct Builder {
     export: Family<&'static dyn ExportFormat>,
     import: Family<&'static dyn Format>,
     rules: Family<dyn Rule>,
+    step_scorers: Family<dyn StepScorer>,
     synthesize: Family<&'static dyn Method>,
     stages: Vec<MakeStage>,
     executors: Vec<ExecutorKind>,
@@ -70,6 +72,7 @@ impl Catalogue {
             export: export::family(),
             import: import::family(),
             rules: rules::family(),
+            step_scorers: step_scorers::family(),
             synthesize: synthesize::family(),
             stages: Vec::new(),
             executors: executors_of_this_build(),
@@ -219,6 +222,8 @@ impl Builder {
         reward: Reward, rewards::registry::reward::<P>, rewards;
         /// Adds a rule of `data/filter`.
         rule: Rule, rules::rule::<P>, rules;
+        /// Adds a scorer of steps, whom `data/step_labels` asks.
+        step_scorer: StepScorer, step_scorers::scorer::<P>, step_scorers;
         /// Adds a rollout strategy.
         strategy: Strategy, learn::strategy::<P>, learn.strategies;
     }
@@ -240,8 +245,8 @@ impl Builder {
             envs: envs.clone(),
             backends: Arc::new(backends::family()),
         };
-        let (export, import, rules, synthesize) = (self.export, self.import, self.rules, self.synthesize);
-        let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, synthesize });
+        let Self { export, import, rules, step_scorers, synthesize, .. } = self;
+        let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, step_scorers, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
             trainyard_engines::stages(&data),

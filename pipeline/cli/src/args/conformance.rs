@@ -1,6 +1,6 @@
 //! Arguments of `trainyard conformance`.
 
-use super::Format;
+use super::{Format, SiteArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -8,6 +8,8 @@ use std::path::PathBuf;
 pub struct ConformanceArgs {
     #[command(subcommand)]
     pub command: ConformanceCommand,
+    #[command(flatten)]
+    pub site: SiteArgs,
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
 }

@@ -4,6 +4,7 @@ use crate::args::{ConformanceArgs, ConformanceCommand, Format};
 use crate::exit::Exit;
 use crate::output::diagnostics;
 use crate::output::human::{print_json, print_note, print_text};
+use crate::session;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,9 @@ use trainyard_envs::conformance::Finding;
 /// Exit 1 if a rule is broken.
 pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let ConformanceCommand::Environment { file } = &args.command;
-    let findings = check(catalogue, file, Arc::new(|_, line| print_note(line))).map_err(|e| drawn(e, file))?;
+    let providers = || Ok(session::site(&args.site, catalogue)?.secrets);
+    let findings = check(catalogue, file, Arc::new(|_, line| print_note(line)), providers);
+    let findings = findings.map_err(|e| drawn(e, file))?;
     match args.format {
         Format::Json => print_json(&document(&findings))?,
         Format::Text => findings.iter().for_each(|finding| print_text(&line(finding))),

@@ -6,6 +6,7 @@ pub mod decontaminate;
 pub mod exact_duplicates;
 pub mod expression;
 pub mod format;
+pub mod http;
 pub mod judge;
 pub mod minhash;
 pub mod near_duplicates;

@@ -1,4 +1,5 @@
-//! Rule `process`: a program of the user judges each row (`docs/own-code.md`).
+//! Rule `process`: a program of the user judges each row (`docs/own-code.md`). A service is asked in the same way
+//! ([`super::http`]).
 
 use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
@@ -8,17 +9,18 @@ use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, EpisodeItem, OnError, ask};
-use trainyard_process::{Hello, Peer as _, ProgramOptions, Workers};
+use trainyard_envs::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
+use trainyard_process::{Hello, ProgramOptions};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Rejects the rows that a program does not keep.
+/// Rejects the rows that the user's own code does not keep.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Process {
-    /// The program.
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnRule<P> {
+    /// Who judges.
     #[serde(flatten)]
-    pub program: ProgramOptions,
+    pub peer: P,
     /// The most rows in one request.
     pub batch: Batch,
     /// With `trainyard_bridge`, which function is meant, if the program has several.
@@ -28,8 +30,15 @@ pub struct Process {
     pub on_error: OnError,
 }
 
-impl PartOptions for Process {
-    const KIND: &'static str = "process";
+/// What is said of such a rule.
+pub trait OwnRulePage: PeerOptions {
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
+}
+
+impl OwnRulePage for ProgramOptions {
     const SUMMARY: &'static str = "a program of yours keeps or rejects each row";
     const DOC: &'static str = "Rejects the rows that the program `command` does not keep, with the reason that it\n\
         gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
@@ -38,20 +47,26 @@ impl PartOptions for Process {
         (`trainyard init --python`); `docs/own-code.md` has the protocol for any other language.\n\n\
         A program that dies or hangs ends the stage with a retryable error. An exception ends it with its traceback;\n\
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
+}
+
+impl<P: OwnRulePage> PartOptions for OwnRule<P> {
+    const KIND: &'static str = P::KIND;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const DOC: &'static str = P::DOC;
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.program.problems();
+        let mut problems = self.peer.problems();
         problems.extend(self.batch.problem());
         problems
     }
 }
 
-impl Rule for Process {
+impl<P: OwnRulePage> Rule for OwnRule<P> {
     fn kind(&self) -> &'static str {
-        Self::KIND
+        P::KIND
     }
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
         let hello = Hello { role: "rule", name: &self.name, seed: 0 };
-        let workers = Workers::start(&self.program, hello, context.log.clone())?;
+        let peer = self.peer.open(hello, context.models.secrets(), context.log)?;
         let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
         let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
         let told = rows.iter().zip(&problems);
@@ -59,7 +74,7 @@ impl Rule for Process {
             told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
         let mut told = false;
         let mut judged = Vec::with_capacity(rows.len());
-        for (row, said) in rows.iter().zip(ask(&*workers, self.batch, "judge", &items)?) {
+        for (row, said) in rows.iter().zip(ask(&*peer, self.batch, "judge", &items)?) {
             judged.push(match said {
                 Ok(said) => read(&said).map_err(|e| e.at(format!("row `{}`", row.id)))?,
                 Err(raised) if self.on_error == OnError::Skip => {
@@ -71,7 +86,7 @@ impl Rule for Process {
                 }
                 Err(raised) => {
                     let error = raised.error().help("mend the program, or set `on_error: skip`");
-                    return Err(error.at(format!("{}: row `{}`", workers.place(), row.id)));
+                    return Err(error.at(format!("{}: row `{}`", peer.place(), row.id)));
                 }
             });
         }

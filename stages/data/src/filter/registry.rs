@@ -1,10 +1,11 @@
 //! The rules of `data/filter`: one line each, sorted.
 
+use super::process::OwnRule;
 use super::rule::Rule;
-use super::{
-    answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, process, void_turn,
-};
+use super::{answer, decontaminate, exact_duplicates, expression, format, judge, near_duplicates, pattern, void_turn};
 use trainyard_api::{Family, PartKind, PartOptions};
+use trainyard_envs::programs::ServiceOptions;
+use trainyard_process::ProgramOptions;
 
 /// The rules of this crate.
 pub fn family() -> Family<dyn Rule> {
@@ -14,10 +15,11 @@ pub fn family() -> Family<dyn Rule> {
         rule::<exact_duplicates::ExactDuplicates>(),
         rule::<expression::Expression>(),
         rule::<format::Format>(),
+        rule::<OwnRule<ServiceOptions>>(),
         rule::<judge::Judge>(),
         rule::<near_duplicates::NearDuplicates>(),
         rule::<pattern::Pattern>(),
-        rule::<process::Process>(),
+        rule::<OwnRule<ProgramOptions>>(),
         rule::<void_turn::VoidTurn>(),
     ];
     Family::new("rules", "rule", members)
@@ -43,6 +45,7 @@ mod tests {
                 "judge" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
                 "pattern" => json!({"kind": kind, "pattern": "x"}),
                 "process" => json!({"kind": kind, "command": ["sh"]}),
+                "http" => json!({"kind": kind, "url": "http://127.0.0.1:9/"}),
                 _ => json!(kind),
             };
             let full = rules.complete(&minimal).unwrap();

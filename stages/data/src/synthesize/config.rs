@@ -1,18 +1,22 @@
 //! Options of `data/synthesize`.
 
+use super::own_options::OwnGenerator;
 use super::splits::{Split, default_splits};
 use super::teacher_options::Teacher;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use trainyard_envs::programs::ServiceOptions;
+use trainyard_process::ProgramOptions;
 
 /// Options of `data/synthesize`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
-    /// use; `teacher` lets a model behind an endpoint play given problems.
+    /// use; `teacher` lets a model behind an endpoint play given problems; `process` and `http` take problems and
+    /// turns from a program or a service of yours.
     pub method: String,
     /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
     #[schemars(extend("x-family" = "environments"))]
@@ -20,7 +24,7 @@ pub struct Config {
     /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
-    /// For `procedural`: the number of problems by level in each split.
+    /// For `procedural`, `process` and `http`: the number of problems by level in each split.
     #[serde(default = "default_splits")]
     pub splits: BTreeMap<String, Split>,
     /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
@@ -30,6 +34,12 @@ pub struct Config {
     /// For `teacher`: the model, and how it is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teacher: Option<Teacher>,
+    /// For `process`: the program, with a function `@generator` if it is in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<OwnGenerator<ProgramOptions>>,
+    /// For `http`: the service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<OwnGenerator<ServiceOptions>>,
 }
 
 fn default_mistakes() -> f64 {

@@ -8,6 +8,7 @@ use trainyard_chat::Models;
 use trainyard_core::{Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::Environments;
+use trainyard_process::Log;
 use trainyard_tables::{Problem, Trajectory};
 
 /// A way to make problems and demonstrations.
@@ -35,6 +36,10 @@ pub trait Method: Send + Sync {
     fn keeps_given_problems(&self) -> bool {
         false
     }
+    /// Levels of its problems are 1 to this number.
+    fn levels(&self, _config: &Config, environment: &dyn Environment) -> u32 {
+        environment.generator().map_or(1, |generator| generator.max_level())
+    }
     /// Options of the environment when the config names none.
     fn environment(&self) -> Value;
     /// Problems with options for this method. `environment` is absent if it cannot be built; `known` are those of this
@@ -53,6 +58,8 @@ pub struct World<'a> {
     pub unspoken: Option<&'a dyn Environment>,
     /// Models behind endpoints.
     pub models: &'a Arc<Models>,
+    /// Where programs of the user write.
+    pub log: &'a Log,
     /// Gets (done, total) and may stop the method.
     pub progress: &'a dyn Fn(usize, usize) -> Result<()>,
 }

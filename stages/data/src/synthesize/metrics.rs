@@ -20,37 +20,57 @@ fn of_split(split: &str) -> Metric {
 /// Of the method `procedural`, with these splits.
 pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
-    list.extend([
-        Metric::new(
-            "demonstrations_with_mistake",
-            "rows",
-            "Demonstrations with a mistake from which the agent recovers.",
-        ),
+    list.push(Metric::new(
+        "demonstrations_with_mistake",
+        "rows",
+        "Demonstrations with a mistake from which the agent recovers.",
+    ));
+    list.extend(coverage());
+    list
+}
+
+/// Of a generator of one's own, with these splits.
+pub fn own<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
+    let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
+    list.extend(coverage());
+    list.push(Metric::new("dropped", "rows", "Solutions that became no demonstration."));
+    list.extend(dropped(["time_limit", "ended_early", "wrong_answer"]));
+    list
+}
+
+/// How far what is tested is known from what is learned.
+fn coverage() -> [Metric; 2] {
+    [
         Metric::new(
             "ngram_coverage",
             "share",
             "Share of the n-grams of test questions that what is learned from holds.",
         ),
         Metric::new("ngram_covered_problems", "share", "Share of test questions whose n-grams are all covered."),
-    ]);
-    list
+    ]
+}
+
+/// Solutions that were dropped, by reason.
+fn dropped<const N: usize>(reasons: [&'static str; N]) -> [Metric; N] {
+    reasons.map(|reason| {
+        let doc = match reason {
+            "time_limit" => "Solutions that were dropped because a tool ran into its time limit.",
+            "ended_early" => "Solutions that were dropped because the episode ended before its script.",
+            "disagreement" => "Solutions that were dropped because a calculation does not hold.",
+            _ => "Solutions that were dropped for a wrong answer.",
+        };
+        Metric::new(format!("dropped_{reason}"), "rows", doc).optional()
+    })
 }
 
 /// Of the method `annotated`.
 pub fn annotated() -> Vec<Metric> {
-    let reasons = [
-        ("time_limit", "Solutions that were dropped because a tool ran into its time limit."),
-        ("ended_early", "Solutions that were dropped because the episode ended before its script."),
-        ("disagreement", "Solutions that were dropped because a calculation does not hold."),
-        ("wrong_answer", "Solutions that were dropped for a wrong answer."),
-    ];
-    let dropped = reasons.map(|(reason, doc)| Metric::new(format!("dropped_{reason}"), "rows", doc).optional());
     let mut list = vec![
         Metric::new("annotations_executed", "calculations", "Annotated calculations that were executed."),
         Metric::new("annotations_agreeing", "calculations", "Executed calculations whose result is the annotated one."),
         Metric::new("dropped", "rows", "Solutions that became no demonstration."),
     ];
-    list.extend(dropped);
+    list.extend(dropped(["time_limit", "ended_early", "disagreement", "wrong_answer"]));
     list
 }
 

@@ -8,6 +8,10 @@ pub mod config;
 pub mod coverage;
 pub mod method;
 mod metrics;
+pub mod own;
+mod own_draw;
+pub mod own_options;
+mod own_problem;
 pub mod play;
 pub mod procedural;
 pub mod registry;
@@ -30,6 +34,7 @@ use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, 
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
+use trainyard_envs::programs::log;
 use trainyard_envs::tools::{ToolHost, described};
 
 /// The method that asks a model.
@@ -136,8 +141,14 @@ impl Stage for Synthesize {
             context.progress(done as u64, total as u64, "demonstrations", None);
             context.stop_if_cancelled()
         };
-        let world =
-            World { environment: environment.as_ref(), unspoken: unspoken.as_deref(), models, progress: &progress };
+        let log = log(context);
+        let world = World {
+            environment: environment.as_ref(),
+            unspoken: unspoken.as_deref(),
+            models,
+            log: &log,
+            progress: &progress,
+        };
         let mut made = method.make(&config, given, &world)?;
         if made.demonstrations.is_empty() {
             return Err(Error::data("no demonstration was made")
@@ -192,11 +203,17 @@ impl Prepared for PreparedSynthesis {
             }
             Err(problem) => problems.push(problem.clone()),
         }
-        if let (Ok(method), Some(_)) = (&self.method, &self.config.teacher)
-            && method.name() != TEACHER
-        {
-            let problem = OptionProblem::new("/teacher", format!("the method `{}` has no teacher", method.name()));
-            problems.push(problem.help("use `method: teacher`, or leave `teacher` out"));
+        // Options that belong to one method stand under its name.
+        let Config { teacher, process, http, .. } = &self.config;
+        let given = [(TEACHER, teacher.is_some()), ("process", process.is_some()), ("http", http.is_some())];
+        for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
+            if let Ok(method) = &self.method
+                && method.name() != *name
+            {
+                let message = format!("the method `{}` has no `{name}`", method.name());
+                let problem = OptionProblem::new(format!("/{name}"), message);
+                problems.push(problem.help(format!("use `method: {name}`, or leave `{name}` out")));
+            }
         }
         problems
     }
@@ -246,5 +263,7 @@ fn publish(mut made: Synthesized, declared: &Declared, context: &mut StageContex
     io::write_trajectories(&context.output_parquet("demonstrations")?, &made.demonstrations)
 }
 
+#[cfg(test)]
+mod own_tests;
 #[cfg(test)]
 mod tests;

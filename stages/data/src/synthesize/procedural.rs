@@ -18,7 +18,7 @@ use trainyard_api::report::{Cell, Table};
 use trainyard_core::{Chance, Error, Metric, OptionProblem, Result};
 use trainyard_envs::Environment;
 use trainyard_envs::environments::{self, Environments, ProblemGenerator, word_problems};
-use trainyard_tables::Problem;
+use trainyard_tables::{Problem, Trajectory};
 
 /// The split whose problems are demonstrated.
 pub(super) const DEMONSTRATIONS: &str = "demonstrations";
@@ -63,13 +63,7 @@ impl Method for Procedural {
             problems.push(problem.help(help));
         }
         let most = generator.map_or(u32::MAX, ProblemGenerator::max_level);
-        problems.extend(config.splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)));
-        if !config.splits.contains_key(DEMONSTRATIONS) {
-            problems.push(
-                OptionProblem::new("/splits", "missing split `demonstrations`")
-                    .help("add the split, with the problems to demonstrate"),
-            );
-        }
+        problems.extend(Split::check_all(&config.splits, most, DEMONSTRATIONS));
         if !(0.0..=1.0).contains(&config.mistakes) {
             problems.push(
                 OptionProblem::new("/mistakes", format!("{} is not a share", config.mistakes))
@@ -101,13 +95,8 @@ impl Method for Procedural {
             demonstrations.push(played.trajectory);
         }
         let problems: Vec<Problem> = drawn.into_iter().map(|d| d.problem).collect();
-        let mut report = report(&problems, generator.plural());
+        let mut report = summary(&problems, &demonstrations, generator.plural());
         report.metric("demonstrations_with_mistake", with_mistake as f64);
-        // What the model will learn from: demonstrations, and the questions of the RL problems.
-        let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
-        let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
-        let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));
-        report.metric("ngram_coverage", covered.grams).metric("ngram_covered_problems", covered.questions);
         Ok(Synthesized { problems, demonstrations, report })
     }
 }
@@ -191,6 +180,17 @@ fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
         script.problem.answer
     ))
     .help("if the environment limits turns or output strictly, raise its limits")
+}
+
+/// The numbers of problems by split and level, and how far demonstrations and practice cover the test.
+pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plural: &str) -> Report {
+    let mut report = report(problems, plural);
+    // What the model will learn from: demonstrations, and the questions of the RL problems.
+    let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
+    let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
+    let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));
+    report.metric("ngram_coverage", covered.grams).metric("ngram_covered_problems", covered.questions);
+    report
 }
 
 fn report(problems: &[Problem], plural: &str) -> Report {

@@ -1,10 +1,18 @@
 //! The methods of `data/synthesize`: one line each, sorted.
 
 use super::method::Method;
+use super::own::OwnMethod;
 use trainyard_api::{Family, PartKind, slot};
+use trainyard_envs::programs::ServiceOptions;
+use trainyard_process::ProgramOptions;
 
-const METHODS: [&dyn Method; 3] =
-    [&super::annotated::AnnotatedMethod, &super::procedural::Procedural, &super::teacher::TeacherMethod];
+const METHODS: [&dyn Method; 5] = [
+    &super::annotated::AnnotatedMethod,
+    &OwnMethod::<ServiceOptions>::new(),
+    &super::procedural::Procedural,
+    &OwnMethod::<ProgramOptions>::new(),
+    &super::teacher::TeacherMethod,
+];
 
 /// The methods of this crate.
 pub fn family() -> Family<&'static dyn Method> {

@@ -51,6 +51,19 @@ impl Split {
         counts
     }
 
+    /// Problems with all splits, of which one is demonstrated.
+    pub fn check_all(splits: &BTreeMap<String, Self>, most: u32, demonstrated: &str) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> =
+            splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)).collect();
+        if !splits.contains_key(demonstrated) {
+            problems.push(
+                OptionProblem::new("/splits", format!("missing split `{demonstrated}`"))
+                    .help("add the split, with the problems to demonstrate"),
+            );
+        }
+        problems
+    }
+
     /// Problems with the options, located under `pointer`.
     pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();

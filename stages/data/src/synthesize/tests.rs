@@ -3,6 +3,7 @@ use crate::testing::{environment, moody, parts, real, skipped};
 use std::collections::BTreeSet;
 use trainyard_chat::Models;
 use trainyard_core::ErrorKind;
+use trainyard_process::silent;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
 fn config(method: &str) -> Config {
@@ -31,7 +32,8 @@ fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
     let (models, progress) = (Models::apart(), |_, _| Ok(()));
     let unspoken = unspoken(&parts(), config, &ToolHost::new(1)).unwrap();
     let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
-    let world = World { environment, unspoken, models: &models, progress: &progress };
+    let log = silent();
+    let world = World { environment, unspoken, models: &models, log: &log, progress: &progress };
     registry::method(&config.method).unwrap().make(config, given, &world)
 }
 

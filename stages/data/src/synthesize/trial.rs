@@ -11,6 +11,7 @@ use trainyard_api::{Component, StageContext, Trial, Tried};
 use trainyard_chat::Models;
 use trainyard_core::{Error, Result};
 use trainyard_envs::Environment;
+use trainyard_envs::programs::log;
 use trainyard_tables::{Problem, Trajectory};
 
 /// Makes as many demonstrations as a trial asks for; solutions that a method drops are not replaced.
@@ -21,12 +22,14 @@ pub(super) fn trial(
     trial: &Trial,
     context: &StageContext,
 ) -> Result<Vec<Tried>> {
-    let levels = environment.generator().map_or(u32::MAX, |generator| generator.max_level());
+    let levels = method.levels(&config, environment);
     shorten(&mut config, trial.episodes, levels);
     let mut given = io::read_many_problems(context.many("problems"))?;
     given.truncate(trial.episodes);
     let progress = |_, _| context.stop_if_cancelled();
-    let made = method.make(&config, given, &World { environment, unspoken, models, progress: &progress })?;
+    let log = log(context);
+    let world = World { environment, unspoken, models, log: &log, progress: &progress };
+    let made = method.make(&config, given, &world)?;
     let problems: BTreeMap<&str, &Problem> = made.problems.iter().map(|p| (p.id.as_str(), p)).collect();
     made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
 }

@@ -15,7 +15,7 @@ use crate::environments::episode_state::Sessions;
 use crate::environments::{AfterTurn, DialogueOptions, Episode, EpisodeState, Observation, Outcome, Setup, Step};
 use crate::formats::text::Text;
 use crate::formats::{AgentTurn, ToolFormat};
-use crate::programs::verifier::ProcessVerifier;
+use crate::programs::verifier::OwnVerifier;
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolResult, ToolSession, ToolSpec};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ pub struct Dialogue {
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
     /// In place of the verifiers that problems name.
-    verifier: Option<ProcessVerifier>,
+    verifier: Option<OwnVerifier>,
     /// Used only for the latency.
     clock: Arc<dyn Clock>,
 }
@@ -69,7 +69,7 @@ impl Dialogue {
         expect_distinct(&specs)?;
         let format = if specs.is_empty() { Box::new(Text) } else { toolbox.format(&options.format, &specs)? };
         let clock = Arc::new(SystemClock::new());
-        let verifier = options.verifier.clone().map(|options| ProcessVerifier::new(options, host.log()));
+        let verifier = options.verifier.clone().map(|options| OwnVerifier::new(options, host.secrets(), host.log()));
         Ok(Arc::new(Self { options, host, toolbox, tools, owners, specs, format, read_answer, verifier, clock }))
     }
     /// The options it was built with.

@@ -44,8 +44,8 @@ pub struct DialogueOptions {
     /// off. Does not change what the agent reads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// A program that says whether an answer is right, in place of the verifier that problems name:
-    /// `{kind: process, command: [python3, my_verifier.py]}`; null = the problem's own.
+    /// A program or a service that says whether an answer is right, in place of the verifier that problems name:
+    /// `{kind: process, command: [python3, my_verifier.py]}`, `{kind: http, url: URL}`; null = the problem's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierOptions>,
 }

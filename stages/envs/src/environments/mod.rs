@@ -12,6 +12,7 @@ pub mod episode_state;
 pub mod function_calling;
 pub mod generator;
 pub mod grid_world;
+pub mod http;
 pub mod latency;
 pub mod math_problems;
 pub(crate) mod mistakes;

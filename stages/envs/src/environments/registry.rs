@@ -1,15 +1,18 @@
 //! The environments of this room: one line each, sorted.
 
 use crate::Toolbox;
+use crate::environments::process::{OwnEnvironment, OwnEnvironmentPage, OwnExtra};
 use crate::environments::{
-    Environment, EnvironmentOptions, Setup, countdown, customer_service, function_calling, grid_world, math_problems,
-    multi_hop_questions, process, sql_questions, word_problems,
+    Environment, EnvironmentOptions, Setup, WithDialogue, countdown, customer_service, function_calling, grid_world,
+    math_problems, multi_hop_questions, sql_questions, word_problems,
 };
+use crate::programs::ServiceOptions;
 use crate::tools::ToolHost;
 use serde_json::Value;
 use std::sync::Arc;
 use trainyard_api::{Family, PartKind, Slot};
 use trainyard_core::Result;
+use trainyard_process::ProgramOptions;
 
 /// Environments are built with the tool host that all episodes of a stage share. No process starts before the
 /// first call.
@@ -40,6 +43,11 @@ pub fn line<O: EnvironmentOptions>(
     )
 }
 
+/// The line of an environment of the user's own code.
+fn own<P: OwnEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+    line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
+}
+
 /// The environments of this crate, with its own tools, formats and verifiers.
 pub fn family() -> Environments {
     family_with(&Arc::new(Toolbox::standard()))
@@ -52,9 +60,10 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
         line(toolbox, |o, setup| Ok(Box::new(customer_service::CustomerService::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(grid_world::GridWorld::new(o, setup)?))),
+        own::<ServiceOptions>(toolbox),
         line(toolbox, |o, setup| Ok(Box::new(math_problems::MathProblems::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, setup)?))),
-        line(toolbox, |o, setup| Ok(Box::new(process::ProcessEnvironment::new(o, setup)?))),
+        own::<ProgramOptions>(toolbox),
         line(toolbox, |o, setup| Ok(Box::new(sql_questions::SqlQuestions::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(word_problems::WordProblems::new(o, setup)?))),
     ];
@@ -94,9 +103,11 @@ mod tests {
             let mut whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
             assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
-            if name == "process" {
-                assert_eq!(check(&whole)[0].pointer, "/command", "which program, nobody else can know");
-                whole["command"] = json!(["true"]);
+            // Which program or service, nobody else can know.
+            let own = [("process", "/command", json!(["true"])), ("http", "/url", json!("http://127.0.0.1:9/"))];
+            if let Some((_, place, value)) = own.into_iter().find(|(kind, ..)| *kind == name) {
+                assert_eq!(check(&whole)[0].pointer, place);
+                whole[&place[1..]] = value;
                 assert_eq!(build(&whole, &ToolHost::idle()).unwrap().kind(), name);
             } else {
                 assert_eq!(build(&whole, &host).unwrap().kind(), name);
@@ -149,8 +160,8 @@ mod tests {
         let family = family();
         let word_problems = family.members().iter().find(|kind| kind.kind == "word-problems").unwrap().branch();
         let items = &word_problems["properties"]["tools"]["items"]["oneOf"];
-        assert_eq!(items[0]["enum"], json!(["calculator", "mcp", "process", "python"]));
-        assert!(items[4]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
+        assert_eq!(items[0]["enum"], json!(["calculator", "http", "mcp", "process", "python"]));
+        assert!(items[5]["properties"]["interpreter"].to_string().contains("cpython"), "{items}");
     }
 
     #[test]

@@ -1,12 +1,16 @@
-//! What programs of the user are told of episodes and problems, and how their answers are read. The protocol itself is
-//! in the crate `trainyard-process`.
+//! What programs and services of the user are told of episodes and problems, and how their answers are read. The
+//! protocol itself is in the crate `trainyard-process`.
 
 pub mod answers;
 pub mod episode;
 pub mod log;
+pub mod peer_options;
+pub mod service;
 pub mod verifier;
 
 pub use answers::{Batch, OnError, Row, ask};
 pub use episode::{EpisodeItem, ProblemItem};
 pub use log::log;
-pub use verifier::{ProcessVerifier, VerifierOptions};
+pub use peer_options::PeerOptions;
+pub use service::ServiceOptions;
+pub use verifier::{OwnVerifier, VerifierOptions};

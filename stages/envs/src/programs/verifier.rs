@@ -1,52 +1,106 @@
-//! A program that says whether an answer is right, in place of the verifier that problems name.
+//! A program or a service that says whether an answer is right, in place of the verifier that problems name.
 //!
 //! Problems are data and must not name commands, so it is an option of environments.
 
 use super::answers::{Batch, ask};
 use super::episode::ProblemItem;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::peer_options::PeerOptions;
+use super::service::ServiceOptions;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
-use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_process::{Hello, Log, Peer, ProgramOptions, Workers};
+use trainyard_core::{Error, OptionProblem, Result, Secrets};
+use trainyard_process::{Hello, Log, Peer, ProgramOptions};
 use trainyard_tables::Problem;
 
-/// The sort of verifier; `process` is the only one that options may name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum VerifierKind {
+/// Who judges answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum VerifierOptions {
     /// A program of the user.
-    #[default]
-    Process,
+    Process(OwnVerifierOptions<ProgramOptions>),
+    /// A service of the user.
+    Http(OwnVerifierOptions<ServiceOptions>),
 }
 
-/// A program that judges answers.
+/// A verifier of one's own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct VerifierOptions {
-    /// `process`.
-    pub kind: VerifierKind,
-    /// The program.
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnVerifierOptions<P> {
+    /// Who answers.
     #[serde(flatten)]
-    pub program: ProgramOptions,
+    pub peer: P,
     /// With `trainyard_bridge`, which function is meant, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
 
+impl<'de> Deserialize<'de> for VerifierOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut map = Map::deserialize(deserializer)?;
+        let kind = map.remove("kind").unwrap_or_else(|| json!(ProgramOptions::KIND));
+        let options = Value::Object(map);
+        match kind.as_str() {
+            Some(ProgramOptions::KIND) => serde_json::from_value(options).map(Self::Process),
+            Some(ServiceOptions::KIND) => serde_json::from_value(options).map(Self::Http),
+            _ => {
+                return Err(D::Error::custom(format!(
+                    "no verifier of one's own is called {kind}: use process or http"
+                )));
+            }
+        }
+        .map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for VerifierOptions {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "VerifierOptions".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let branches = [branch::<ProgramOptions>(generator), branch::<ServiceOptions>(generator)];
+        json_schema!({ "oneOf": branches })
+    }
+}
+
+fn branch<P: PeerOptions>(generator: &mut SchemaGenerator) -> Value {
+    let mut schema = OwnVerifierOptions::<P>::json_schema(generator).to_value();
+    schema["properties"]["kind"] = json!({ "const": P::KIND });
+    schema["required"] = json!(["kind"]);
+    schema["title"] = json!(P::KIND);
+    schema
+}
+
 impl VerifierOptions {
     /// Everything wrong; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
-        self.program.problems()
+        match self {
+            Self::Process(own) => own.peer.problems(),
+            Self::Http(own) => own.peer.problems(),
+        }
+    }
+    fn open(&self, secrets: &Secrets, log: &Log) -> Result<Arc<dyn Peer>> {
+        let hello = |name| Hello { role: "verifier", name, seed: 0 };
+        match self {
+            Self::Process(own) => own.peer.open(hello(&own.name), secrets, log),
+            Self::Http(own) => own.peer.open(hello(&own.name), secrets, log),
+        }
     }
 }
 
 /// The verifier with these options. Its program starts with the first answer.
-pub struct ProcessVerifier {
+pub struct OwnVerifier {
     options: VerifierOptions,
+    secrets: Secrets,
     log: Log,
-    workers: Mutex<Option<Arc<Workers>>>,
+    peer: Mutex<Option<Arc<dyn Peer>>>,
 }
 
 /// Asks a program whether an answer is right. Errors: retryable, if it is away; data, if it raised an exception.
@@ -69,23 +123,22 @@ struct Item<'a> {
     answer: &'a str,
 }
 
-impl ProcessVerifier {
-    /// Nothing is started yet.
-    pub fn new(options: VerifierOptions, log: Log) -> Self {
-        Self { options, log, workers: Mutex::default() }
+impl OwnVerifier {
+    /// Nobody is asked yet.
+    pub fn new(options: VerifierOptions, secrets: &Secrets, log: Log) -> Self {
+        Self { options, secrets: secrets.clone(), log, peer: Mutex::default() }
     }
-    /// Whether an answer is right. Errors: retryable, if the program is away; data, if it raised an exception.
+    /// Whether an answer is right. Errors: retryable, if nobody answers; data, if an exception was raised.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        right(&*self.workers()?, problem, answer)
+        right(&*self.peer()?, problem, answer)
     }
-    fn workers(&self) -> Result<Arc<Workers>> {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(running) = &*workers {
-            return Ok(Arc::clone(running));
+    fn peer(&self) -> Result<Arc<dyn Peer>> {
+        let mut peer = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*peer {
+            return Ok(Arc::clone(known));
         }
-        let hello = Hello { role: "verifier", name: &self.options.name, seed: 0 };
-        let started = Workers::start(&self.options.program, hello, self.log.clone())?;
-        Ok(Arc::clone(workers.insert(started)))
+        let opened = self.options.open(&self.secrets, &self.log)?;
+        Ok(Arc::clone(peer.insert(opened)))
     }
 }
 

@@ -50,7 +50,8 @@ impl PartOptions for JsonPointerOptions {
 /// The reward `json_pointer`.
 pub struct JsonPointer(pub JsonPointerOptions);
 
-fn json(text: &str) -> Option<Value> {
+/// The JSON that a text is, or that stands between its first and its last brace.
+pub(super) fn json(text: &str) -> Option<Value> {
     let inner = || text.get(text.find('{')?..=text.rfind('}')?);
     serde_json::from_str(text.trim()).ok().or_else(|| serde_json::from_str(inner()?).ok())
 }
@@ -59,16 +60,20 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a))
 }
 
+/// What stands at a place is worth, if it counts.
+pub(super) fn worth(there: &Value, equals: Option<&Value>) -> Option<f64> {
+    match (equals, there) {
+        (Some(wanted), there) => same(wanted, there).then_some(1.0),
+        (None, Value::Bool(holds)) => Some(f64::from(u8::from(*holds))),
+        (None, there) => there.as_f64().filter(|number| number.is_finite()),
+    }
+}
+
 impl Reward for JsonPointer {
     fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
         let read = self.0.of.of(r).and_then(|text| json(&text));
         let there = read.as_ref().and_then(|value| value.pointer(&self.0.pointer));
-        let value = match (&self.0.equals, there) {
-            (Some(wanted), Some(there)) => same(wanted, there).then_some(1.0),
-            (None, Some(Value::Bool(holds))) => Some(f64::from(u8::from(*holds))),
-            (None, Some(there)) => there.as_f64().filter(|number| number.is_finite()),
-            (_, None) => None,
-        };
+        let value = there.and_then(|there| worth(there, self.0.equals.as_ref()));
         Ok(Score::of(value.unwrap_or(self.0.otherwise)))
     }
 }

@@ -7,6 +7,8 @@ pub mod expression;
 pub mod format;
 pub(crate) mod formula;
 pub mod hierarchical;
+pub mod http;
+pub mod json_path;
 pub mod json_pointer;
 pub mod judged;
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`).
+//! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`). A service is asked in
+//! the same way ([`super::http`]).
 
-use crate::programs::{Batch, EpisodeItem, OnError, ask};
+use crate::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
 use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,19 +11,20 @@ use std::sync::Arc;
 use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
-use trainyard_process::{Hello, Log, ProgramOptions, Raised, Workers, silent};
+use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, silent};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Options of the reward `process`.
+/// Options of a reward of one's own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProcessRewardOptions {
-    /// The program.
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnRewardOptions<P> {
+    /// Who computes it.
     #[serde(flatten)]
-    pub program: ProgramOptions,
+    pub peer: P,
     /// The most episodes in one request.
     pub batch: Batch,
-    /// Its name in records, instead of `process`. With `trainyard_bridge`, also which function is meant, if the program
+    /// Its name in records, instead of its kind. With `trainyard_bridge`, also which function is meant, if the program
     /// has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -31,8 +33,15 @@ pub struct ProcessRewardOptions {
     pub on_error: OnError,
 }
 
-impl PartOptions for ProcessRewardOptions {
-    const KIND: &'static str = "process";
+/// What is said of such a reward.
+pub trait OwnRewardPage: PeerOptions {
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
+}
+
+impl OwnRewardPage for ProgramOptions {
     const SUMMARY: &'static str = "what a program of yours says, in any language";
     const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
         answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
@@ -43,33 +52,39 @@ impl PartOptions for ProcessRewardOptions {
         A process that dies is started again; one request may cost three of them. Then, or when a request takes\n\
         longer than `timeout`, the stage ends with a retryable error, never with a low reward. An exception ends the\n\
         stage with its traceback, or is counted, as `on_error` says.";
+}
+
+impl<P: OwnRewardPage> PartOptions for OwnRewardOptions<P> {
+    const KIND: &'static str = P::KIND;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const DOC: &'static str = P::DOC;
     fn metrics() -> Vec<Metric> {
         let doc = "Episodes that the reward does not apply to because the program raised an exception.";
         vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
     }
     fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.program.problems();
+        let mut problems = self.peer.problems();
         problems.extend(self.batch.problem());
         problems
     }
 }
 
-/// The reward `process`.
-pub struct ProcessReward {
-    options: ProcessRewardOptions,
-    workers: Option<Arc<Workers>>,
+/// A reward of one's own.
+pub struct OwnReward<P> {
+    options: OwnRewardOptions<P>,
+    peer: Option<Arc<dyn Peer>>,
     log: Log,
     exceptions: u64,
     told: bool,
 }
 
-impl ProcessReward {
-    /// A reward whose program does not run yet.
-    pub fn new(options: ProcessRewardOptions) -> Self {
-        Self { options, workers: None, log: silent(), exceptions: 0, told: false }
+impl<P: PeerOptions> OwnReward<P> {
+    /// A reward that asks nobody yet.
+    pub fn new(options: OwnRewardOptions<P>) -> Self {
+        Self { options, peer: None, log: silent(), exceptions: 0, told: false }
     }
-    fn workers(&self) -> Result<&Workers> {
-        self.workers.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
+    fn peer(&self) -> Result<&dyn Peer> {
+        self.peer.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
     }
     fn skipped(&mut self, raised: &Raised) {
         self.exceptions += 1;
@@ -80,18 +95,17 @@ impl ProcessReward {
     }
 }
 
-impl Reward for ProcessReward {
+impl<P: PeerOptions> Reward for OwnReward<P> {
     fn open(&mut self, context: &RewardContext) -> Result<()> {
         let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
-        let log = &context.log;
-        self.workers = Some(Workers::start(&self.options.program, hello, log.clone())?);
-        self.log = log.clone();
+        self.peer = Some(self.options.peer.open(hello, context.models.secrets(), &context.log)?);
+        self.log = context.log.clone();
         Ok(())
     }
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let none = BTreeMap::new();
         let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
-        let rows = ask(self.workers()?, self.options.batch, "score", &[item])?;
+        let rows = ask(self.peer()?, self.options.batch, "score", &[item])?;
         match rows.into_iter().next() {
             Some(Ok(row)) => read(&row),
             Some(Err(_)) if self.options.on_error == OnError::Skip => Ok(Score::not_applicable()),
@@ -107,7 +121,7 @@ impl Reward for ProcessReward {
                 items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
             }
         }
-        let mut rows = ask(self.workers()?, self.options.batch, "score", &items)?.into_iter();
+        let mut rows = ask(self.peer()?, self.options.batch, "score", &items)?.into_iter();
         let mut scores = Vec::with_capacity(scenes.len());
         for scene in scenes {
             let mut group = Vec::with_capacity(scene.group.members.len());

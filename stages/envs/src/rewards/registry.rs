@@ -1,10 +1,13 @@
 //! All rewards, sorted by kind.
 
+use crate::programs::ServiceOptions;
+use crate::rewards::process::OwnRewardPage;
 use crate::rewards::{
-    Reward, answer, call_match, expression, format, hierarchical, json_pointer, judged, knowledge_boundary, length,
-    pattern, process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
+    Reward, answer, call_match, expression, format, hierarchical, json_path, json_pointer, judged, knowledge_boundary,
+    length, pattern, process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
 };
 use trainyard_api::{Family, PartKind, PartOptions};
+use trainyard_process::ProgramOptions;
 
 /// The line of a reward whose options are the reward itself.
 pub fn reward<P: PartOptions + Reward>() -> PartKind<dyn Reward> {
@@ -12,6 +15,11 @@ pub fn reward<P: PartOptions + Reward>() -> PartKind<dyn Reward> {
 }
 
 type Line = PartKind<dyn Reward>;
+
+/// The line of a reward of the user's own code.
+fn own<P: OwnRewardPage>() -> Line {
+    Line::new(|options: process::OwnRewardOptions<P>, ()| Ok(Box::new(process::OwnReward::new(options))))
+}
 
 /// The rewards of this crate.
 pub fn family() -> Family<dyn Reward> {
@@ -21,12 +29,14 @@ pub fn family() -> Family<dyn Reward> {
         Line::new(|o, ()| Ok(Box::new(expression::Expression::new(o)?))),
         Line::new(|o, ()| Ok(Box::new(format::Format(o)))),
         Line::new(|o, ()| Ok(Box::new(hierarchical::Hierarchical(o)))),
+        own::<ServiceOptions>(),
+        Line::new(|o, ()| Ok(Box::new(json_path::JsonPath::new(o)?))),
         Line::new(|o, ()| Ok(Box::new(json_pointer::JsonPointer(o)))),
         Line::new(|o, ()| Ok(Box::new(judged::Judged::new(o)?))),
         Line::new(|o, ()| Ok(Box::new(knowledge_boundary::KnowledgeBoundary(o)))),
         Line::new(|o, ()| Ok(Box::new(length::Length(o)))),
         Line::new(|o, ()| Ok(Box::new(pattern::Pattern::new(o)?))),
-        Line::new(|o, ()| Ok(Box::new(process::ProcessReward::new(o)))),
+        own::<ProgramOptions>(),
         Line::new(|o, ()| Ok(Box::new(rubric::Rubric(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_efficiency::ToolEfficiency::new(o)))),
         Line::new(|o, ()| Ok(Box::new(tool_success::ToolSuccess(o)))),

@@ -248,6 +248,7 @@ mod tests {
             "pattern" => json!({"kind": kind, "pattern": "x"}),
             "judged" => json!({"kind": kind, "model": {"endpoint": "http://h", "model": "m"}, "rubric": "r"}),
             "process" => json!({"kind": kind, "command": ["sh"]}),
+            "http" => json!({"kind": kind, "url": "http://127.0.0.1:9/"}),
             _ => json!({"kind": kind}),
         }
     }
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn an_infrastructure_failure_has_no_reward_of_any_kind() {
         // A program or a judge would have to be opened.
-        let kinds = family().names().into_iter().filter(|kind| !["judged", "process"].contains(kind));
+        let kinds = family().names().into_iter().filter(|kind| !["http", "judged", "process"].contains(kind));
         let all: Vec<Value> = kinds.map(least).collect();
         let mut rewards = build(&all).unwrap();
         let p = Problem { answer: "7".to_string(), reference: Some("7".to_string()), ..Problem::default() };

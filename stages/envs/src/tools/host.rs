@@ -3,6 +3,7 @@
 //! A host keeps up to `workers` processes for each interpreter and set of limits in use and starts them with the first
 //! call. Threads may share it: sessions are spread evenly, and calls reach the workers in batches.
 
+use crate::programs::PeerOptions;
 use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trainyard_api::StageContext;
 use trainyard_chat::Models;
 use trainyard_core::{Error, Result, Secrets};
-use trainyard_process::{Log, ProgramOptions, silent};
+use trainyard_process::{Hello, Log, silent};
 
 /// The interpreter that options ask for: its program and its version, if they say so.
 type Wanted = (Option<PathBuf>, Option<String>);
@@ -73,6 +74,10 @@ impl ToolHost {
     pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
         Self::start(workers, None, Around::apart(log), false)
     }
+    /// The same with secrets.
+    pub fn with_secrets(workers: usize, log: Log, secrets: Secrets) -> Arc<Self> {
+        Self::start(workers, None, Around { secrets, ..Around::apart(log) }, false)
+    }
     /// A host that starts no program of the user, for checks: what only a program knows is left out.
     pub fn idle() -> Arc<Self> {
         Self::start(1, None, Around::apart(silent()), true)
@@ -103,11 +108,15 @@ impl ToolHost {
     pub fn is_idle(&self) -> bool {
         self.idle
     }
-    /// A program of the user in this role, started if it does not run; `name` is what the options call its part.
+    /// A program or service of the user in this role, started if it does not run; `name` is what the options call its
+    /// part.
     ///
-    /// Errors: those of [`Program::start`].
-    pub fn program(&self, options: &ProgramOptions, role: &str, name: &str) -> Result<Arc<Program>> {
-        self.shared(role, &(name, options), |log| Program::start(options, role, name, log))
+    /// Errors: those of [`PeerOptions::open`] and [`Program::over`].
+    pub fn program<P: PeerOptions>(&self, options: &P, role: &str, name: &str) -> Result<Arc<Program>> {
+        let hello = Hello { role, name, seed: 0 };
+        self.shared(role, &(P::KIND, name, options), |log| {
+            Program::over(options.open(hello, &self.secrets, &log)?, log)
+        })
     }
     /// What answers to these options in this role, made if it does not run. Errors: those of `make`.
     pub fn shared(

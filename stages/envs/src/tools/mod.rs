@@ -4,7 +4,7 @@
 //! exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
 //! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions and the
 //! registry does not list them. None of these can reach the network or files that are not its own. [`mod@process`] is a
-//! program of the user, and [`mcp`] a server that others wrote; nothing confines them.
+//! program of the user, [`http`] a service of the user, and [`mcp`] a server that others wrote; nothing confines them.
 
 pub mod calculator;
 pub mod call;
@@ -15,6 +15,7 @@ pub mod described;
 pub mod difference;
 pub(crate) mod embedded;
 pub mod host;
+pub mod http;
 pub(crate) mod interpreter;
 pub mod limits;
 pub mod mcp;

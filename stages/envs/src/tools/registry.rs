@@ -1,11 +1,19 @@
 //! The tools of this room: one line each, sorted.
 
-use crate::tools::{Tool, calculator, mcp, process, python};
+use crate::programs::ServiceOptions;
+use crate::tools::process::{OwnToolOptions, OwnToolPage, OwnTools};
+use crate::tools::{Tool, calculator, mcp, python};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind};
 use trainyard_core::Result;
+use trainyard_process::ProgramOptions;
 
 type Line = PartKind<dyn Tool>;
+
+/// The line of tools of the user's own code.
+fn own<P: OwnToolPage>() -> Line {
+    Line::new(|options: OwnToolOptions<P>, ()| Ok(Box::new(OwnTools(options))))
+}
 
 /// The tools of this crate.
 pub fn family() -> Family<dyn Tool> {
@@ -13,8 +21,9 @@ pub fn family() -> Family<dyn Tool> {
         Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
+        own::<ServiceOptions>(),
         Line::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
-        Line::new::<process::ProcessToolOptions>(|options, ()| Ok(Box::new(process::Process(options)))),
+        own::<ProgramOptions>(),
         Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
     Family::new("tools", "tool", members)
@@ -39,7 +48,7 @@ mod tests {
         let names = names();
         assert!(names.is_sorted());
         // Of these, only a program knows the tools.
-        for name in names.into_iter().filter(|name| !["mcp", "process"].contains(name)) {
+        for name in names.into_iter().filter(|name| !["http", "mcp", "process"].contains(name)) {
             let tool = tool(name).unwrap();
             let [spec] = tool.specs().try_into().unwrap();
             assert!(spec.name == name && spec.main_argument().is_some(), "{name}");

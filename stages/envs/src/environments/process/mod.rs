@@ -1,4 +1,4 @@
-//! `process`: an environment that a program of the user plays.
+//! `process`: an environment that a program of the user plays. A service plays one in the same way ([`super::http`]).
 //!
 //! It is a dialogue whose own tools and state are the program's, so limits, formats and counts are those of all
 //! dialogues. Where nothing may be started (`check`), it is built without the program and only its options are known.
@@ -6,11 +6,11 @@
 pub mod options;
 mod state;
 
-pub use options::ProcessExtra;
+pub use options::{OwnEnvironmentPage, OwnExtra};
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Environment, Episode, ExtraOptions, Setup, WithDialogue};
+use crate::environments::{Environment, Episode, Setup, WithDialogue};
 use crate::formats::ToolFormat;
 use crate::programs::verifier::right;
 use crate::programs::{OnError, ProblemItem};
@@ -27,25 +27,29 @@ use trainyard_tables::{Message, Problem};
 const ROLE: &str = "environment";
 
 /// The environment with its options.
-pub struct ProcessEnvironment {
+pub struct OwnEnvironment {
+    kind: &'static str,
     dialogue: Arc<Dialogue>,
     /// None where nothing may be started.
     program: Option<Arc<Program>>,
     on_error: OnError,
 }
 
-impl ProcessEnvironment {
+impl OwnEnvironment {
     /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
-    pub fn new(options: WithDialogue<ProcessExtra>, setup: &Setup) -> Result<Self> {
+    pub fn new<P: OwnEnvironmentPage>(options: WithDialogue<OwnExtra<P>>, setup: &Setup) -> Result<Self> {
         let WithDialogue { extra, dialogue } = options;
-        let start = || setup.host.program(&extra.program, ROLE, &extra.name);
+        let start = || setup.host.program(&extra.peer, ROLE, &extra.name);
         let program = if setup.host.is_idle() { None } else { Some(start()?) };
         let own = program.as_ref().map_or(&[] as &[ToolSpec], |program| program.offers.tools.as_slice());
         let dialogue = Dialogue::with_tools(dialogue, setup, own, marked_or_last_line)?;
-        Ok(Self { dialogue, program, on_error: extra.on_error })
+        Ok(Self { kind: P::KIND, dialogue, program, on_error: extra.on_error })
     }
     fn program(&self) -> Result<&Arc<Program>> {
         self.program.as_ref().ok_or_else(|| Error::bug("an environment is played where no program is started"))
+    }
+    fn place(&self) -> String {
+        format!("environment `{}`", self.kind)
     }
     /// The only result of a request about a problem.
     fn ask(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
@@ -53,7 +57,7 @@ impl ProcessEnvironment {
         let answer = program.peer.ask(op, &body)?.answer();
         answer
             .map(|reply| reply.value)
-            .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at("environment `process`"))
+            .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
     }
     /// The program's own word on an answer, or that of the problem's verifier.
     fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
@@ -62,13 +66,13 @@ impl ProcessEnvironment {
         if !program.offers.verifies || self.dialogue.options().verifier.is_some() {
             return self.dialogue.verify(problem, answer);
         }
-        right(&*program.peer, problem, answer).at("environment `process`")
+        right(&*program.peer, problem, answer).at(self.place())
     }
 }
 
-impl Environment for ProcessEnvironment {
+impl Environment for OwnEnvironment {
     fn kind(&self) -> &'static str {
-        ProcessExtra::KIND
+        self.kind
     }
     fn tools(&self) -> Vec<ToolSpec> {
         self.dialogue.specs()
@@ -95,6 +99,7 @@ impl Environment for ProcessEnvironment {
             most: self.dialogue.options().limits.output_bytes,
             steps: program.offers.steps,
             on_error: self.on_error,
+            place: self.place(),
             seen: 0,
         };
         self.dialogue.start_in(Box::new(state), seed)

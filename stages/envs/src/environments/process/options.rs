@@ -1,19 +1,20 @@
-//! Options of an environment that is a program of the user.
+//! Options of an environment of the user's own code.
 
 use crate::environments::{DialogueOptions, ExtraOptions};
-use crate::programs::OnError;
+use crate::programs::{OnError, PeerOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 use trainyard_process::ProgramOptions;
 
-/// What `process` adds to the options of a dialogue.
+/// What such an environment adds to the options of a dialogue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProcessExtra {
-    /// The program.
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnExtra<P> {
+    /// Who plays it.
     #[serde(flatten)]
-    pub program: ProgramOptions,
+    pub peer: P,
     /// Which of several environments of the program is meant: in Python, the name of the class.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -22,10 +23,23 @@ pub struct ProcessExtra {
     pub on_error: OnError,
 }
 
-impl ExtraOptions for ProcessExtra {
-    const KIND: &'static str = "process";
+/// What is said of such an environment.
+pub trait OwnEnvironmentPage: PeerOptions {
+    /// As in [`ExtraOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`ExtraOptions`].
+    const DOC: &'static str;
+}
+
+impl OwnEnvironmentPage for ProgramOptions {
     const SUMMARY: &'static str = "an environment of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
+}
+
+impl<P: OwnEnvironmentPage> ExtraOptions for OwnExtra<P> {
+    const KIND: &'static str = P::KIND;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const DOC: &'static str = P::DOC;
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
             tools: Vec::new(),
@@ -37,6 +51,6 @@ impl ExtraOptions for ProcessExtra {
         }
     }
     fn check(&self) -> Vec<OptionProblem> {
-        self.program.problems()
+        self.peer.problems()
     }
 }

@@ -3,7 +3,7 @@
 use crate::environments::{AfterTurn, EpisodeState};
 use crate::programs::OnError;
 use crate::tools::process::result::{CallClaim, result};
-use crate::tools::process::{Reply, Session, submit};
+use crate::tools::process::{Reply, Session, ends_stage, submit};
 use crate::tools::ticket::Claim;
 use crate::tools::{Ticket, ToolCall, ToolResult};
 use serde::Deserialize;
@@ -20,6 +20,8 @@ pub struct ProgramState {
     /// The program answers turns without calls.
     pub steps: bool,
     pub on_error: OnError,
+    /// The environment in messages.
+    pub place: String,
     /// Replies that were looked at.
     pub seen: usize,
 }
@@ -99,18 +101,21 @@ impl EpisodeState for ProgramState {
     }
     /// An exception of a tool is for the model to see; any other is a mistake of the environment.
     fn failure(&mut self) -> Option<Error> {
-        let place = |error: Error| error.at("environment `process`");
+        let place = |error: Error| error.at(&self.place);
         let replies = self.session.replies(self.seen);
         let wrong = replies.iter().find_map(|reply| follows(reply).err());
         if wrong.is_some() {
             return wrong.map(place);
         }
-        let raised = self.session.raised(self.seen)?;
-        (self.on_error == OnError::Fail).then(|| place(raised.error()))
+        if let Some(raised) = self.session.raised(self.seen) {
+            return (self.on_error == OnError::Fail).then(|| place(raised.error()));
+        }
+        self.session.failed().filter(ends_stage).map(place)
     }
     fn fork(&self) -> Result<Box<dyn EpisodeState>> {
         let Self { most, steps, on_error, seen, .. } = *self;
-        Ok(Box::new(Self { session: self.session.fork(), most, steps, on_error, seen }))
+        let (session, place) = (self.session.fork(), self.place.clone());
+        Ok(Box::new(Self { session, most, steps, on_error, place, seen }))
     }
 }
 

@@ -15,7 +15,7 @@ pub mod server;
 pub use options::{McpOptions, SessionKind};
 pub use server::ToolServer;
 
-use crate::tools::process::{Program, Reply, Session, submit};
+use crate::tools::process::{Program, Reply, Session, ends_stage, submit};
 use crate::tools::ticket::Claim;
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSession, ToolSpec};
 use language::Mcp;
@@ -24,7 +24,7 @@ use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_api::PartOptions as _;
-use trainyard_core::{Error, ErrorKind, Result};
+use trainyard_core::{Error, Result};
 use trainyard_process::{Fault, Peer, Seat};
 
 /// The tools of a server.
@@ -66,11 +66,6 @@ impl Tool for McpTool {
             SessionKind::Shared => Box::new(SharedServer { program, failure: Arc::default() }),
         })
     }
-}
-
-/// An error that no other episode will be spared, such as tools that changed, ends the stage.
-fn ends_stage(error: &Error) -> bool {
-    error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
 
 /// A server that keeps something for the episode.

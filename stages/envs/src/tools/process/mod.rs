@@ -1,14 +1,14 @@
-//! The tool `process`: functions of a program of the user.
+//! The tool `process`: functions of a program of the user, and those of a service (`http`).
 //!
-//! [`program`] is the running program, [`session`] what one episode asked it; environments of kind `process` keep their
-//! sessions in the same way.
+//! [`program`] is the running program or the service, [`session`] what one episode asked it; environments of these
+//! kinds keep their sessions in the same way.
 
 pub mod options;
 pub mod program;
 pub(crate) mod result;
 pub mod session;
 
-pub use options::ProcessToolOptions;
+pub use options::{OwnToolOptions, OwnToolPage};
 pub use program::{Offers, Program};
 pub use session::{Reply, Session};
 
@@ -17,18 +17,22 @@ use result::CallClaim;
 use serde_json::{Map, Value, json};
 use session::CALL;
 use std::sync::Arc;
-use trainyard_api::PartOptions as _;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, ErrorKind, Result};
 
 /// The role that programs are told.
 const ROLE: &str = "tool";
 
-/// The tools of a program.
-pub struct Process(pub ProcessToolOptions);
+/// The tools of a program or a service.
+pub struct OwnTools<P>(pub OwnToolOptions<P>);
 
-impl Tool for Process {
+/// An error that no other episode will be spared ends the stage, such as tools that changed or a service that refuses.
+pub(crate) fn ends_stage(error: &Error) -> bool {
+    error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
+}
+
+impl<P: OwnToolPage> Tool for OwnTools<P> {
     fn name(&self) -> &'static str {
-        ProcessToolOptions::KIND
+        P::KIND
     }
     /// None: only the program knows them.
     fn specs(&self) -> Vec<ToolSpec> {
@@ -38,20 +42,20 @@ impl Tool for Process {
         if host.is_idle() {
             return Ok(Vec::new());
         }
-        let program = host.program(&self.0.program, ROLE, "")?;
+        let program = host.program(&self.0.peer, ROLE, "")?;
         if program.offers.tools.is_empty() {
             let error = Error::data("the program offers no tool").at(program.peer.place());
-            return Err(error.help("write `@tool` above a function, and `run()` at the end"));
+            return Err(error.help("write `@tool` above a function, and `run()` or `serve(port)` at the end"));
         }
         Ok(program.offers.tools.clone())
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
-        let session = Session::new(host.program(&self.0.program, ROLE, "")?, Map::new());
-        Ok(Box::new(ProcessSession { session, most: limits.output_bytes }))
+        let session = Session::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
+        Ok(Box::new(OwnSession { session, most: limits.output_bytes }))
     }
 }
 
-struct ProcessSession {
+struct OwnSession {
     session: Session,
     most: u64,
 }
@@ -63,13 +67,16 @@ pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
     Ticket::on(CallClaim { awaited, most })
 }
 
-impl ToolSession for ProcessSession {
+impl ToolSession for OwnSession {
     /// A program has several tools, so a call without a name is one of none.
     fn submit(&mut self, arguments: &Value) -> Ticket {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
     fn submit_call(&mut self, call: &ToolCall) -> Ticket {
         submit(&self.session, call, self.most)
+    }
+    fn failure(&mut self) -> Option<Error> {
+        self.session.failed().filter(ends_stage)
     }
     fn fork(&self) -> Result<Box<dyn ToolSession>> {
         Ok(Box::new(Self { session: self.session.fork(), most: self.most }))

@@ -1,25 +1,40 @@
-//! Options of the tool `process`.
+//! Options of tools of the user's own code.
 
+use crate::programs::PeerOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 use trainyard_process::ProgramOptions;
 
-/// A program whose functions are tools.
+/// A program or a service whose functions are tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ProcessToolOptions {
-    /// The program.
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnToolOptions<P> {
+    /// Who answers calls.
     #[serde(flatten)]
-    pub program: ProgramOptions,
+    pub peer: P,
 }
 
-impl PartOptions for ProcessToolOptions {
-    const KIND: &'static str = "process";
+/// What is said of such tools.
+pub trait OwnToolPage: PeerOptions {
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
+}
+
+impl OwnToolPage for ProgramOptions {
     const SUMMARY: &'static str = "tools of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
+}
+
+impl<P: OwnToolPage> PartOptions for OwnToolOptions<P> {
+    const KIND: &'static str = P::KIND;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const DOC: &'static str = P::DOC;
     fn check(&self) -> Vec<OptionProblem> {
-        self.program.problems()
+        self.peer.problems()
     }
 }

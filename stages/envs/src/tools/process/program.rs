@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, Workers};
+use trainyard_process::{Log, Peer, Raised};
 
 /// Exceptions whose tracebacks reach the log.
 const TRACEBACKS: u64 = 20;
@@ -39,12 +39,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts one process and asks what it offers.
-    ///
-    /// Errors: those of the program's start; data, if what it offers cannot be used.
-    pub fn start(options: &ProgramOptions, role: &str, name: &str, log: Log) -> Result<Arc<Self>> {
-        Self::over(Workers::start(options, Hello { role, name, seed: 0 }, log.clone())?, log)
-    }
     /// Asks what it offers.
     ///
     /// Errors: those of the program's start; data, if what it offers cannot be used.

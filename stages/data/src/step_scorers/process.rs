@@ -1,0 +1,143 @@
+//! Scorer `process`: a program of the user labels the agent's turns (`docs/own-code.md`). A service is asked in the
+//! same way ([`super::http`]).
+
+use super::scorer::{ScoringContext, StepScorer, turns};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use trainyard_api::PartOptions;
+use trainyard_core::attempt::LogLevel;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_envs::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
+use trainyard_process::{Hello, ProgramOptions};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Labels by the user's own code.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(bound = "P: PeerOptions")]
+pub struct OwnScorer<P> {
+    /// Who labels.
+    #[serde(flatten)]
+    pub peer: P,
+    /// The most rows in one request.
+    pub batch: Batch,
+    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What an exception of the program does: `fail` ends the stage, with `skip` the steps of the row stay without
+    /// labels.
+    pub on_error: OnError,
+}
+
+/// What is said of such a scorer.
+pub trait OwnScorerPage: PeerOptions {
+    /// As in [`PartOptions`].
+    const SUMMARY: &'static str;
+    /// As in [`PartOptions`].
+    const DOC: &'static str;
+}
+
+impl OwnScorerPage for ProgramOptions {
+    const SUMMARY: &'static str = "a program of yours labels the agent's turns";
+    const DOC: &'static str = "The program gives each turn of the agent a number from 0 (wrong) to 1 (right),\n\
+        or null: the turn stays without a label. It sees the messages, the answer, counts, the rewards, and the\n\
+        problem, if the input `problems` has it; `correct` is whether the row's reward `answer` is above 0. All\n\
+        rows are asked for in requests of `batch`, from `workers` processes. In Python a scorer is a function\n\
+        with the decorator `@step_scorer` (`trainyard init --python`); `docs/own-code.md` has the protocol for\n\
+        any other language.\n\n\
+        A program that dies or hangs ends the stage with a retryable error. An exception ends it with its\n\
+        traceback; with `on_error: skip` the row has no labels, and the log has the first traceback.";
+}
+
+impl<P: OwnScorerPage> PartOptions for OwnScorer<P> {
+    const KIND: &'static str = P::KIND;
+    const SUMMARY: &'static str = P::SUMMARY;
+    const DOC: &'static str = P::DOC;
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems = self.peer.problems();
+        problems.extend(self.batch.problem());
+        problems
+    }
+}
+
+impl<P: OwnScorerPage> StepScorer for OwnScorer<P> {
+    fn kind(&self) -> &'static str {
+        P::KIND
+    }
+    fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
+        let hello = Hello { role: "step_scorer", name: &self.name, seed: 0 };
+        let peer = self.peer.open(hello, context.secrets, context.log)?;
+        let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
+        let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
+        let told = rows.iter().zip(&problems);
+        let items: Vec<EpisodeItem<'_>> =
+            told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
+        let (mut is_told, mut labels) = (false, Vec::with_capacity(rows.len()));
+        for (row, said) in rows.iter().zip(ask(&*peer, self.batch, "label", &items)?) {
+            let at = || format!("{}: row `{}`", peer.place(), row.id);
+            labels.push(match said {
+                Ok(said) => read(&said, turns(row)).map_err(|e| e.at(at()))?,
+                Err(raised) if self.on_error == OnError::Skip => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        let text = format!("row `{}` has no labels: {raised}\n{}", row.id, raised.traceback);
+                        (context.log)(LogLevel::Warn, text.trim_end());
+                    }
+                    vec![None; turns(row)]
+                }
+                Err(raised) => {
+                    return Err(raised.error().help("mend the program, or set `on_error: skip`").at(at()));
+                }
+            });
+        }
+        Ok(labels)
+    }
+}
+
+/// The problem of a row, as far as it is known.
+fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
+    let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
+    known.get(&row.problem_id).cloned().unwrap_or_else(unknown)
+}
+
+fn read(said: &Value, turns: usize) -> Result<Vec<Option<f32>>> {
+    let wrong = |what: String| {
+        Error::data(what)
+            .help("answer {\"labels\": […]} with a number from 0 to 1, or null, for each turn of the agent")
+    };
+    let Some(labels) = said.get("labels").and_then(Value::as_array) else {
+        return Err(wrong(format!("the program answered `{said}` for a step scorer")));
+    };
+    if labels.len() != turns {
+        return Err(wrong(format!("the program gave {} labels to {turns} turns", labels.len())));
+    }
+    let one = |label: &Value| match label {
+        Value::Null => Ok(None),
+        label => match label.as_f64().filter(|number| (0.0..=1.0).contains(number)) {
+            Some(number) => Ok(Some(number as f32)),
+            None => Err(wrong(format!("the program gave the label {label}"))),
+        },
+    };
+    labels.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_turn_has_a_label_or_none() {
+        assert_eq!(read(&json!({"labels": [0, null, 0.5]}), 3).unwrap(), [Some(0.0), None, Some(0.5)]);
+        for (said, words) in [
+            (json!({"value": 1}), "for a step scorer"),
+            (json!({"labels": [1]}), "1 labels to 3 turns"),
+            (json!({"labels": [1, 2, 0]}), "the label 2"),
+            (json!({"labels": [1, "high", 0]}), "the label \"high\""),
+        ] {
+            let error = read(&said, 3).unwrap_err();
+            assert!(error.message.contains(words) && error.help.is_some(), "{error}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `http`: an environment that a service of the user plays.
+
+use super::process::OwnEnvironmentPage;
+use crate::programs::ServiceOptions;
+
+impl OwnEnvironmentPage for ServiceOptions {
+    const SUMMARY: &'static str = "an environment of a service of yours, over HTTP";
+    const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
+        POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\
+        of `ty.run()` serves the same classes. Every episode is a session of the service, and many are played at\n\
+        the same time.\n\n\
+        A turn is sent once, unless the service says that it knows requests that come again. A session that is\n\
+        not known any more (status 410), or whose connection broke, is begun again: its turns are played once\n\
+        more and the replies compared. An episode that cannot be built again, or whose own turn was late, is an\n\
+        infrastructure failure; a service that refuses (any other status of 400 to 499 but 408, 425 and 429)\n\
+        ends the stage.";
+}

@@ -1,0 +1,176 @@
+//! The options that all roles of a service share.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use trainyard_core::units::parse_duration;
+use trainyard_core::{Error, OptionProblem, Result, Secret, SecretName, Secrets};
+use trainyard_http::{Address, Credentials, Limits};
+
+/// Bytes of an answer, as of a program's line.
+const ANSWER: usize = 64 << 20;
+/// Headers that every request has already.
+const OWN: [&str; 6] = ["accept", "authorization", "connection", "content-length", "content-type", "host"];
+
+/// A service and how it is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ServiceOptions {
+    /// Where the service takes requests: `http://127.0.0.1:9000/`. It is a part of the stage digest; what runs there is
+    /// not.
+    pub url: String,
+    /// The key that the service asks for, by its name in the site file: `{secret: NAME}`; it goes into the header
+    /// `Authorization` as a bearer's. Null = none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretName>,
+    /// Further headers of every request: a text, or `{secret: NAME}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Header>,
+    /// Requests in flight; more wait.
+    #[schemars(range(min = 1, max = 1024))]
+    pub concurrency: usize,
+    /// Time of one try of a request: `30s`, `2m`.
+    pub timeout: String,
+    /// Tries of a request, the first included, while the service is out of reach or overloaded.
+    #[schemars(range(min = 1, max = 100))]
+    pub attempts: u32,
+    /// Handed to the service as it is. It is a part of the stage digest, so a version of the service may stand in it.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub options: Value,
+}
+
+/// The value of a header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Header {
+    /// A secret of the site file: `{secret: NAME}`.
+    Secret(SecretName),
+    /// Anybody may read it.
+    Text(String),
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            api_key: None,
+            headers: BTreeMap::new(),
+            concurrency: 4,
+            timeout: "30s".to_string(),
+            attempts: 4,
+            options: Value::Null,
+        }
+    }
+}
+
+impl ServiceOptions {
+    /// Where it is. Errors: invalid.
+    pub(super) fn address(&self) -> Result<Address> {
+        Address::exact(&self.url)
+    }
+    fn time(&self) -> Result<Duration> {
+        let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
+        if time.is_zero() {
+            return Err(Error::invalid("the time for a request is zero").help("write for example `30s`"));
+        }
+        Ok(time)
+    }
+    /// The bounds of requests. Errors: invalid.
+    pub(super) fn limits(&self) -> Result<Limits> {
+        let (requests, attempts, timeout) = (self.concurrency, self.attempts, self.time()?);
+        Ok(Limits { requests, attempts, timeout, answer: ANSWER })
+    }
+    /// What the service wants to see. Errors: invalid (a secret that the stage was not given).
+    pub(super) fn credentials(&self, secrets: &Secrets) -> Result<Credentials> {
+        let key = self.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
+        let value = |header: &Header| match header {
+            Header::Secret(name) => secrets.get(name).cloned(),
+            Header::Text(text) => Ok(Secret::new(text)),
+        };
+        let headers = self.headers.iter().map(|(name, header)| Ok((name.clone(), value(header)?)));
+        Ok(Credentials { key, headers: headers.collect::<Result<_>>()? })
+    }
+    fn problems_of_headers(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        for (name, header) in &self.headers {
+            let mut wrong = |what: &str, help: &str| {
+                problems.push(OptionProblem::new(format!("/headers/{name}"), what).help(help));
+            };
+            let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+            if name.is_empty() || !name.chars().all(is_token) {
+                wrong("this is no name of a header", "use letters, digits and `-`");
+            } else if OWN.contains(&name.to_ascii_lowercase().as_str()) {
+                wrong("this header is set by Trainyard", "leave it out; a key is given by `api_key`");
+            }
+            if let Header::Text(text) = header
+                && text.chars().any(char::is_control)
+            {
+                wrong("the value holds a line break or the like", "write it on one line");
+            }
+        }
+        problems
+    }
+}
+
+impl ServiceOptions {
+    /// Everything wrong; pointers are relative to the options.
+    pub(super) fn mistakes(&self) -> Vec<OptionProblem> {
+        let mut problems = Vec::new();
+        if self.url.is_empty() {
+            let problem = OptionProblem::new("/url", "no service is named");
+            problems.push(problem.help("write for example `url: http://127.0.0.1:9000/`"));
+        } else if let Err(e) = self.address() {
+            let problem = OptionProblem::new("/url", e.message);
+            problems.push(e.help.into_iter().fold(problem, OptionProblem::help));
+        }
+        problems.extend(self.problems_of_headers());
+        problems.extend(OptionProblem::outside("/concurrency", self.concurrency, 1..=1024));
+        if let Err(error) = self.time() {
+            problems.push(OptionProblem::new("/timeout", error.message));
+        }
+        problems.extend(OptionProblem::outside("/attempts", self.attempts, 1..=100));
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn options(more: Value) -> ServiceOptions {
+        let mut options = json!({"url": "http://127.0.0.1:9/"});
+        options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(options).unwrap()
+    }
+
+    #[test]
+    fn mistakes_are_all_reported_at_their_places() {
+        let places = |more: Value| -> Vec<String> {
+            options(more).mistakes().into_iter().map(|problem| problem.pointer).collect()
+        };
+        assert!(places(json!({})).is_empty());
+        assert_eq!(places(json!({"url": ""})), ["/url"]);
+        assert_eq!(
+            places(json!({"url": "ftp://h", "concurrency": 0, "timeout": "0s", "attempts": 0})),
+            ["/url", "/concurrency", "/timeout", "/attempts"]
+        );
+        let headers = json!({"Authorization": "x", "X-Team": "a\nb", "a b": "c", "X-Key": {"secret": "KEY"}});
+        assert_eq!(places(json!({"headers": headers})), ["/headers/Authorization", "/headers/X-Team", "/headers/a b"]);
+    }
+
+    #[test]
+    fn secrets_stand_in_no_config() {
+        let options = options(json!({"api_key": {"secret": "A"}, "headers": {"x-key": {"secret": "B"}, "x-t": "c"}}));
+        let complete = serde_json::to_value(&options).unwrap();
+        assert_eq!(complete["headers"], json!({"x-key": {"secret": "B"}, "x-t": "c"}));
+        let known = Secrets::new([("A".to_string(), "1".to_string()), ("B".to_string(), "2".to_string())]);
+        let credentials = options.credentials(&known).unwrap();
+        assert_eq!(credentials.headers[0].1.reveal(), "2");
+        assert!(!format!("{credentials:?}").contains('2'));
+        assert!(options.credentials(&Secrets::default()).unwrap_err().message.contains("`A`"));
+    }
+}

@@ -1,0 +1,345 @@
+//! A service of a few lines that answers well or misbehaves in one way each.
+
+use super::*;
+use crate::programs::PeerOptions as _;
+use serde_json::{Map, Value, json};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trainyard_core::{Error, ErrorKind, Secrets};
+use trainyard_process::{Answer, Fault, Hello, Peer, Seat, Ticket, silent};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
+
+/// What a service does with a request.
+enum Act {
+    Say(Value),
+    Text(String),
+    Status(u16, &'static str),
+    /// It closes the connection.
+    Die,
+    /// It never answers.
+    Hang,
+    /// It sends more than may be taken in.
+    Flood,
+    /// It sends a byte now and then.
+    Drip,
+    /// It sends half of what it announced.
+    Half,
+}
+
+/// What was asked, in order, and the heads of requests.
+#[derive(Default)]
+struct Seen {
+    asked: Mutex<Vec<Value>>,
+    heads: Mutex<Vec<String>>,
+}
+
+impl Seen {
+    /// The operations that were asked for.
+    fn ops(&self) -> Vec<String> {
+        let asked = self.asked.lock().unwrap();
+        let op = |line: &Value| line["op"].as_str().or(line["type"].as_str()).unwrap_or_default().to_string();
+        asked.iter().map(op).collect()
+    }
+}
+
+fn ready() -> Value {
+    json!({"type": "ready", "protocol": 1})
+}
+
+/// Serves; `act` gets a request and how many of its operation came before it. `hello` is answered well.
+fn serve(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<Seen>) {
+    serve_all(move |line, before| if line["type"] == "hello" { Act::Say(ready()) } else { act(line, before) })
+}
+
+fn serve_all(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<Seen>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/own", listener.local_addr().unwrap());
+    let seen = Arc::new(Seen::default());
+    let (shared, act) = (Arc::clone(&seen), Arc::new(act));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (seen, act) = (Arc::clone(&shared), Arc::clone(&act));
+            std::thread::spawn(move || one(&stream, &seen, &*act));
+        }
+    });
+    (url, seen)
+}
+
+fn one(stream: &TcpStream, seen: &Seen, act: &dyn Fn(&Value, usize) -> Act) {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+            return;
+        }
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        head.push_str(&line);
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let line: Value = serde_json::from_slice(&body).unwrap();
+    let before = {
+        let mut asked = seen.asked.lock().unwrap();
+        let before = asked.iter().filter(|earlier| earlier["op"] == line["op"]).count();
+        asked.push(line.clone());
+        before
+    };
+    seen.heads.lock().unwrap().push(head);
+    let write = |text: &str| (&mut &*stream).write_all(text.as_bytes()).is_ok();
+    let whole = |status: u16, body: &str| {
+        let length = body.len();
+        format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+    };
+    match act(&line, before) {
+        Act::Say(value) => drop(write(&whole(200, &value.to_string()))),
+        Act::Text(text) => drop(write(&whole(200, &text))),
+        Act::Status(status, text) => drop(write(&whole(status, text))),
+        Act::Die => {}
+        Act::Hang => std::thread::sleep(PATIENCE),
+        Act::Flood => {
+            let part = " ".repeat(1 << 20);
+            let chunk = format!("{:x}\r\n{part}\r\n", part.len());
+            if write("HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n") {
+                while write(&chunk) {}
+            }
+        }
+        Act::Drip => {
+            if write("HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\n") {
+                while write(" ") {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+        Act::Half => drop(write(&whole(200, "{\"id\":1,\"result\":[1,2,3]}")[..75].to_string())),
+    }
+}
+
+/// Answers a request with its own id.
+fn echo(line: &Value) -> Act {
+    Act::Say(json!({"id": line["id"], "result": line["n"]}))
+}
+
+fn options(url: &str, more: Value) -> ServiceOptions {
+    let mut options = json!({"url": url, "timeout": "20s", "attempts": 2});
+    options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(options).unwrap()
+}
+
+fn service(url: &str, more: Value) -> Arc<dyn Peer> {
+    options(url, more).open(HELLO, &Secrets::default(), &silent()).unwrap()
+}
+
+fn wait(ticket: &Ticket) -> Answer {
+    ticket.wait(PATIENCE).expect("an answer in time")
+}
+
+fn ask(peer: &dyn Peer, body: &Value) -> Answer {
+    wait(&peer.ask("score", body).unwrap())
+}
+
+fn outage(answer: Answer) -> Error {
+    match answer {
+        Err(Fault::Outage(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn many_requests_are_answered_after_one_handshake() {
+    let (url, seen) = serve(|line, _| echo(line));
+    let peer = service(&url, json!({"options": {"limit": 3}}));
+    let tickets: Vec<Ticket> = (0..50).map(|n| peer.ask("score", &json!({"n": n})).unwrap()).collect();
+    for (n, ticket) in tickets.iter().enumerate() {
+        assert_eq!(wait(ticket).unwrap().value, n);
+    }
+    assert_eq!(wait(&peer.ready()).unwrap().value["type"], "ready");
+    let asked = seen.asked.lock().unwrap();
+    assert_eq!(asked.iter().filter(|line| line["type"] == "hello").count(), 1);
+    let hello =
+        json!({"type": "hello", "protocol": 1, "role": "reward", "name": "", "options": {"limit": 3}, "seed": 7});
+    assert_eq!(asked[0], hello);
+    // A service that was started again since then knows all the same whom it is asked for.
+    assert_eq!(asked[1]["hello"], json!({"role": "reward", "name": "", "options": {"limit": 3}, "seed": 7}));
+}
+
+#[test]
+fn what_a_service_does_wrong_is_named_and_of_the_right_kind() {
+    use ErrorKind::{Data, Invalid, Retryable};
+    type Case = (fn() -> Act, ErrorKind, &'static str);
+    let cases: [Case; 12] = [
+        (|| Act::Status(500, "boom"), Retryable, "answers 500: boom (2 tries)"),
+        (|| Act::Status(429, ""), Retryable, "answers 429 (2 tries)"),
+        (|| Act::Status(404, "no such path"), Invalid, "answers 404: no such path"),
+        (|| Act::Status(422, "{\"detail\": \"no items\"}"), Invalid, "answers 422: no items"),
+        (|| Act::Status(401, ""), Invalid, "answers 401"),
+        (|| Act::Die, Retryable, "broke the connection off (2 tries)"),
+        (|| Act::Half, Retryable, "broke the connection off (2 tries)"),
+        (|| Act::Text("{\"id\":2,\"res".into()), Retryable, "cut its answer off (2 tries)"),
+        (|| Act::Text("<html>hello</html>".into()), Data, "wrote a line that is no answer"),
+        (|| Act::Say(json!({"id": 99, "result": 1})), Data, "answered request 99 when it was asked request 1"),
+        (|| Act::Say(json!({"id": 1})), Data, "neither `result` nor `error`"),
+        (|| Act::Flood, Data, "answers with more than 67108864 bytes"),
+    ];
+    for (act, kind, words) in cases {
+        let (url, _) = serve(move |_, _| act());
+        let error = outage(ask(&*service(&url, json!({})), &json!({})));
+        assert_eq!(error.kind, kind, "{words}: {error}");
+        assert!(error.message.starts_with("reward `http`") && error.message.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_service_that_hangs_or_drips_is_late() {
+    for act in [|| Act::Hang, || Act::Drip] {
+        let (url, _) = serve(move |_, _| act());
+        let error = outage(ask(&*service(&url, json!({"timeout": "300ms"})), &json!({})));
+        assert_eq!(error.kind, ErrorKind::Retryable);
+        assert!(error.message.contains("did not answer within 300ms (2 tries)"), "{error}");
+    }
+}
+
+#[test]
+fn what_passes_is_asked_again() {
+    for act in [|| Act::Status(503, ""), || Act::Die, || Act::Half] {
+        let (url, seen) = serve(move |line, before| if before == 0 { act() } else { echo(line) });
+        assert_eq!(ask(&*service(&url, json!({})), &json!({"n": 5})).unwrap().value, 5);
+        let asked = seen.asked.lock().unwrap();
+        assert_eq!((asked.len(), &asked[1]), (3, &asked[2]), "the second try is the first one, with its id");
+    }
+}
+
+#[test]
+fn exceptions_are_no_outages() {
+    let (url, _) = serve(|line, _| {
+        Act::Say(json!({"id": line["id"], "error": {"type": "ValueError", "message": "bad", "traceback": "line 1"}}))
+    });
+    let Err(Fault::Raised(raised)) = ask(&*service(&url, json!({})), &json!({})) else { panic!("no exception") };
+    assert_eq!(raised.to_string(), "ValueError: bad");
+}
+
+#[test]
+fn a_handshake_that_fails_is_made_again_by_the_next_request() {
+    let (url, seen) = serve_all(|line, before| match (line["type"].as_str(), before) {
+        (Some("hello"), 0) => Act::Say(json!({"type": "error", "error": {"type": "LookupError", "message": "none"}})),
+        (Some("hello"), 1) => Act::Say(json!({"type": "ready", "protocol": 2})),
+        (Some("hello"), _) => Act::Say(ready()),
+        _ => echo(line),
+    });
+    let peer = service(&url, json!({}));
+    for words in ["cannot be used: LookupError: none", "speaks version 2 of the protocol"] {
+        let error = outage(ask(&*peer, &json!({})));
+        assert!(error.kind == ErrorKind::Invalid && error.message.contains(words), "{error}");
+    }
+    assert_eq!(ask(&*peer, &json!({"n": 1})).unwrap().value, 1);
+    assert_eq!(seen.ops(), ["hello", "hello", "hello", "score"]);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = outage(ask(&*service(&format!("http://{nobody}"), json!({})), &json!({})));
+    assert!(error.kind == ErrorKind::Retryable && error.message.contains("cannot be reached (2 tries)"), "{error}");
+}
+
+#[test]
+fn keys_and_headers_go_along_and_are_never_shown() {
+    let (url, seen) = serve(|_, _| Act::Status(403, "who are you"));
+    let more = json!({"api_key": {"secret": "KEY"}, "headers": {"X-Team": "red", "X-Pass": {"secret": "PASS"}}});
+    let secrets = Secrets::new([("KEY", "sesame"), ("PASS", "hunter2")].map(|(n, v)| (n.to_string(), v.to_string())));
+    let peer = options(&url, more).open(HELLO, &secrets, &silent()).unwrap();
+    let error = outage(ask(&*peer, &json!({})));
+    assert!(!format!("{error:?}").contains("hunter2") && !format!("{error:?}").contains("sesame"), "{error:?}");
+    let heads = seen.heads.lock().unwrap();
+    for head in heads.iter() {
+        for line in ["authorization: Bearer sesame\r\n", "x-team: red\r\n", "x-pass: hunter2\r\n"] {
+            assert!(head.contains(line), "{head}");
+        }
+    }
+    let more = json!({"headers": {"X-Pass": {"secret": "PASS"}}});
+    let broken = Secrets::new([("PASS".to_string(), "a\nb".to_string())]);
+    let error = options(&url, more).open(HELLO, &broken, &silent()).err().unwrap();
+    assert!(error.kind == ErrorKind::Invalid && !error.message.contains("a\nb"), "{error}");
+}
+
+/// A seat of session 3.
+fn seat(life: Option<u64>) -> Seat {
+    Seat { session: 3, lane: 0, life }
+}
+
+fn on(peer: &dyn Peer, life: Option<u64>, op: &str) -> Answer {
+    wait(&peer.put_in(seat(life), op, Map::new()).unwrap())
+}
+
+#[test]
+fn sessions_have_names_of_their_own_and_their_end_is_told() {
+    let (url, seen) = serve(|line, _| echo(line));
+    let peer = service(&url, json!({}));
+    let life = on(&*peer, None, "start").unwrap().life;
+    assert_eq!(on(&*peer, Some(life), "step").unwrap().life, life);
+    let forked = peer.put_in(Seat { session: 4, ..seat(Some(life)) }, "fork", Map::new()).unwrap();
+    assert_ne!(wait(&forked).unwrap().life, life, "a copy goes on by itself");
+    let again = on(&*peer, None, "start").unwrap().life;
+    assert_ne!(again, life, "a session that is begun again is another one");
+    for session in [3, 4] {
+        peer.put_in(Seat { session, ..seat(None) }, "close", Map::new()).unwrap();
+    }
+    drop(peer);
+    let asked = seen.asked.lock().unwrap();
+    let of = |op: &str, key: &str| -> Vec<String> {
+        let mut names: Vec<String> =
+            asked.iter().filter(|l| l["op"] == op).map(|l| l[key].as_str().unwrap().to_string()).collect();
+        names.sort();
+        names
+    };
+    let (begun, forked) = (of("start", "session"), of("fork", "session"));
+    assert_eq!((of("step", "session"), of("fork", "from")), (vec![begun[0].clone()], vec![begun[0].clone()]));
+    let mut all = [begun, forked].concat();
+    all.sort();
+    assert_eq!(of("close", "session"), all, "the service hears of every end before the peer is gone");
+    let other = service(&url, json!({}));
+    drop(asked);
+    on(&*other, None, "start").unwrap();
+    let name = seen.asked.lock().unwrap().iter().rfind(|l| l["op"] == "start").unwrap()["session"].clone();
+    assert!(!all.contains(&name.as_str().unwrap().to_string()), "nor has another stage one of that name");
+}
+
+#[test]
+fn a_step_is_sent_once_and_what_may_be_lost_is_said_to_be() {
+    let lost = |answer: &Answer| matches!(answer, Err(Fault::Lost(_)));
+    for act in [|| Act::Die, || Act::Half, || Act::Status(500, ""), || Act::Status(410, "who")] {
+        let (url, seen) = serve(move |line, _| if line["op"] == "step" { act() } else { echo(line) });
+        let peer = service(&url, json!({}));
+        let life = on(&*peer, None, "start").unwrap().life;
+        let answer = on(&*peer, Some(life), "step");
+        assert!(lost(&answer), "{answer:?}");
+        assert_eq!(seen.ops(), ["hello", "start", "step"]);
+    }
+    let (url, seen) = serve(|line, before| match (line["op"].as_str(), before) {
+        (Some("step"), 0) => Act::Status(429, ""),
+        (Some("step"), 1) => Act::Hang,
+        (Some("step"), _) => Act::Status(400, "no such tool"),
+        _ => echo(line),
+    });
+    let peer = service(&url, json!({"timeout": "300ms"}));
+    let life = on(&*peer, None, "start").unwrap().life;
+    assert!(matches!(on(&*peer, Some(life), "step"), Err(Fault::Late(_))));
+    assert_eq!(seen.ops(), ["hello", "start", "step", "step"], "one that was turned away was not worked on");
+    assert_eq!(outage(on(&*peer, Some(life), "step")).kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn a_service_that_knows_repeats_is_asked_again() {
+    let (url, seen) = serve_all(|line, before| match (line["op"].as_str(), before) {
+        (None, _) => Act::Say(json!({"type": "ready", "protocol": 1, "repeats": true})),
+        (Some("step"), 0) => Act::Die,
+        _ => echo(line),
+    });
+    let peer = service(&url, json!({}));
+    let life = on(&*peer, None, "start").unwrap().life;
+    assert_eq!(on(&*peer, Some(life), "step").unwrap().life, life);
+    let asked = seen.asked.lock().unwrap();
+    assert_eq!(asked[2], asked[3], "with the same id");
+}

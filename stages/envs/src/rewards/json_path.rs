@@ -1,0 +1,142 @@
+//! `json_path`: values in the JSON that the agent answers, found by a query.
+
+use crate::rewards::json_pointer::{json, worth};
+use crate::rewards::pattern::TextOf;
+use crate::rewards::{GroupView, Reward, Score};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json_path::JsonPath as Query;
+use trainyard_api::PartOptions;
+use trainyard_core::{Error, OptionProblem, Result};
+use trainyard_tables::{Problem, Trajectory};
+
+/// Options of the reward `json_path`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct JsonPathOptions {
+    /// A JSONPath query (RFC 9535): `$.items[*].price`, `$.items[?@.name == "pen"].count`, `$..id`.
+    pub path: String,
+    /// The text that holds the JSON.
+    pub of: TextOf,
+    /// What must stand at the places that are found; without it, the number that stands there is the value, and true
+    /// is 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equals: Option<Value>,
+    /// Value where the text is no JSON, nothing is found, or what stands at a place does not count.
+    pub otherwise: f64,
+}
+
+impl Default for JsonPathOptions {
+    fn default() -> Self {
+        Self { path: "$".to_string(), of: TextOf::Answer, equals: None, otherwise: 0.0 }
+    }
+}
+
+impl JsonPathOptions {
+    fn query(&self) -> Result<Query> {
+        Query::parse(&self.path).map_err(|e| {
+            let error = Error::invalid(format!("`{}` is no JSONPath query: {}", self.path, e.message()));
+            error.help("begin it with `$`, as in `$.items[*].price` (RFC 9535); `json_pointer` names one place")
+        })
+    }
+}
+
+impl PartOptions for JsonPathOptions {
+    const KIND: &'static str = "json_path";
+    const SUMMARY: &'static str = "values in the JSON that was answered, found by a query";
+    const DOC: &'static str = "The text (`of`) is read as JSON; where it is more than that, what stands between its\n\
+        first and its last brace. `path` finds places in it (RFC 9535), none, one or many.\n\n\
+        value = the mean over all places. With `equals`, a place is worth 1 if that stands there, numbers compared as\n\
+        numbers, else `otherwise`. Without it, it is worth the number that stands there, 1 for true, 0 for false, and\n\
+        `otherwise` for anything else. Nothing found: `otherwise`.";
+    fn check(&self) -> Vec<OptionProblem> {
+        let query = self.query().err().map(|error| {
+            let problem = OptionProblem::new("/path", error.message);
+            error.help.into_iter().fold(problem, OptionProblem::help)
+        });
+        query.into_iter().chain(OptionProblem::not_finite("/otherwise", self.otherwise)).collect()
+    }
+}
+
+/// The reward `json_path`.
+pub struct JsonPath {
+    options: JsonPathOptions,
+    query: Query,
+}
+
+impl JsonPath {
+    /// Errors: invalid (the query).
+    pub fn new(options: JsonPathOptions) -> Result<Self> {
+        let query = options.query()?;
+        Ok(Self { options, query })
+    }
+}
+
+impl Reward for JsonPath {
+    fn score(&self, r: &Trajectory, _p: &Problem, _g: &GroupView<'_>) -> Result<Score> {
+        let JsonPathOptions { of, equals, otherwise, .. } = &self.options;
+        let read = of.of(r).and_then(|text| json(&text));
+        let found = read.as_ref().map(|value| self.query.query(value).all()).unwrap_or_default();
+        if found.is_empty() {
+            return Ok(Score::of(*otherwise));
+        }
+        let worths = found.iter().map(|there| worth(there, equals.as_ref()).unwrap_or(*otherwise));
+        Ok(Score::of(worths.sum::<f64>() / found.len() as f64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rewards::reward::score_alone;
+    use serde_json::json;
+
+    fn value(answer: &str, path: &str, equals: Option<Value>) -> f64 {
+        let r = Trajectory { answer: Some(answer.to_string()), ..Trajectory::default() };
+        let options = JsonPathOptions { path: path.to_string(), equals, of: TextOf::Answer, otherwise: -1.0 };
+        assert_eq!(options.check(), []);
+        score_alone(&JsonPath::new(options).unwrap(), &r, &Problem::default()).value.unwrap()
+    }
+
+    const ANSWER: &str = r#"{"total": 2.5, "items": [{"name": "pen", "count": 3, "new": true},
+        {"name": "ink", "count": 1}, {"name": "pen", "count": "two"}]}"#;
+
+    #[test]
+    fn places_are_found_and_averaged() {
+        assert_eq!(value(ANSWER, "$.total", None), 2.5);
+        assert_eq!(value(ANSWER, "$.items[0:2].count", None), 2.0);
+        assert_eq!(value(ANSWER, "$.items[?@.name == \"pen\"].count", None), 1.0, "a text is worth `otherwise`");
+        assert_eq!(value(ANSWER, "$..new", None), 1.0);
+        assert_eq!(value(ANSWER, "$.items[*].name", Some(json!("pen"))), 1.0 / 3.0);
+        assert_eq!(value(ANSWER, "$.items[?length(@.name) == 3 && @.count > 2].count", Some(json!(3.0))), 1.0);
+        assert_eq!(value(ANSWER, "$.items[?match(@.name, 'p.*')].name", Some(json!("pen"))), 1.0);
+        assert_eq!(value("Here it is:\n```json\n{\"n\": 3}\n```", "$.n", None), 3.0);
+    }
+
+    #[test]
+    fn where_nothing_is_found_it_is_otherwise() {
+        assert_eq!(value(ANSWER, "$.items[7].count", None), -1.0);
+        assert_eq!(value(ANSWER, "$.prices", Some(json!(null))), -1.0);
+        assert_eq!(value("no JSON {at all}", "$.n", None), -1.0);
+    }
+
+    #[test]
+    fn a_query_that_is_none_is_refused() {
+        for path in ["", "/items/0", "items", "$.items[", "$.items[?@.a ==]", "$.items[?nope(@)]"] {
+            let options = JsonPathOptions { path: path.to_string(), ..JsonPathOptions::default() };
+            let problems = options.check();
+            assert_eq!((problems.len(), problems[0].pointer.as_str()), (1, "/path"), "{path}");
+            assert!(problems[0].help.as_ref().unwrap().contains("json_pointer") && JsonPath::new(options).is_err());
+        }
+    }
+
+    /// What a model answers must not stop the stage, however deep it is.
+    #[test]
+    fn deep_answers_are_no_json() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(value(&deep, "$..*", None), -1.0);
+        let nested = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+        assert_eq!(value(&nested, "$..[?@ == 1]", None), 1.0);
+    }
+}
