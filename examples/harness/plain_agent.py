@@ -19,11 +19,13 @@ messages = json.load(open(os.environ["TRAINYARD_PROBLEM"]))["prompt"]
 while True:
     body = {"model": "policy", "messages": messages, "tools": [{"type": "function", "function": TOOL}]}
     connection.request("POST", server.path + "/chat/completions", json.dumps(body), headers)
-    said = json.load(connection.getresponse())["choices"][0]["message"]
+    choice = json.load(connection.getresponse())["choices"][0]
+    said = choice["message"]
     messages.append(said)
-    if not said.get("tool_calls"):
+    if choice["finish_reason"] == "length" or not said.get("tool_calls"):
         break
     for call in said["tool_calls"]:
         expression = json.loads(call["function"]["arguments"]).get("expression", "")
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": compute(str(expression))})
-print(json.dumps({"answer": said["content"]}))
+# A turn that was cut off is no answer.
+print(json.dumps({"correct": False} if choice["finish_reason"] == "length" else {"answer": said["content"]}))
