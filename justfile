@@ -63,3 +63,7 @@ kubernetes:
     cargo test --release --package trainyard-kubernetes --features client
     cargo clippy --release --workspace --all-targets --features trainyard/kubernetes,trainyard-kubernetes/client -- -D warnings
     .ci/kubernetes-schemas
+
+# Other programs with our files, interfaces and environments: fetched into `folder`, every row of docs/ecosystem.md (python3, npm).
+consumers folder="target/consumers":
+    .ci/consumers {{folder}}

@@ -178,6 +178,21 @@ const TRL: &str = r#"
       batch_rows: 2
       micro_batch_rows: 2
       save_every: 0
+  practiced:
+    uses: engine/trl
+    with:
+      model: ${{ stages.by_text.model }}
+      problems: ["${{ stages.data.problems }}"]
+      method: grpo
+      environment: {kind: word-problems, format: hermes}
+      rewards: [{kind: answer}, {kind: length, max_tokens: 40, buffer_tokens: 40, weight: 0.5}]
+      rollout: {group_size: 4, max_turn_tokens: 24, max_episode_tokens: 400}
+      python: PYTHON
+      steps: 2
+      batch_rows: 8
+      micro_batch_rows: 4
+      learning_rate: 1e-3
+      save_every: 1
 "#;
 
 #[test]
@@ -191,10 +206,14 @@ fn trl_trains_on_our_rows() {
     let text = format!("{}{}", &OWN[..own], TRL.replace("PYTHON", &python));
     s.write("trl.yaml", text.replace("splits: {", "splits: {rl: {levels: {1: 12}}, "));
     let ran = s.run(&["run", "trl.yaml"]).code(0);
-    for stage in ["by_text", "by_tokens", "preferred"] {
+    for stage in ["by_text", "by_tokens", "preferred", "practiced"] {
         assert!(ran.stderr.contains(&format!("{stage}: done")), "{}", ran.stderr);
     }
     s.run(&["logs", "latest", "by_text"]).code(0).prints("trl 1.");
+    let report = s.run(&["artifacts", "show", "latest/practiced/report"]).code(0);
+    for shown in ["pass_rate", "reward", "turns", "rewards/answer/mean", "rewards/length/mean"] {
+        assert!(report.stdout.contains(shown), "{shown}: {}", report.stdout);
+    }
     s.write("old.yaml", s.read("trl.yaml").replace("      steps: 4\n", "      steps: 4\n      version: '0.9'\n"));
     s.run(&["run", "old.yaml", "--until", "by_text"]).code(1).says("the stage asks for 0.9");
     s.write("odd.yaml", s.read("trl.yaml").replace("weight_decay", "weight_decoy"));
@@ -215,6 +234,16 @@ fn options_of_trl_are_checked_before_the_run() {
         ("      method: dpo\n", "", "`sft` does not read `preferences`"),
         ("      steps: 4\n", "      steps: 4\n      method: dpo\n", "`dpo` has no rows to learn from"),
         ("      steps: 4\n", "      steps: 4\n      version: newest\n", "is no version"),
+        ("group_size: 4", "group_size: 3", "groups of 3 episodes do not divide 8"),
+        ("{kind: answer}, {kind: length", "{kind: answers}, {kind: length", "answers"),
+        (
+            "method: grpo\n      environment: {kind: word-problems, format: hermes}",
+            "method: grpo\n      \
+            environment: {kind: countdown}",
+            "are made for `word-problems`",
+        ),
+        ("      method: grpo\n", "", "`sft` plays no episodes: it does not read `environment`"),
+        ("      save_every: 1\n", "      save_every: 1\n      config: {use_vllm: true}\n", "`use_vllm` is decided by"),
     ] {
         assert!(text.contains(from), "{from}");
         s.write("wrong.yaml", text.replacen(from, to, 1));

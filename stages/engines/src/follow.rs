@@ -12,13 +12,22 @@ use trainyard_process::{Ended, Solo};
 /// Between two looks at a trainer.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits for the end of a trainer. Errors: cancelled; data (a broken event, a number that is not finite, a trainer that
-/// failed, with its last words).
-pub fn follow(context: &StageContext, mut trainer: Solo, events: PathBuf, mut told: Told) -> Result<Told> {
+/// Waits for the end of a trainer. `watch` fails if what goes on beside it has failed.
+///
+/// Errors: cancelled; data (a broken event, a number that is not finite, a trainer that failed, with its last words);
+/// those of `watch`.
+pub fn follow(
+    context: &StageContext,
+    mut trainer: Solo,
+    events: PathBuf,
+    mut told: Told,
+    watch: &dyn Fn() -> Result<()>,
+) -> Result<Told> {
     let mut events = Events::new(events);
     loop {
         // Asked first, so that what was written before the end is read after it.
         let ended = trainer.ended();
+        watch()?;
         for event in events.new_ones()? {
             take(context, &mut told, event)?;
         }

@@ -11,6 +11,7 @@ mod command;
 mod events;
 mod follow;
 mod job;
+mod practice;
 mod registry;
 mod results;
 mod resume;

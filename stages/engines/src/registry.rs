@@ -7,7 +7,7 @@ use trainyard_data::Parts;
 
 /// All engines, with the formats that rows may be given in.
 pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
-    vec![erase(command::Command { parts: Arc::clone(parts) }), erase(trl::Trl)]
+    vec![erase(command::Command { parts: Arc::clone(parts) }), erase(trl::Trl { parts: Arc::clone(&parts.envs) })]
 }
 
 #[cfg(test)]

@@ -26,15 +26,16 @@ pub fn metrics() -> Declared {
     .into()
 }
 
-/// Publishes the weights in `folder`, which were trained from `start`, and the report.
+/// Publishes the weights in `folder`, which were trained from `start`, and the report. A declared metric that is the
+/// name of a curve is the mean of its last tenth.
 ///
 /// Errors: data (no step was done, nothing changed, weights of another shape), invalid (an adapter).
 pub fn publish(
     context: &mut StageContext,
     (title, start, save): (&str, &ModelFolder, &SaveOptions),
+    declared: &Declared,
     folder: &Path,
-    told: &Told,
-    rows: u64,
+    (told, rows): (&Told, u64),
 ) -> Result<()> {
     if told.steps == 0 {
         return Err(Error::data("the trainer ended well without telling of an optimizer step")
@@ -51,9 +52,14 @@ pub fn publish(
     }
     let mut report = Report::new(title);
     report.summary = format!("{rows} rows, {} optimizer steps.", told.steps);
-    let points = told.curves.series(LOSS).len();
     let mut found = vec![("steps", told.steps as f64), ("rows", rows as f64), ("changed_tensors", changed as f64)];
-    found.extend(told.curves.recent(LOSS, tail(points)).map(|loss| (LOSS, loss)));
+    let ends = |metric: &Metric| {
+        metric.reduce?;
+        let name = metric.name.as_str();
+        Some((name.to_string(), told.curves.recent(name, tail(told.curves.series(name).len()))?))
+    };
+    let ended: Vec<(String, f64)> = declared.metrics.iter().filter_map(ends).collect();
+    found.extend(ended.iter().map(|(name, value)| (name.as_str(), *value)));
     for (name, value) in found {
         context.metric(name, value);
         report.metric(name, value);
@@ -62,5 +68,5 @@ pub fn publish(
     for name in names {
         told.curves.draw(&mut report, name, "", &[(name, name)]);
     }
-    context.write_report("report", report, &metrics())
+    context.write_report("report", report, declared)
 }

@@ -3,14 +3,19 @@
 use crate::columns::{self, Wanted};
 use crate::follow;
 use crate::job::{JOB, Job};
+use crate::practice::{self, Practice};
+use crate::told::Told;
 use crate::{results, resume};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use trainyard_api::{Ports, StageContext, port};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, Cardinality, Error, PortInfo, Result};
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, PortInfo, Result};
 use trainyard_data::export::ExportFormat;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
@@ -24,16 +29,24 @@ pub struct Training<'t> {
     pub program: Home,
     /// Names of variables that it gets beside the usual ones.
     pub env: &'t [String],
-    /// The columns of its rows.
-    pub format: &'t dyn ExportFormat,
-    /// The ports whose rows it gets.
-    pub ports: &'t [Wanted],
+    /// What it learns from.
+    pub lessons: Lessons<'t>,
     /// Its seed.
     pub seed: u64,
     /// Its own options.
     pub options: Value,
     /// How the trained weights are written.
     pub save: &'t SaveOptions,
+    /// What the stage reports.
+    pub declared: Declared,
+}
+
+/// What a trainer learns from.
+pub enum Lessons<'t> {
+    /// Rows of these ports, in columns of this format.
+    Rows(&'t dyn ExportFormat, &'t [Wanted]),
+    /// Episodes that it plays with the stage.
+    Practice(Box<Practice<'t>>),
 }
 
 /// The ports of all engines: a model and rows in, a model and a report out.
@@ -52,16 +65,15 @@ pub fn ports(rows: Vec<PortInfo>) -> Ports {
 /// Trains. Errors: those of the rows, of the program and of what it leaves.
 pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     let start = ModelFolder::load(&context.input("model")?.folder).map_err(|e| e.at("input `model`"))?;
-    let scratch = folder(context, "work")?;
-    let (data, rows) = columns::write(context, training.ports, training.format, &folder(context, "rows")?)?;
-    if data.is_empty() {
-        let names: Vec<String> = training.ports.iter().map(|(port, _)| format!("`{port}`")).collect();
-        return Err(Error::invalid("the trainer has no rows").help(format!("wire one of: {}", names.join(", "))));
-    }
+    let (mut lessons, scratch) = (training.lessons, folder(context, "work")?);
+    let (data, rows) = lessons.write(context, &folder(context, "rows")?)?;
     let model = folder(context, "start")?;
     start.merged()?.save(&model)?;
     let kept = folder(context, "resume")?;
     let told = resume::latest(context, &kept)?;
+    if let (Some(_), Lessons::Practice(practice)) = (&told, &mut lessons) {
+        practice.resume(&kept)?;
+    }
     let job = Job {
         job_format: 1,
         model,
@@ -77,9 +89,43 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     let path = context.scratch.join("job.json");
     job.write(&path)?;
     let set = [(JOB, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
-    let trainer = training.program.start(training.env, &set, log(context))?;
-    let told = follow::follow(context, trainer, job.events, told.unwrap_or_default())?;
-    results::publish(context, (training.title, &start, training.save), &job.output, &told, rows)
+    let begin = |input| training.program.start_with(input, training.env, &set, log(context));
+    let follow = |trainer, watch: &dyn Fn() -> Result<()>| -> Result<Told> {
+        follow::follow(context, trainer, job.events.clone(), told.unwrap_or_default(), watch)
+    };
+    let told = match &mut lessons {
+        Lessons::Rows(..) => follow(begin(Stdio::null())?, &|| Ok(()))?,
+        Lessons::Practice(practice) => practice::beside(practice, begin, follow)?,
+    };
+    results::publish(context, (training.title, &start, training.save), &training.declared, &job.output, (&told, rows))
+}
+
+impl Lessons<'_> {
+    /// Files of rows by port, and how many rows they hold in all. Of a practice they name the problems, whose content
+    /// is the stage's business.
+    fn write(&self, context: &StageContext, folder: &Path) -> Result<(BTreeMap<String, PathBuf>, u64)> {
+        match self {
+            Self::Rows(format, ports) => {
+                let written = columns::write(context, ports, *format, folder)?;
+                if written.0.is_empty() {
+                    let names: Vec<String> = ports.iter().map(|(port, _)| format!("`{port}`")).collect();
+                    let error = Error::invalid("the trainer has no rows");
+                    return Err(error.help(format!("wire one of: {}", names.join(", "))));
+                }
+                Ok(written)
+            }
+            Self::Practice(practice) => {
+                let path = folder.join("problems.jsonl");
+                let mut file = BufWriter::new(std::fs::File::create(&path).map_err(|e| io_error(&path, &e))?);
+                let mut write = || {
+                    practice.ids().try_for_each(|id| writeln!(file, "{}", json!({"prompt": id})))?;
+                    file.flush()
+                };
+                write().map_err(|e| io_error(&path, &e))?;
+                Ok(([("problems".to_string(), path)].into(), practice.ids().len() as u64))
+            }
+        }
+    }
 }
 
 /// An empty folder of the attempt.

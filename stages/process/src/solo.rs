@@ -35,6 +35,10 @@ impl Home {
     ///
     /// Errors: invalid (there is no such program), retryable.
     pub fn start(self, passed: &[String], set: &[(&str, String)], log: Log) -> Result<Solo> {
+        self.start_with(Stdio::null(), passed, set, log)
+    }
+    /// The same for a program whose standard input is `input`.
+    pub fn start_with(self, input: Stdio, passed: &[String], set: &[(&str, String)], log: Log) -> Result<Solo> {
         let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
         starting.args(arguments).current_dir(self.path()).env_clear().process_group(0);
@@ -42,7 +46,7 @@ impl Home {
         starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
         starting.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUNBUFFERED", "1");
         starting.envs(set.iter().map(|(name, value)| (name, value)));
-        starting.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        starting.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = starting.spawn().map_err(|e| not_started(name, &e))?;
         let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) else {
             return Err(Error::bug("a program was started without pipes"));

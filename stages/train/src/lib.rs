@@ -14,7 +14,7 @@ mod contexts;
 #[cfg(test)]
 mod family_tests;
 pub mod model;
-mod native;
+pub mod native;
 pub mod optimize;
 pub mod own_defaults;
 pub mod parts;

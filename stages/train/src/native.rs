@@ -3,14 +3,13 @@
 //! The environment is built before any model is known, so its options say how tools are described and calls written.
 //! A model with a format of its own plays in the same environment with these two options changed.
 
-use crate::model::Policy;
-use crate::parts::Parts;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_api::stage::refuse;
 use trainyard_core::{OptionProblem, Result};
 use trainyard_envs::tools::described;
-use trainyard_envs::{Environment, ToolHost};
+use trainyard_envs::{Environment, Parts, ToolHost};
+use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
 
 /// The environment of these options for one model, whose template then describes its tools; none if the environment is
@@ -21,10 +20,10 @@ pub fn environment(
     parts: &Parts,
     options: &Value,
     template: &TemplateOptions,
-    policy: &mut Policy,
+    model: &mut ModelFolder,
     host: &Arc<ToolHost>,
 ) -> Result<Option<Box<dyn Environment>>> {
-    let Some(format) = policy.folder.chat.own_format(template.tools)? else { return Ok(None) };
+    let Some(format) = model.chat.own_format(template.tools)? else { return Ok(None) };
     if let Some(problem) = described_by_problems(options) {
         return match template.tools {
             ToolDescriptions::Native => refuse(vec![problem]).map(|()| None),
@@ -34,10 +33,10 @@ pub fn environment(
     let mut native = options.clone();
     native["describe_tools"] = json!(false);
     native["format"] = json!(format);
-    let environment = parts.envs.environments.build(&native, host)?;
+    let environment = parts.environments.build(&native, host)?;
     // Where a program keeps the conversation, its calls bring their tools.
     if environment.prompts() {
-        policy.folder.chat = policy.folder.chat.clone().with_tools(described(&environment.tools()));
+        model.chat = model.chat.clone().with_tools(described(&environment.tools()));
     }
     Ok(Some(environment))
 }
@@ -62,9 +61,9 @@ pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionPr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Policy;
     use crate::testing::{demonstrations, environment_options, sums, tiny_model};
     use trainyard_core::{Facts, Wired};
-    use trainyard_lm::ModelFolder;
     use trainyard_lm::backend::cpu::Cpu;
     use trainyard_lm::examples::tokenize;
     use trainyard_lm::shape::{self, TOOL_TEMPLATE};
@@ -100,10 +99,10 @@ mod tests {
         let own = tiny_model(16, 1, 1);
         let template = ChatTemplate::new(OWN).unwrap();
         let own = ModelFolder { chat: Chat::new(own.chat.tokenizer().clone(), template).unwrap(), ..own };
-        let parts = Parts::default();
-        let options = parts.envs.environments.complete(&environment_options()).unwrap();
+        let parts = Parts::standard();
+        let options = parts.environments.complete(&environment_options()).unwrap();
         let (problems, host) = (sums(1, 3, 2), ToolHost::new(1));
-        let played = parts.envs.environments.build(&options, &host).unwrap();
+        let played = parts.environments.build(&options, &host).unwrap();
         let mut row = demonstrations(1, 3, 2).remove(0);
         row.environment_tools = Some(described(&played.tools()));
         let shown = |folder: &ModelFolder, tools: ToolDescriptions| {
@@ -113,7 +112,7 @@ mod tests {
             let mut policy = policy.with_template(&template).unwrap();
             let tuned = tokenize(&policy.folder, std::slice::from_ref(&row), true).remove(0).unwrap();
             let first = tuned.contexts[0].mask.iter().position(|learned| *learned).unwrap();
-            let native = environment(&parts, &options, &template, &mut policy, &host).unwrap();
+            let native = environment(&parts, &options, &template, &mut policy.folder, &host).unwrap();
             let environment = native.as_deref().unwrap_or(&*played);
             let mut conversation = Conversation::new(&policy.folder.chat, None);
             conversation.extend(&environment.prompt(&problems[0]).unwrap()).unwrap();

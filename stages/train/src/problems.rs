@@ -13,6 +13,12 @@ use trainyard_tables::{Problem, read_problems};
 /// All rows of an artifact. Errors: data, when two rows have one id.
 pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
     let problems = read_problems(&artifact.parquet())?;
+    expect_distinct(&problems, port)?;
+    Ok(problems)
+}
+
+/// Errors: data, when two problems of a port have one id.
+pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (row, problem) in problems.iter().enumerate() {
         if let Some(before) = first.insert(&problem.id, row) {
@@ -21,7 +27,7 @@ pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
             return Err(Error::data(message).help("remove the repeated problem where the table is made"));
         }
     }
-    Ok(problems)
+    Ok(())
 }
 
 /// The fact and the column that name the environment of problems.

@@ -7,8 +7,8 @@ use trainyard_api::{DynStage, Family, PartKind, PartOptions, Simple, SimpleStage
 use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportFormat, registry as export};
 use trainyard_data::filter::{Rule, registry as rules};
-use trainyard_data::step_scorers::{StepScorer, registry as step_scorers};
 use trainyard_data::import::{Format, registry as import};
+use trainyard_data::step_scorers::{StepScorer, registry as step_scorers};
 use trainyard_data::synthesize::{Method, registry as synthesize};
 use trainyard_envs::environments::{
     self, EnvironmentOptions, Environments, QuestionEnvironment, Questions, Setup, WithDialogue,

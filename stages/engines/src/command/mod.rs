@@ -2,7 +2,7 @@
 
 use crate::columns::Wanted;
 use crate::results;
-use crate::work::{self, Training};
+use crate::work::{self, Lessons, Training};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -135,11 +135,11 @@ impl Stage for Command {
             title: "A trainer of one's own",
             program: Home::lay_out(&config.command, &config.files)?,
             env: &config.env,
-            format,
-            ports: &ROWS,
+            lessons: Lessons::Rows(format, &ROWS),
             seed: config.seed,
             options: config.options,
             save: &config.save,
+            declared: results::metrics(),
         };
         work::train(training, context)
     }

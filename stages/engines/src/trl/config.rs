@@ -1,10 +1,12 @@
 //! Options of `engine/trl`.
 
+use crate::practice::RolloutOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use trainyard_core::OptionProblem;
 use trainyard_lm::checkpoint::SaveOptions;
+use trainyard_lm::template::TemplateOptions;
 
 /// Which of TRL's trainers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +18,8 @@ pub enum Method {
     Sft,
     /// `DPOTrainer`.
     Dpo,
+    /// `GRPOTrainer`, on episodes that the stage plays.
+    Grpo,
 }
 
 impl Method {
@@ -24,6 +28,7 @@ impl Method {
         match self {
             Self::Sft => "sft",
             Self::Dpo => "dpo",
+            Self::Grpo => "grpo",
         }
     }
 }
@@ -32,7 +37,7 @@ impl Method {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The trainer: `sft` (`SFTTrainer`) or `dpo` (`DPOTrainer`).
+    /// The trainer: `sft` (`SFTTrainer`), `dpo` (`DPOTrainer`) or `grpo` (`GRPOTrainer`).
     pub method: Method,
     /// The Python that has TRL: a name on the PATH, or an absolute path of the machine where the stage runs.
     pub python: String,
@@ -41,7 +46,7 @@ pub struct Config {
     /// Optimizer steps.
     #[schemars(range(min = 1))]
     pub steps: u64,
-    /// Rows (of `dpo`: pairs) per optimizer step.
+    /// Rows (of `dpo`: pairs, of `grpo`: episodes) per optimizer step.
     #[schemars(range(min = 1))]
     pub batch_rows: u64,
     /// Rows computed together; a step adds them up. Divides `batch_rows`.
@@ -53,7 +58,8 @@ pub struct Config {
     pub save_every: u64,
     /// Seed of everything random.
     pub seed: u64,
-    /// Anything else of `SFTConfig` or `DPOConfig`, under its own name, such as `{weight_decay: 0.01, packing: true}`.
+    /// Anything else of `SFTConfig`, `DPOConfig` or `GRPOConfig`, under its own name, such as
+    /// `{weight_decay: 0.01, packing: true}`.
     pub config: Map<String, Value>,
     /// Names of environment variables that TRL gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -61,6 +67,20 @@ pub struct Config {
     /// How the trained weights are written.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
+    /// Of `grpo`: the environment that the problems are made for; null = `word-problems`.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[schemars(extend("x-family" = "environments"))]
+    pub environment: Value,
+    /// Of `grpo`: how the model's chat template is used.
+    #[serde(skip_serializing_if = "TemplateOptions::is_default")]
+    pub template: TemplateOptions,
+    /// Of `grpo`: components of the reward; their weighted sum is maximized. Null = `[{kind: answer}]`.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    #[schemars(extend("x-family" = "rewards"))]
+    pub rewards: Value,
+    /// Of `grpo`: how episodes are sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutOptions>,
 }
 
 impl Default for Config {
@@ -78,11 +98,15 @@ impl Default for Config {
             config: Map::new(),
             env: Vec::new(),
             save: SaveOptions::default(),
+            environment: Value::Null,
+            template: TemplateOptions::default(),
+            rewards: Value::Null,
+            rollout: None,
         }
     }
 }
 
-/// Keys of TRL's config that options of the stage decide.
+/// Keys of TRL's config that options of the stage decide, with the option.
 const OURS: [(&str, &str); 8] = [
     ("gradient_accumulation_steps", "micro_batch_rows"),
     ("learning_rate", "learning_rate"),
@@ -94,7 +118,48 @@ const OURS: [(&str, &str); 8] = [
     ("seed", "seed"),
 ];
 
+/// The same of `grpo`.
+const OURS_OF_PRACTICE: [(&str, &str); 12] = [
+    ("generation_kwargs", "rollout"),
+    ("max_completion_length", "rollout.max_episode_tokens"),
+    ("min_p", "rollout"),
+    ("num_generations", "rollout.group_size"),
+    ("repetition_penalty", "rollout"),
+    ("reward_weights", "rewards"),
+    ("temperature", "rollout.temperature"),
+    ("tools", "environment.tools"),
+    ("top_k", "rollout.top_k"),
+    ("top_p", "rollout.top_p"),
+    ("use_transformers_continuous_batching", "rollout"),
+    ("use_vllm", "rollout"),
+];
+
 impl Config {
+    /// What the method does not read, of the options that only `grpo` has, and what is wrong with those.
+    fn practice_problems(&self) -> Vec<OptionProblem> {
+        if self.method == Method::Grpo {
+            let mut problems = self.template.problems("/template");
+            let Some(rollout) = &self.rollout else { return problems };
+            problems.extend(rollout.problems("/rollout"));
+            if rollout.group_size > 0 && !self.batch_rows.is_multiple_of(rollout.group_size) {
+                let message = format!("groups of {} episodes do not divide {}", rollout.group_size, self.batch_rows);
+                let problem = OptionProblem::new("/rollout/group_size", message);
+                problems.push(problem.help("use a divisor of `batch_rows`"));
+            }
+            return problems;
+        }
+        let given = [
+            ("environment", !self.environment.is_null()),
+            ("template", !self.template.is_default()),
+            ("rewards", !self.rewards.is_null()),
+            ("rollout", self.rollout.is_some()),
+        ];
+        let unread = |(key, _): (&str, bool)| {
+            let message = format!("`{}` plays no episodes: it does not read `{key}`", self.method.name());
+            OptionProblem::new(format!("/{key}"), message).help("leave it out, or use `method: grpo`")
+        };
+        given.into_iter().filter(|(_, given)| *given).map(unread).collect()
+    }
     /// Everything wrong with the options by themselves.
     pub fn every_problem(&self) -> Vec<OptionProblem> {
         let mut problems = self.save.problems("/save");
@@ -116,10 +181,12 @@ impl Config {
             let problem = OptionProblem::new("/version", format!("`{}` is no version", self.version));
             problems.push(problem.help("write for example `1` or `1.16`, in quotes"));
         }
-        for (key, option) in OURS.iter().filter(|(key, _)| self.config.contains_key(*key)) {
+        let of_practice = if self.method == Method::Grpo { &OURS_OF_PRACTICE[..] } else { &[] };
+        for (key, option) in OURS.iter().chain(of_practice).filter(|(key, _)| self.config.contains_key(*key)) {
             let problem = OptionProblem::new(format!("/config/{key}"), format!("`{key}` is decided by the stage"));
             problems.push(problem.help(format!("use the option `{option}`")));
         }
+        problems.extend(self.practice_problems());
         problems
     }
 }
@@ -141,5 +208,30 @@ mod tests {
         assert_eq!(places(json!({"batch_rows": 6, "micro_batch_rows": 4})), ["/micro_batch_rows"]);
         assert_eq!(places(json!({"version": ">=1", "learning_rate": 0.0})), ["/learning_rate", "/version"]);
         assert_eq!(places(json!({"config": {"max_steps": 3, "seed": 1}})), ["/config/max_steps", "/config/seed"]);
+    }
+
+    #[test]
+    fn options_of_practice_belong_to_grpo() {
+        let places = |options: Value| -> Vec<String> {
+            let config: Config = serde_json::from_value(options).unwrap();
+            config.every_problem().into_iter().map(|problem| problem.pointer).collect()
+        };
+        let sft = json!({"environment": {"kind": "x"}, "rewards": [], "rollout": {}});
+        assert_eq!(places(sft), ["/environment", "/rewards", "/rollout"]);
+        let grpo =
+            |rollout: Value, config: Value| places(json!({"method": "grpo", "rollout": rollout, "config": config}));
+        assert!(grpo(json!({}), json!({"beta": 0.1, "loss_type": "grpo"})).is_empty());
+        assert_eq!(grpo(json!({"group_size": 3}), json!({})), ["/rollout/group_size"]);
+        let ours = json!({"num_generations": 2, "top_p": 0.5, "use_vllm": true});
+        assert_eq!(grpo(json!({}), ours), ["/config/num_generations", "/config/top_p", "/config/use_vllm"]);
+        assert!(places(json!({"config": {"num_generations": 2}})).is_empty(), "TRL itself refuses it for `sft`");
+    }
+
+    #[test]
+    fn options_that_came_later_leave_digests_alone() {
+        let config = serde_json::to_value(Config::default()).unwrap();
+        let keys: Vec<&str> = config.as_object().unwrap().keys().map(String::as_str).collect();
+        let then = ["batch_rows", "config", "learning_rate", "method", "micro_batch_rows", "python", "save_every"];
+        assert_eq!(keys, [&then[..], &["seed", "steps", "version"]].concat());
     }
 }

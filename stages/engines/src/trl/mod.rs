@@ -1,116 +1,104 @@
 //! `engine/trl`: training by Hugging Face TRL.
 
 mod config;
+mod prepared;
 
-pub use config::Config;
-
-use crate::columns::Wanted;
+use crate::practice;
 use crate::results;
-use crate::work::{self, Training};
-use config::Method;
+use crate::work::{self, Lessons, Training};
+use config::Config;
+use prepared::PreparedTrl;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use std::sync::Arc;
+use trainyard_api::family::fill_schema;
+use trainyard_api::stage::refuse;
+use trainyard_api::{AnyFamily, Ports, Prepared as _, Stage, StageContext, port};
 use trainyard_core::error::io_error;
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, OptionProblem, Producers, Result, Wired};
-use trainyard_data::export::Form;
+use trainyard_core::{ArtifactKind, Cardinality, Declared, Producers, Result};
 use trainyard_data::export::trl::Trl as Columns;
-use trainyard_lm::shape;
+use trainyard_envs::rewards::weighted;
+use trainyard_envs::{Parts, ToolHost};
 use trainyard_process::Home;
 
-/// The program that TRL is driven by.
-const DRIVER: &str = include_str!("trl_engine.py");
+/// The program that TRL is driven by, and what it imports, by their names.
+const DRIVER: [(&str, &str); 2] =
+    [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
 
-/// The stage kind.
-pub struct Trl;
-
-impl Prepared for Config {
-    type Config = Self;
-    fn config(&self) -> &Self {
-        self
-    }
-    fn problems(&self) -> Vec<OptionProblem> {
-        self.every_problem()
-    }
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
-        let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
-        let ports = self.ports();
-        let mut problems = Vec::new();
-        if !ports.iter().any(|(port, _)| is_wired(port)) {
-            let names: Vec<String> = ports.iter().map(|(port, _)| format!("`{port}`")).collect();
-            let problem = OptionProblem::new("/method", format!("`{}` has no rows to learn from", self.method.name()));
-            problems.push(problem.help(format!("wire {}", names.join(" or "))));
-        }
-        let others = ["trajectories", "tokenized", "preferences"].into_iter().filter(|port| is_wired(port));
-        for port in others.filter(|port| !ports.iter().any(|(own, _)| own == port)) {
-            let problem = OptionProblem::new("/method", format!("`{}` does not read `{port}`", self.method.name()));
-            problems.push(problem.help("leave the input out, or choose another method"));
-        }
-        if is_wired("trajectories") && is_wired("tokenized") {
-            let problem = OptionProblem::new("/method", "rows as text and rows as tokens cannot be learned together");
-            problems.push(problem.help("wire `trajectories` or `tokenized`"));
-        }
-        problems
-    }
-    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
-        shape::whole(inputs)
-    }
-}
-
-impl Config {
-    /// The ports that the method reads.
-    fn ports(&self) -> &'static [Wanted] {
-        match self.method {
-            Method::Sft => &[("trajectories", Some(Form::Sft)), ("tokenized", Some(Form::Tokens))],
-            Method::Dpo => &[("preferences", Some(Form::Preference))],
-        }
-    }
+/// The stage kind, with the environments and rewards that it may practice with.
+pub struct Trl {
+    /// The families that the options may name.
+    pub parts: Arc<Parts>,
 }
 
 impl Stage for Trl {
-    type Prepared = Config;
+    type Prepared = PreparedTrl;
     const NAME: &'static str = "engine/trl";
-    const SUMMARY: &'static str = "fine-tuning and preference learning by Hugging Face TRL";
+    const SUMMARY: &'static str = "fine-tuning, preference learning and GRPO by Hugging Face TRL";
     const DOC: &'static str = include_str!("trl.md");
     const EXAMPLE: &'static str =
         r#"{"method": "sft", "steps": 100, "batch_rows": 16, "config": {"weight_decay": 0.01}}"#;
     const ALL_CPUS: bool = true;
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
+    const FAMILIES: &'static [&'static str] = &["environments", "formats", "rewards", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
-        results::metrics()
+        let mut declared = results::metrics();
+        declared.metrics.extend(practice::metrics());
+        declared
     }
-    fn declared(&self, _: &Config, _: &Producers) -> Declared {
-        results::metrics()
+    fn declared(&self, prepared: &PreparedTrl, _: &Producers) -> Declared {
+        if prepared.parts.is_some() { self.metrics() } else { results::metrics() }
     }
     fn ports(&self) -> Ports {
-        use ArtifactKind::{Table, Trajectories};
+        use ArtifactKind::{Problems, Table, Trajectories};
         use Cardinality::Many;
         work::ports(vec![
             port("trajectories", Trajectories, Many, "Conversations to learn from (`sft`)."),
             port("tokenized", Table, Many, "Tokens of `data/tokenize` instead (`sft`)."),
             port("preferences", Trajectories, Many, "Pairs of a chosen and a rejected answer (`dpo`)."),
+            port("problems", Problems, Many, "What to practice on (`grpo`)."),
+            port("requests", Table, Many, "Answers that models behind endpoints need not be asked for again."),
         ])
     }
-    fn prepare(&self, options: Value) -> Result<Config> {
-        self.parse(options)
+    fn schema(&self) -> Value {
+        let mut schema = schemars::schema_for!(Config).to_value();
+        fill_schema(&mut schema, "environments", &AnyFamily::schema(&self.parts.environments));
+        fill_schema(&mut schema, "rewards", &weighted::schema(&self.parts.rewards));
+        schema
     }
-    fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        trainyard_api::stage::refuse(config.problems_with(&context.wired()))?;
-        let driver = context.scratch.join("trl_engine.py");
-        std::fs::write(&driver, DRIVER).map_err(|e| io_error(&driver, &e))?;
-        let command = [config.python.clone(), driver.display().to_string()];
+    fn prepare(&self, options: Value) -> Result<PreparedTrl> {
+        PreparedTrl::read(&self.parts, options, |options| self.parse(options))
+    }
+    fn run(&self, prepared: PreparedTrl, context: &mut StageContext) -> Result<()> {
+        refuse(prepared.problems_with(&context.wired()))?;
+        let declared = self.declared(&prepared, &context.producers());
+        let PreparedTrl { config, parts } = prepared;
+        let mut files = Vec::new();
+        for (name, text) in DRIVER {
+            let file = context.scratch.join(name);
+            std::fs::write(&file, text).map_err(|e| io_error(&file, &e))?;
+            files.push(file.display().to_string());
+        }
+        let host = ToolHost::of_stage(context)?;
+        let lessons = match (parts, &config.rollout) {
+            (Some(parts), Some(rollout)) => {
+                Lessons::Practice(Box::new(parts.practice(&self.parts, &config, rollout, &host, context)?))
+            }
+            _ => Lessons::Rows(&Columns, config.ports()),
+        };
         let training = Training {
             title: "Training by TRL",
-            program: Home::lay_out(&command, &[])?,
+            program: Home::lay_out(&[config.python.clone(), files.remove(0)], &files)?,
             env: &config.env,
-            format: &Columns,
-            ports: config.ports(),
+            lessons,
             seed: config.seed,
             options: json!(config),
             save: &config.save,
+            declared,
         };
-        work::train(training, context)
+        work::train(training, context)?;
+        host.report(context);
+        host.models().finish(context)
     }
 }

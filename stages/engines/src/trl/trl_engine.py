@@ -32,6 +32,7 @@ def main():
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     (rows,) = job["data"].values()
     data = datasets.load_dataset("json", data_files=rows, split="train")
+    practice, extra = None, {}
     arguments = {
         "output_dir": os.path.join(job["scratch"], "checkpoints"),
         "max_steps": options["steps"],
@@ -54,11 +55,19 @@ def main():
         from trl import SFTConfig as Config, SFTTrainer as Trainer
 
         arguments |= {"max_length": None, "assistant_only_loss": "tokenized" not in job["data"], "loss_type": "nll"}
-    else:
+    elif options["method"] == "dpo":
         from trl import DPOConfig as Config, DPOTrainer as Trainer
+    else:
+        from trl import GRPOConfig as Config, GRPOTrainer as Trainer
+        from trl_practice import Practice
+
+        os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+        practice = Practice(options)
+        arguments |= practice.arguments()
+        extra = {"reward_funcs": practice.rewards(), "rollout_func": practice.play}
     trainer = Trainer(
         model=model, processing_class=tokenizer, train_dataset=data, args=Config(**(arguments | options["config"])),
-        callbacks=[follower(transformers.TrainerCallback, job["events"])],
+        callbacks=[follower(transformers.TrainerCallback, job["events"], practice)], **extra,
     )
     trainer.train(resume_from_checkpoint=job["resume"])
     trainer.save_model(job["output"])
@@ -69,7 +78,7 @@ def expect_version(found, wanted):
         sys.exit(f"TRL {found} is installed, the stage asks for {wanted}: install that, or set the option `version`")
 
 
-def follower(base, path):
+def follower(base, path, practice):
     """A callback that appends events to a file."""
 
     class Follower(base):
@@ -82,12 +91,17 @@ def follower(base, path):
                 name: float(value) for name, value in (logs or {}).items()
                 if isinstance(value, (int, float)) and not name.startswith(("train_", "total_flos"))
             }
+            if practice:
+                # The mean of a reward that applies to no episode is no number.
+                numbers = {name: value for name, value in numbers.items() if value == value or "reward" not in name}
             numbers.pop("epoch", None)
             if numbers:
                 self.tell(step=state.global_step, steps=state.max_steps, metrics=finite(numbers))
 
         def on_save(self, args, state, control, **others):
             folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+            if practice:
+                practice.save(folder)
             self.tell(step=state.global_step, checkpoint=os.path.abspath(folder))
 
     return Follower()

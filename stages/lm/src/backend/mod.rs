@@ -13,6 +13,7 @@ mod parameters;
 pub mod registry;
 mod rostered;
 mod sampler;
+pub mod turns;
 
 pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
 use learner::{learned_files, of_adapter};

@@ -158,7 +158,8 @@ impl Stage for Evaluate {
         for (name, artifact) in names.iter().zip(models) {
             let policy = Policy::load(artifact, "models", backend.clone()).at(name)?;
             let mut policy = policy.with_template(&config.template)?;
-            let native = native::environment(&self.parts, &config.environment, &config.template, &mut policy, &host);
+            let native =
+                native::environment(&self.parts.envs, &config.environment, &config.template, &mut policy.folder, &host);
             let native = native.at(name)?;
             let environment = native.as_deref().unwrap_or(&*environment);
             let evaluation = Evaluation { config: &config, environment, problems: &problems, chance };

@@ -33,7 +33,7 @@ pub(super) fn trial(
     let host = ToolHost::of_stage(context)?;
     let policy = Policy::load(artifact, "models", backend.build(&context.secrets)?)?;
     let mut policy = policy.with_template(&config.template)?;
-    let native = native::environment(parts, &config.environment, &config.template, &mut policy, &host)?;
+    let native = native::environment(&parts.envs, &config.environment, &config.template, &mut policy.folder, &host)?;
     let environment = native.map_or_else(|| environment.build(&host), Ok)?;
     let evaluation = Evaluation { config: &config, environment: &*environment, problems: &problems, chance };
     let mut sampler = policy.sampler(context.cpus)?;

@@ -224,7 +224,13 @@ impl Prm {
                 problems::expect_environment(&config.environment, &problems, "problems")?;
                 let problems = equal_shares(problems, config.problems_limit.unwrap_or(usize::MAX));
                 let host = ToolHost::of_stage(context)?;
-                let native = native::environment(&self.parts, &config.environment, &config.template, policy, &host)?;
+                let native = native::environment(
+                    &self.parts.envs,
+                    &config.environment,
+                    &config.template,
+                    &mut policy.folder,
+                    &host,
+                )?;
                 let environment = native.map_or_else(|| environment.build(&host), Ok)?;
                 let chance = Chance::new(config.seed).child("prm", &[]);
                 let labeled =

@@ -41,7 +41,7 @@ pub(super) fn open(parts: &Parts, opening: Opening<'_>, context: &StageContext) 
     let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
     let policy = policy.sampled_on(elsewhere.map(|slot| slot.build(&context.secrets)).transpose()?);
     let mut policy = policy.with_template(&config.template)?;
-    let native = native::environment(parts, &config.environment, &config.template, &mut policy, &host)?;
+    let native = native::environment(&parts.envs, &config.environment, &config.template, &mut policy.folder, &host)?;
     let environment = native.map_or_else(|| environment.build(&host), Ok)?;
     let (policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
     let problems = problems::read(context.input("problems")?, "problems")?;

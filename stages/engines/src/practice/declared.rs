@@ -1,0 +1,21 @@
+//! What practice reports, beside what the trainer does.
+
+use trainyard_core::{Metric, Reduce};
+
+/// The trainer's own name of the mean reward.
+pub const REWARD: &str = "reward";
+
+/// Means of the steps at the end of a training.
+pub fn metrics() -> Vec<Metric> {
+    let of = |name: &'static str, unit: &'static str, doc: &'static str| {
+        Metric::new(name, unit, doc).over(Reduce::LastTenth).optional()
+    };
+    vec![
+        of(REWARD, "reward", "Mean reward of the episodes.").higher(),
+        of("pass_rate", "share", "Share of episodes with a right answer.").higher(),
+        of("turns", "turns per episode", "Turns that the agent took."),
+        of("tool_calls", "calls per episode", "Tool calls, unreadable ones included."),
+        of("tool_errors", "calls per episode", "Tool calls that failed.").lower(),
+        of("infrastructure_failures", "share", "Share of episodes that the infrastructure broke.").lower(),
+    ]
+}

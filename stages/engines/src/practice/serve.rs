@@ -1,0 +1,76 @@
+//! A trainer that runs and practices: the one is followed, the other served, until the trainer ends.
+
+use super::play::Practice;
+use super::wire::{Heard, Told, Wire};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use trainyard_api::CancelToken;
+use trainyard_core::{Error, Result};
+use trainyard_process::Solo;
+
+/// Starts a trainer whose standard input is connected with the practice, and follows it. What `follow` is given fails
+/// once the practice has failed.
+///
+/// Errors: those of `start`, of the practice, of `follow`.
+pub fn beside<T>(
+    practice: &mut Practice<'_>,
+    start: impl FnOnce(Stdio) -> Result<Solo>,
+    follow: impl FnOnce(Solo, &dyn Fn() -> Result<()>) -> Result<T>,
+) -> Result<T> {
+    let (own, theirs) = UnixStream::pair().map_err(|e| unconnected(&e))?;
+    let ours = own.try_clone().map_err(|e| unconnected(&e))?;
+    let trainer = start(Stdio::from(OwnedFd::from(theirs)))?;
+    let (over, failure) = (CancelToken::default(), Mutex::new(None));
+    std::thread::scope(|scope| {
+        let server = std::thread::Builder::new().name("practice".to_string());
+        let served = server.spawn_scoped(scope, || {
+            if let Err(error) = serve(practice, own, &over) {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                return false;
+            }
+            true
+        });
+        let served = served.map_err(|e| Error::retryable(format!("cannot practice: {e}")))?;
+        let watch = || match failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        };
+        let followed = follow(trainer, &watch);
+        // Whatever still waits for the trainer or for a tool has nobody to do it for.
+        over.cancel();
+        let _ = ours.shutdown(Shutdown::Both);
+        match served.join() {
+            Ok(_) => followed.and_then(|value| watch().map(|()| value)),
+            Err(_) => Err(Error::bug("the thread that practices has panicked")),
+        }
+    })
+}
+
+fn unconnected(error: &std::io::Error) -> Error {
+    Error::retryable(format!("cannot connect a trainer with its practice: {error}"))
+}
+
+/// Answers a trainer until it closes its end.
+pub(super) fn serve(practice: &mut Practice<'_>, stream: UnixStream, over: &CancelToken) -> Result<()> {
+    let wire = Arc::new(Mutex::new(Wire::new(stream)));
+    let lock = || wire.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let Some(asked) = lock().hear()? else { return Ok(()) };
+        let answered = match asked {
+            Heard::Open {} => lock().tell(&practice.opened()),
+            Heard::Save {} => lock().tell(&Told::State(practice.state())),
+            Heard::Said(_) => Err(Error::data("the trainer says turns that it was not asked for")
+                .help("answer one `say` with one `said`")),
+            Heard::Play { step, round, problems, members } => practice
+                .play((step, round), &problems, members, &wire, over)
+                .and_then(|(episodes, metrics)| lock().tell(&Told::Played { episodes: &episodes, metrics: &metrics })),
+        };
+        match answered {
+            Err(_) if lock().is_gone() || over.is_cancelled() => return Ok(()),
+            answered => answered?,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The options with the parts that they name, and what `check` can tell of both.
+
+use super::config::{Config, Method};
+use crate::columns::Wanted;
+use crate::practice::{Practice, RolloutOptions, Setting};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use trainyard_api::{Prepared, StageContext};
+use trainyard_core::error::Context as _;
+use trainyard_core::{Chance, Error, Facts, OptionProblem, Result, Wired};
+use trainyard_data::export::Form;
+use trainyard_envs::environments::{self, EnvironmentSlot};
+use trainyard_envs::rewards::{RewardContext, RewardList};
+use trainyard_envs::{Parts, ToolHost};
+use trainyard_lm::{ModelFolder, shape};
+use trainyard_train::config::{default_environment, default_rewards};
+use trainyard_train::rewards::Rewards;
+use trainyard_train::{native, problems};
+
+/// The options of a method that plays no episodes, or with the parts of one that does.
+pub struct PreparedTrl {
+    pub config: Config,
+    pub parts: Option<Played>,
+}
+
+/// What episodes are played in, and what they are worth.
+pub struct Played {
+    environment: EnvironmentSlot,
+    rewards: RewardList,
+}
+
+impl PreparedTrl {
+    /// Reads the parts, then all options with their defaults filled in.
+    pub fn read(parts: &Parts, mut options: Value, parse: impl FnOnce(Value) -> Result<Config>) -> Result<Self> {
+        if options["method"] != Method::Grpo.name() {
+            return Ok(Self { config: parse(options)?, parts: None });
+        }
+        let environment = environments::read(&parts.environments, &mut options, default_environment);
+        if let Some(map) = options.as_object_mut() {
+            map.entry("rewards").or_insert_with(default_rewards);
+            map.entry("rollout").or_insert_with(|| json!(RolloutOptions::default()));
+        }
+        let rewards = RewardList::read(&parts.rewards, &mut options["rewards"]);
+        Ok(Self { config: parse(options)?, parts: Some(Played { environment, rewards }) })
+    }
+}
+
+impl Prepared for PreparedTrl {
+    type Config = Config;
+    fn config(&self) -> &Config {
+        &self.config
+    }
+    fn problems(&self) -> Vec<OptionProblem> {
+        let mut problems = self.config.every_problem();
+        if let Some(Played { environment, rewards }) = &self.parts {
+            problems.extend(native::problems(&self.config.environment, &self.config.template));
+            problems.extend(environment.problems());
+            problems.extend(rewards.problems().into_iter().map(|problem| problem.within("/rewards")));
+        }
+        problems
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let mut problems = self.config.problems_with(inputs);
+        if self.parts.is_some() {
+            problems.extend(problems::misfits(&self.config.environment, inputs, &["problems"]));
+            problems.extend(problems::lost_results(&self.config.environment, inputs, &["model"]));
+            problems.extend(shape::without_language_head(inputs, &["model"]));
+            problems.extend(shape::not_native(&self.config.template, inputs, &["model"]));
+        }
+        problems
+    }
+    fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
+        shape::whole(inputs)
+    }
+}
+
+impl Config {
+    /// The ports that the method reads.
+    pub fn ports(&self) -> &'static [Wanted] {
+        match self.method {
+            Method::Sft => &[("trajectories", Some(Form::Sft)), ("tokenized", Some(Form::Tokens))],
+            Method::Dpo => &[("preferences", Some(Form::Preference))],
+            Method::Grpo => &[("problems", None)],
+        }
+    }
+    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+        let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
+        let ports = self.ports();
+        let mut problems = Vec::new();
+        if !ports.iter().any(|(port, _)| is_wired(port)) {
+            let names: Vec<String> = ports.iter().map(|(port, _)| format!("`{port}`")).collect();
+            let message = format!("`{}` has no rows to learn from", self.method.name());
+            problems.push(OptionProblem::new("/method", message).help(format!("wire {}", names.join(" or "))));
+        }
+        let wired = ["trajectories", "tokenized", "preferences", "problems"].into_iter().filter(|port| is_wired(port));
+        for port in wired.filter(|port| !ports.iter().any(|(own, _)| own == port)) {
+            let problem = OptionProblem::new("/method", format!("`{}` does not read `{port}`", self.method.name()));
+            problems.push(problem.help("leave the input out, or choose another method"));
+        }
+        if is_wired("trajectories") && is_wired("tokenized") {
+            let problem = OptionProblem::new("/method", "rows as text and rows as tokens cannot be learned together");
+            problems.push(problem.help("wire `trajectories` or `tokenized`"));
+        }
+        problems
+    }
+}
+
+impl Played {
+    /// Opens the inputs. Errors: data and invalid, naming the input.
+    pub fn practice<'c>(
+        self,
+        parts: &Parts,
+        config: &'c Config,
+        rollout: &'c RolloutOptions,
+        host: &Arc<ToolHost>,
+        context: &StageContext,
+    ) -> Result<Practice<'c>> {
+        let mut model = ModelFolder::load(&context.input("model")?.folder).at("input `model`")?;
+        model.chat = model.chat.with_template_options(&config.template)?;
+        let native = native::environment(parts, &config.environment, &config.template, &mut model, host)?;
+        let environment = native.map_or_else(|| self.environment.build(host), Ok)?;
+        // What is sampled is sampled with the trainer's.
+        model.weights.clear();
+        let mut all = Vec::new();
+        for artifact in context.many("problems") {
+            all.extend(problems::read(artifact, "problems")?);
+        }
+        problems::expect_distinct(&all, "problems")?;
+        problems::expect_environment(&config.environment, &all, "problems")?;
+        let groups = config.batch_rows / rollout.group_size.max(1);
+        if (all.len() as u64) < groups {
+            let message = format!("a step has {groups} groups, but there are {} problems", all.len());
+            return Err(Error::data(message).help("give more problems, a smaller `batch_rows` or larger groups"));
+        }
+        let setting = Setting {
+            model,
+            environment,
+            problems: all,
+            rewards: Rewards::new(&self.rewards, &RewardContext::of_host(host))?,
+            rollout,
+            chance: Chance::new(config.seed).child("practice", &[]),
+            steps: config.steps,
+        };
+        Ok(Practice::new(setting))
+    }
+}
