@@ -130,7 +130,7 @@ fn options_of_a_method_stand_under_its_name() {
         prepared.problems().into_iter().map(|problem| problem.pointer).collect()
     };
     assert_eq!(check(json!({"method": "process"})), ["/process"]);
-    assert_eq!(check(json!({"method": "http", "http": {"levels": 0}})), ["/http/url", "/http/levels"]);
+    assert_eq!(check(json!({"method": "http", "http": {"levels": 1001}})), ["/http/url", "/http/levels"]);
     assert_eq!(check(json!({"method": "procedural", "http": {"url": "http://h:1/"}})), ["/http"]);
     let splits = json!({"demonstrations": {"levels": {"4": 1}}});
     let deep = json!({"method": "http", "http": {"url": "http://h:1/", "levels": 3}, "splits": splits});
