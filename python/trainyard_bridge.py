@@ -994,7 +994,7 @@ def serve(
     if token is None and not (host.startswith("127.") or host in ("localhost", "::1")):
         print("Anybody who reaches this server may use it: give a token.", file=sys.stderr)
     with Server((host, port), _handler(_Server(parallel, keep), token)) as server:
-        print(f"Trainyard is answered at http://{host}:{server.server_address[1]}/", file=sys.stderr, flush=True)
+        print(f"listening for Trainyard at http://{host}:{server.server_address[1]}/", file=sys.stderr, flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:
