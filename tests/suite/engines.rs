@@ -96,7 +96,7 @@ fn a_trainer_that_was_lost_after_its_last_step_ends_with_its_steps_and_curves() 
         return;
     }
     let s = Sandbox::new();
-    s.write("own.yaml", &OWN.replace("steps: 4", "steps: 2"));
+    s.write("own.yaml", OWN.replace("steps: 4", "steps: 2"));
     s.write("trainer.py", TRAINER);
     s.run(&["run", "own.yaml"]).code(1).says("out of luck");
     s.run(&["run", "own.yaml"]).code(0).says("trained: done").says("loss 2  rows 24  steps 2");
@@ -211,9 +211,11 @@ fn trl_trains_on_our_rows() {
     }
     s.run(&["logs", "latest", "by_text"]).code(0).prints("trl 1.");
     let report = s.run(&["artifacts", "show", "latest/practiced/report"]).code(0);
-    for shown in ["pass_rate", "reward", "turns", "rewards/answer/mean", "rewards/length/mean"] {
+    for shown in ["pass_rate", "reward", "turns"] {
         assert!(report.stdout.contains(shown), "{shown}: {}", report.stdout);
     }
+    let curves = s.run(&["runs", "show", "latest", "--curves", "practiced"]).code(0);
+    curves.prints("rewards/answer/mean").prints("rewards/length/mean");
     s.write("old.yaml", s.read("trl.yaml").replace("      steps: 4\n", "      steps: 4\n      version: '0.9'\n"));
     s.run(&["run", "old.yaml", "--until", "by_text"]).code(1).says("the stage asks for 0.9");
     s.write("odd.yaml", s.read("trl.yaml").replace("weight_decay", "weight_decoy"));
@@ -234,7 +236,11 @@ fn options_of_trl_are_checked_before_the_run() {
         ("      method: dpo\n", "", "`sft` does not read `preferences`"),
         ("      steps: 4\n", "      steps: 4\n      method: dpo\n", "`dpo` has no rows to learn from"),
         ("      steps: 4\n", "      steps: 4\n      version: newest\n", "is no version"),
-        ("group_size: 4", "group_size: 3", "groups of 3 episodes do not divide 8"),
+        (
+            "group_size: 4, max_turn_tokens: 24",
+            "group_size: 3, max_turn_tokens: 24",
+            "groups of 3 episodes do not divide 8",
+        ),
         ("{kind: answer}, {kind: length", "{kind: answers}, {kind: length", "answers"),
         (
             "method: grpo\n      environment: {kind: word-problems, format: hermes}",

@@ -74,7 +74,7 @@ fn a_function_makes_problems_and_another_labels_their_steps() {
     assert_eq!(metric(&labeled, "label_mean"), Some(0.75));
     // The program is a part of the digest of both.
     s.write("own.py", OWN.replace("[0.5]", "[0.25]"));
-    s.run(&["plan", "own.yaml"]).code(0).prints("3 to run");
+    s.run(&["plan", "own.yaml"]).code(0).prints("1 to run, 3 deferred");
     // What is not right is no demonstration.
     s.write("own.yaml", WORKFLOW.replace("levels: 2, batch: 5", "levels: 2, batch: 5, options: {off: 1}"));
     s.run(&["run", "own.yaml"]).code(1).says("no demonstration was made");

@@ -109,7 +109,7 @@ fn an_environment_over_http_is_held_to_the_rules() {
     let refused = run(&s, "tahini", &["conformance", "environment", "script.yaml"]).code(2);
     refused.says("answers 401: the key is not the one of this server");
     drop(served);
-    run(&s, "sesame", &["conformance", "environment", "script.yaml"]).code(1).says("cannot be reached");
+    run(&s, "sesame", &["conformance", "environment", "script.yaml"]).code(3).says("cannot be reached");
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn what_names_tools_and_formats_knows_those_of_the_program() {
     assert_eq!(catalogue.stage("data/filter").unwrap().validate(&options), []);
     let refused = standard().stage("data/filter").unwrap().validate(&options);
     assert_eq!(refused[0].pointer, "/environment/tools/0");
-    assert!(refused[0].help.as_ref().unwrap().contains("calculator, mcp, process, python"), "{refused:?}");
+    assert!(refused[0].help.as_ref().unwrap().contains("calculator, http, mcp, process, python"), "{refused:?}");
 }
 
 #[test]

@@ -48,9 +48,7 @@ pub struct OwnMethod<P>(PhantomData<fn() -> P>);
 
 impl<P> OwnMethod<P> {
     /// The method.
-    pub const fn new() -> Self {
-        Self(PhantomData)
-    }
+    pub const METHOD: Self = Self(PhantomData);
 }
 
 impl<P: OwnMethodPage> Method for OwnMethod<P> {

@@ -8,9 +8,9 @@ use trainyard_process::ProgramOptions;
 
 const METHODS: [&dyn Method; 5] = [
     &super::annotated::AnnotatedMethod,
-    &OwnMethod::<ServiceOptions>::new(),
+    &OwnMethod::<ServiceOptions>::METHOD,
     &super::procedural::Procedural,
-    &OwnMethod::<ProgramOptions>::new(),
+    &OwnMethod::<ProgramOptions>::METHOD,
     &super::teacher::TeacherMethod,
 ];
 
