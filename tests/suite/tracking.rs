@@ -17,7 +17,9 @@ stages:
     with: {problems: ["${{ stages.problems.problems }}"], hidden_size: 32, layers: 1, heads: 2, intermediate_size: 64}
   sft:
     uses: sft
-    with: {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"], steps: "${{ params.steps }}"}
+    with:
+      {model: "${{ stages.base.model }}", trajectories: ["${{ stages.problems.demonstrations }}"],
+          steps: "${{ params.steps }}"}
 "#;
 
 fn digests(s: &Sandbox) -> Value {

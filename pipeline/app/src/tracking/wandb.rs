@@ -1,7 +1,7 @@
 //! `wandb`: offline runs of Weights & Biases, which its command `wandb sync` uploads.
 //!
-//! The records of a run's file are protocol buffers (wandb/proto/wandb_internal.proto of its client), of which six kinds
-//! are needed.
+//! The records of a run's file are protocol buffers (wandb/proto/wandb_internal.proto of its client), of which six
+//! kinds are needed.
 
 mod log;
 

@@ -34,7 +34,8 @@ fn model() -> ModelFolder {
 
 fn practice(rollout: &RolloutOptions) -> Practice<'_> {
     let parts = trainyard_envs::Parts::standard();
-    let options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes", "describe_tools": true, "max_turns": 3});
+    let mut options = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes", "max_turns": 3});
+    options["describe_tools"] = json!(true);
     let environment = parts.environments.build(&options, &ToolHost::new(1)).unwrap();
     let problem = |n: usize| Problem {
         id: format!("p{n}"),

@@ -1,7 +1,8 @@
 //! A customer played by a language model behind an endpoint.
 //!
-//! The model sees the conversation from the customer's side: what the agent says are the messages of role `user`. It is
-//! told what it wants, what it knows and how it behaves, and ends the conversation with [`STOP`] (2406.12045, section 3).
+//! The model sees the conversation from the customer's side: what the agent says are the messages of role `user`. It
+//! is told what it wants, what it knows and how it behaves, and ends the conversation with [`STOP`] (2406.12045,
+//! section 3).
 //! Tools of the customer stay scripted: when the agent asks for what one of them does, it is used, and the script says
 //! so. Who hears the same conversation says the same, so a group of rollouts forks only where its agents do.
 

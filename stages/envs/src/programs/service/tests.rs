@@ -117,7 +117,7 @@ fn one(stream: &TcpStream, seen: &Seen, act: &dyn Fn(&Value, usize) -> Act) {
                 }
             }
         }
-        Act::Half => drop(write(&whole(200, "{\"id\":1,\"result\":[1,2,3]}")[..75].to_string())),
+        Act::Half => drop(write(&whole(200, "{\"id\":1,\"result\":[1,2,3]}")[..75])),
     }
 }
 
