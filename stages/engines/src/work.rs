@@ -21,6 +21,9 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_process::{Home, Log};
 
+/// How threads of OpenMP wait for each other.
+const WAITING: &str = "OMP_WAIT_POLICY";
+
 /// A trainer and what it is given.
 pub struct Training<'t> {
     /// Heading of the report.
@@ -88,7 +91,11 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     };
     let path = context.scratch.join("job.json");
     job.write(&path)?;
-    let set = [(JOB, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
+    let mut set = vec![(JOB, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
+    if !training.env.iter().any(|name| name == WAITING) {
+        // Threads that spin while they wait make a trainer many times slower where others want the cores, too.
+        set.push((WAITING, "PASSIVE".to_string()));
+    }
     let begin = |input| training.program.start_with(input, training.env, &set, log(context));
     let follow = |trainer, watch: &dyn Fn() -> Result<()>| -> Result<Told> {
         follow::follow(context, trainer, job.events.clone(), told.unwrap_or_default(), watch)
