@@ -1,4 +1,4 @@
-//! Protocol buffers, as far as trackers write them (https://protobuf.dev/programming-guides/encoding).
+//! Protocol buffers, as far as trackers write them (<https://protobuf.dev/programming-guides/encoding>).
 
 /// A message that grows by fields.
 #[derive(Debug, Default, Clone, PartialEq)]
