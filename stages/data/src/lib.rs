@@ -13,6 +13,7 @@ pub mod hash;
 pub mod identity;
 pub mod import;
 pub mod io;
+mod own_rows;
 pub mod pairs;
 pub mod parts;
 pub mod registry;

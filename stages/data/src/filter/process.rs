@@ -2,16 +2,15 @@
 //! ([`super::http`]).
 
 use super::rule::{Judgment, Rule, RuleContext};
+use crate::own_rows::{Asking, ask_rows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
+use trainyard_envs::programs::{Batch, OnError, PeerOptions};
 use trainyard_process::{Hello, ProgramOptions};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::Trajectory;
 
 /// Rejects the rows that the user's own code does not keep.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -67,37 +66,18 @@ impl<P: OwnRulePage> Rule for OwnRule<P> {
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
         let hello = Hello { role: "rule", name: &self.name, seed: 0 };
         let peer = self.peer.open(hello, context.models.secrets(), context.log)?;
-        let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
-        let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
-        let told = rows.iter().zip(&problems);
-        let items: Vec<EpisodeItem<'_>> =
-            told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
-        let mut told = false;
-        let mut judged = Vec::with_capacity(rows.len());
-        for (row, said) in rows.iter().zip(ask(&*peer, self.batch, "judge", &items)?) {
-            judged.push(match said {
-                Ok(said) => read(&said).map_err(|e| e.at(format!("row `{}`", row.id)))?,
-                Err(raised) if self.on_error == OnError::Skip => {
-                    if !std::mem::replace(&mut told, true) {
-                        let text = format!("row `{}` stays: {raised}\n{}", row.id, raised.traceback);
-                        (context.log)(LogLevel::Warn, text.trim_end());
-                    }
-                    Judgment::Keep
-                }
-                Err(raised) => {
-                    let error = raised.error().help("mend the program, or set `on_error: skip`");
-                    return Err(error.at(format!("{}: row `{}`", peer.place(), row.id)));
-                }
-            });
-        }
-        Ok(judged)
+        let asking = Asking {
+            peer: &*peer,
+            op: "judge",
+            batch: self.batch,
+            on_error: self.on_error,
+            skipped: "stays",
+            problems: context.problems,
+            log: context.log,
+        };
+        let judged = ask_rows(&asking, rows, |_, said| read(said))?;
+        Ok(judged.into_iter().map(|judged| judged.unwrap_or(Judgment::Keep)).collect())
     }
-}
-
-/// The problem of a row, as far as it is known.
-fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
-    let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
-    known.get(&row.problem_id).cloned().unwrap_or_else(unknown)
 }
 
 fn read(said: &Value) -> Result<Judgment> {

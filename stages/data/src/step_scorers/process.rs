@@ -2,16 +2,15 @@
 //! same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
+use crate::own_rows::{Asking, ask_rows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
-use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
+use trainyard_envs::programs::{Batch, OnError, PeerOptions};
 use trainyard_process::{Hello, ProgramOptions};
-use trainyard_tables::{Problem, Trajectory};
+use trainyard_tables::Trajectory;
 
 /// Labels by the user's own code.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -69,36 +68,18 @@ impl<P: OwnScorerPage> StepScorer for OwnScorer<P> {
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
         let hello = Hello { role: "step_scorer", name: &self.name, seed: 0 };
         let peer = self.peer.open(hello, context.secrets, context.log)?;
-        let problems: Vec<Problem> = rows.iter().map(|row| problem(row, context.problems)).collect();
-        let correct = |row: &Trajectory| row.rewards.get("answer").is_some_and(|reward| *reward > 0.0);
-        let told = rows.iter().zip(&problems);
-        let items: Vec<EpisodeItem<'_>> =
-            told.map(|(row, problem)| EpisodeItem::new(row, problem, correct(row), &row.rewards)).collect();
-        let (mut is_told, mut labels) = (false, Vec::with_capacity(rows.len()));
-        for (row, said) in rows.iter().zip(ask(&*peer, self.batch, "label", &items)?) {
-            let at = || format!("{}: row `{}`", peer.place(), row.id);
-            labels.push(match said {
-                Ok(said) => read(&said, turns(row)).map_err(|e| e.at(at()))?,
-                Err(raised) if self.on_error == OnError::Skip => {
-                    if !std::mem::replace(&mut is_told, true) {
-                        let text = format!("row `{}` has no labels: {raised}\n{}", row.id, raised.traceback);
-                        (context.log)(LogLevel::Warn, text.trim_end());
-                    }
-                    vec![None; turns(row)]
-                }
-                Err(raised) => {
-                    return Err(raised.error().help("mend the program, or set `on_error: skip`").at(at()));
-                }
-            });
-        }
-        Ok(labels)
+        let asking = Asking {
+            peer: &*peer,
+            op: "label",
+            batch: self.batch,
+            on_error: self.on_error,
+            skipped: "has no labels",
+            problems: context.problems,
+            log: context.log,
+        };
+        let labels = ask_rows(&asking, rows, |row, said| read(said, turns(row)))?;
+        Ok(rows.iter().zip(labels).map(|(row, labels)| labels.unwrap_or_else(|| vec![None; turns(row)])).collect())
     }
-}
-
-/// The problem of a row, as far as it is known.
-fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
-    let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
-    known.get(&row.problem_id).cloned().unwrap_or_else(unknown)
 }
 
 fn read(said: &Value, turns: usize) -> Result<Vec<Option<f32>>> {
