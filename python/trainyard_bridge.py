@@ -314,6 +314,8 @@ class Environment:
 _given: dict[str, Any] = {"name": "", "options": None, "seed": 0}
 # Of the request that a server works on: it may answer several parts at a time.
 _served: contextvars.ContextVar[Optional[dict[str, Any]]] = contextvars.ContextVar("served", default=None)
+# Files whose frames say nothing to the user.
+_own_files = {__file__}
 
 
 def _told(key: str) -> Any:
@@ -647,9 +649,9 @@ def _truth(value: Any, want: str) -> bool:
 
 
 def _raised(error: BaseException) -> dict[str, str]:
-    """An exception without the frames of this file, which say nothing to the user."""
+    """An exception as the user is told of it."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    while trace is not None and trace.tb_frame.f_code.co_filename in _own_files:
         trace = trace.tb_next
     lines = traceback.format_exception(type(error), error, trace)
     return {"type": type(error).__name__, "message": str(error), "traceback": "".join(lines)}
@@ -685,10 +687,7 @@ def _items(role: str) -> Callable[[dict[str, Any]], list[dict[str, Any]]]:
     function = _chosen(role)
 
     def one(item: Any) -> dict[str, Any]:
-        try:
-            return returned(function.call(*arguments(item)))
-        except Exception as error:
-            return {"error": _raised(error)}
+        return _guarded(lambda given: returned(function.call(*arguments(given))), item)
 
     def several(items: list[Any]) -> list[dict[str, Any]]:
         try:
@@ -784,189 +783,6 @@ def run() -> None:
         sys.stderr.flush()
 
 
-# Bytes of a request.
-_MOST = 64 << 20
-
-
-class _Refusal(Exception):
-    """A request that no operation answers: a status and words."""
-
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status = status
-
-
-class _Session:
-    """A session of somebody who asks a server, with the last answer: what was asked twice is done once."""
-
-    def __init__(self, lock: Any) -> None:
-        self.lock = lock
-        self.last: Any = None
-        self.answer = b""
-        self.used = 0.0
-
-
-class _Server:
-    """What a server knows: the operations of each part that asks, and their sessions."""
-
-    def __init__(self, parallel: bool, keep: float) -> None:
-        import threading
-        import time
-
-        self.lock, self.turn = threading.Lock(), threading.Lock()
-        self.new_lock, self.now = threading.Lock, time.monotonic
-        self.parallel, self.keep = parallel, keep
-        self.parts: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {}
-        self.sessions: dict[tuple[str, Any], _Session] = {}
-
-    def part(self, told: dict[str, Any]) -> str:
-        """The key of what `hello` says, whose operations are known from then on."""
-        given = {"name": told.get("name", ""), "options": told.get("options"), "seed": told.get("seed", 0)}
-        key = json.dumps([told.get("role", ""), given], sort_keys=True)
-        with self.lock:
-            if key not in self.parts:
-                before = _served.set(given)
-                try:
-                    self.parts[key] = (given, *_operations(told.get("role", "")))
-                finally:
-                    _served.reset(before)
-        return key
-
-    def answer(self, line: Any) -> bytes:
-        """The line that answers a line. Raises `_Refusal` for what is no request, or of a session that is gone."""
-        if not isinstance(line, dict):
-            raise _Refusal(400, "a request is a map")
-        if line.get("type") == "hello":
-            return self.greet(line)
-        if not isinstance(line.get("hello"), dict) or "id" not in line or "op" not in line:
-            raise _Refusal(400, "a request has `id`, `op` and `hello`")
-        try:
-            key = self.part(line["hello"])
-        except Exception as error:
-            return _encoded({"id": line["id"], "error": _raised(error)})
-        if "session" in line:
-            return self.in_session(key, line)
-        return self.run(key, line)
-
-    def greet(self, line: dict[str, Any]) -> bytes:
-        try:
-            if line.get("protocol") != PROTOCOL:
-                version = line.get("protocol")
-                raise RuntimeError(f"this bridge speaks version {PROTOCOL} of the protocol, not {version}")
-            more = self.parts[self.part(line)][2]
-        except Exception as error:
-            return _encoded({"type": "error", "error": {"type": type(error).__name__, "message": str(error)}})
-        return _encoded({"type": "ready", "protocol": PROTOCOL, "repeats": True, **more})
-
-    def run(self, key: str, line: dict[str, Any]) -> bytes:
-        given, operations, _ = self.parts[key]
-        before = _served.set(given)
-        try:
-            operation = operations.get(line["op"])
-            if operation is None:
-                raise NotImplementedError(f"no operation `{line['op']}`")
-            if self.parallel:
-                result = operation(line)
-            else:
-                with self.turn:
-                    result = operation(line)
-            return _encoded({"id": line["id"], "result": result})
-        except Exception as error:
-            return _encoded({"id": line["id"], "error": _raised(error)})
-        finally:
-            _served.reset(before)
-
-    def in_session(self, key: str, line: dict[str, Any]) -> bytes:
-        place, op = (key, line["session"]), line["op"]
-        begins = op in ("start", "fork")
-        if begins:
-            self.sweep()
-        with self.lock:
-            if op == "fork" and (key, line.get("from")) not in self.sessions:
-                raise _Refusal(410, "the session to copy is not known")
-            if begins:
-                self.sessions.setdefault(place, _Session(self.new_lock()))
-            session = self.sessions.pop(place, None) if op == "close" else self.sessions.get(place)
-        if session is None:
-            if op == "close":
-                return _encoded({"id": line["id"], "result": None})
-            raise _Refusal(410, "the session is not known")
-        with session.lock:
-            if session.last != line["id"]:
-                session.answer, session.last = self.run(key, line), line["id"]
-            session.used = self.now()
-            return session.answer
-
-    def sweep(self) -> None:
-        """Ends sessions whose asker is gone."""
-        with self.lock:
-            old = [place for place, known in self.sessions.items() if 0 < known.used < self.now() - self.keep]
-            for place in old:
-                del self.sessions[place]
-        for key, session in old:
-            self.run(key, {"id": 0, "op": "close", "session": session})
-
-
-def _encoded(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def _handler(known: _Server, token: Optional[str]) -> Any:
-    import hmac
-    from http.server import BaseHTTPRequestHandler
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        server_version = "trainyard_bridge"
-        disable_nagle_algorithm = True
-        wbufsize = -1
-        # Longer than askers keep a connection that they do not use.
-        timeout = 300
-
-        def do_GET(self) -> None:
-            self.say(200, b'"requests of Trainyard are answered here, by POST"')
-
-        def do_POST(self) -> None:
-            try:
-                self.say(200, known.answer(self.line()))
-            except _Refusal as refusal:
-                # What was not read must not be taken for the next request.
-                self.close_connection = refusal.status in (401, 411, 413)
-                self.say(refusal.status, _encoded({"error": str(refusal)}))
-            except (LookupError, TypeError, ValueError, RecursionError) as error:
-                self.say(400, _encoded({"error": f"this is no request: {error!r}"}))
-
-        def line(self) -> Any:
-            """The request."""
-            shown = self.headers.get("Authorization", "")
-            if token is not None and not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
-                raise _Refusal(401, "the key is not the one of this server")
-            length = self.headers.get("Content-Length", "")
-            if not (length.isascii() and length.isdigit()):
-                raise _Refusal(411, "a request says how long it is")
-            if int(length) > _MOST:
-                raise _Refusal(413, f"a request has at most {_MOST} bytes")
-            body = self.rfile.read(int(length))
-            try:
-                return json.loads(body)
-            except ValueError:
-                raise _Refusal(400, "the request is no JSON") from None
-
-        def say(self, status: int, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            if self.close_connection:
-                self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Every request would be a line."""
-
-    return Handler
-
-
 def serve(
     port: int, host: str = "127.0.0.1", *, token: Optional[str] = None, parallel: bool = False, keep: float = 3600.0
 ) -> None:
@@ -975,27 +791,10 @@ def serve(
     The port 0 takes a free one; the first line of the standard error says which. Other machines reach the server only
     if `host` says so (`0.0.0.0`); then give a `token`, which they send as `api_key`. Functions run one at a time, as in
     a program, unless `parallel` says that they may run together. A session that nobody asks anything for `keep` seconds
-    is forgotten. Started by Trainyard as a program, it does what `run()` does.
+    is forgotten. Started by Trainyard as a program, it does what `run()` does. Otherwise it needs `trainyard_serve.py`.
     """
     if _output is not None:
         return run()
-    import socketserver
-    from http.server import ThreadingHTTPServer
+    import trainyard_serve
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 128
-
-        def server_bind(self) -> None:
-            # The name of the host, which the class above looks up, is for nobody.
-            socketserver.TCPServer.server_bind(self)
-            self.server_name, self.server_port = host, self.server_address[1]
-
-    if token is None and not (host.startswith("127.") or host in ("localhost", "::1")):
-        print("Anybody who reaches this server may use it: give a token.", file=sys.stderr)
-    with Server((host, port), _handler(_Server(parallel, keep), token)) as server:
-        print(f"listening for Trainyard at http://{host}:{server.server_address[1]}/", file=sys.stderr, flush=True)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            pass
+    trainyard_serve.listen(port, host, token, trainyard_serve.Server(parallel, keep))

@@ -50,6 +50,21 @@ fn a_table_can_be_listed_shown_queried_and_exported() {
 }
 
 #[test]
+fn what_a_run_prints_of_a_digest_names_its_artifacts() {
+    let s = imported();
+    let ran = s.run(&["run", "problems.yaml"]).code(0);
+    let line = ran.stderr.lines().find(|line| line.starts_with("import: hit")).unwrap_or(&ran.stderr);
+    let short = line.split(' ').nth(2).unwrap();
+    assert_eq!(short.len(), 12, "{line}");
+    s.run(&["artifacts", "show", &format!("{short}/problems")]).code(0).prints("2 rows");
+    s.run(&["artifacts", "show", &format!("{}/problems", &short[..6])]).code(0).prints("2 rows");
+    s.run(&["artifacts", "show", &format!("{short}/problem")]).code(2).says("problems");
+    let other: String = short.chars().map(|digit| if digit == 'f' { '0' } else { 'f' }).collect();
+    s.run(&["artifacts", "show", &format!("{other}/problems")]).code(2).says("no stage digest").says("artifacts list");
+    s.run(&["artifacts", "show", "ab/problems"]).code(2).says("names no artifact");
+}
+
+#[test]
 fn a_statement_that_would_change_something_is_refused() {
     let s = imported();
     for statement in ["drop table self", "delete from self", "select 1; select 2", "create table x as select 1"] {

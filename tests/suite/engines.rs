@@ -1,5 +1,5 @@
 //! Trainers of other people as stages: one of the user's own, killed and resumed, what it does wrong, and TRL itself
-//! where `TRAINYARD_TEST_CONSUMERS` names a Python that has it.
+//! where `TRAINYARD_TEST_TRL` names a Python that has it.
 
 use crate::kit::{Sandbox, skipped};
 use std::process::Command;
@@ -197,8 +197,8 @@ const TRL: &str = r#"
 
 #[test]
 fn trl_trains_on_our_rows() {
-    let Some(python) = std::env::var("TRAINYARD_TEST_CONSUMERS").ok().filter(|python| !python.is_empty()) else {
-        skipped("TRAINYARD_TEST_CONSUMERS names no Python with TRL");
+    let Some(python) = std::env::var("TRAINYARD_TEST_TRL").ok().filter(|python| !python.is_empty()) else {
+        skipped("TRAINYARD_TEST_TRL names no Python with TRL");
         return;
     };
     let s = Sandbox::new();

@@ -161,7 +161,11 @@ fn rl_practices_what_a_python_function_says() {
 #[test]
 fn init_writes_the_bridge_and_nothing_over_it() {
     let s = Sandbox::new();
-    s.run(&["init", "--python", "own"]).code(0).prints("trainyard_bridge.py").prints("my_reward.py");
+    s.run(&["init", "--python", "own"])
+        .code(0)
+        .prints("trainyard_bridge.py")
+        .prints("trainyard_serve.py")
+        .prints("my_reward.py");
     assert!(s.read("own/trainyard_bridge.py").contains("def reward("));
     s.run(&["init", "--python", "own"]).code(2).says("exists already");
 }

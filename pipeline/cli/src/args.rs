@@ -96,7 +96,8 @@ pub enum Command {
   trainyard artifacts pin latest/rl/model --note \"in the paper\"
   trainyard artifacts gc --keep-last 3 --dry-run
 
-An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with a stage digest.")]
+An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with
+a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
     /// Start the runs of schedules when they come due, and answer over HTTP.
     #[command(after_help = "Examples:

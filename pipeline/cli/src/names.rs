@@ -1,4 +1,5 @@
-//! How people name runs and artifacts: `latest`, the beginning of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`.
+//! How people name runs and artifacts: `latest`, the beginning of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`, where
+//! the beginning of a digest will do.
 //!
 //! A name that fits nothing, or more than one thing, is an error that lists what there is.
 
@@ -50,6 +51,30 @@ impl Found {
     }
 }
 
+/// Digits that name a digest, at least.
+const FEWEST_DIGITS: usize = 6;
+
+/// The stage digest that `DIGEST/OUTPUT` means, whole or by its first digits; none, if the name is of another form.
+async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>> {
+    if let Ok(whole) = Digest::try_from(first.to_string()) {
+        return Ok(Some(whole));
+    }
+    let digits = first.len() >= FEWEST_DIGITS && first.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if rest.contains('/') || !digits {
+        return Ok(None);
+    }
+    let mut known: Vec<Digest> = store.list_manifests().await?.into_iter().map(|(digest, _)| digest).collect();
+    known.retain(|digest| digest.to_string().starts_with(first));
+    known.dedup();
+    match known.as_slice() {
+        [one] => Ok(Some(one.clone())),
+        [] => Err(Error::invalid(format!("no stage digest in the store {} begins with `{first}`", store.url()))
+            .help("`trainyard artifacts list` shows them")),
+        many => Err(Error::invalid(format!("`{first}` fits {} stage digests", many.len()))
+            .help(format!("write more of it, e.g. `{}`", many[0].short()))),
+    }
+}
+
 /// The output that `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` means. A stage id may hold `/` itself (embedded workflows).
 pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
     let usage = || {
@@ -58,9 +83,9 @@ pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
         )
     };
     let (first, rest) = name.split_once('/').ok_or_else(usage)?;
-    let (digest, generation, port) = match Digest::try_from(first.to_string()) {
-        Ok(digest) => (digest, None, rest.to_string()),
-        Err(_) => {
+    let (digest, generation, port) = match digest(store, first, rest).await? {
+        Some(digest) => (digest, None, rest.to_string()),
+        None => {
             let (stage_name, port) = rest.rsplit_once('/').ok_or_else(usage)?;
             let view = view(store, &run(store, first).await?).await?;
             let stage = stage(&view, stage_name)?;

@@ -38,3 +38,7 @@ pub use workers::{Hello, Workers};
 pub const BRIDGE: &str = include_str!("../../../python/trainyard_bridge.py");
 /// Its name.
 pub const BRIDGE_NAME: &str = "trainyard_bridge.py";
+/// The file `trainyard_serve.py`, with which `serve` of the bridge answers over HTTP. No program of a stage needs it.
+pub const BRIDGE_SERVER: &str = include_str!("../../../python/trainyard_serve.py");
+/// Its name.
+pub const BRIDGE_SERVER_NAME: &str = "trainyard_serve.py";

@@ -16,7 +16,8 @@ pub struct ArtifactsArgs {
     pub format: Format,
 }
 
-/// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest.
+/// An artifact is named `RUN/STAGE/OUTPUT` (`latest/rl/model`), or `DIGEST/OUTPUT` with a stage digest or
+/// its first digits, as a run prints them.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ArtifactsCommand {
     /// All artifacts of a run.

@@ -15,7 +15,8 @@ pub struct InitArgs {
     /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
     #[arg(long, conflicts_with = "recipe")]
     pub serve: bool,
-    /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers.
+    /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers, and
+    /// `trainyard_serve.py`, with which they are served over HTTP.
     #[arg(long, conflicts_with_all = ["recipe", "serve"])]
     pub python: bool,
     /// Write an adapter beside it, a program that makes what you have an environment: `gymnasium`, `openenv`,

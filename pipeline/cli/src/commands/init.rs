@@ -14,7 +14,7 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
-use trainyard_process::{BRIDGE, BRIDGE_NAME};
+use trainyard_process::{BRIDGE, BRIDGE_NAME, BRIDGE_SERVER, BRIDGE_SERVER_NAME};
 use trainyard_spec::files::absolute;
 use trainyard_spec::merged::merged;
 
@@ -34,10 +34,12 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.python {
         let next = "write `my_reward.py` beside it, and name it in a workflow: \
                     `rewards: [{kind: process, command: [python3, my_reward.py]}]`; docs/own-code.md says more";
-        let mut files = vec![(BRIDGE_NAME.to_string(), BRIDGE.to_string())];
+        let bridge = [(BRIDGE_NAME, BRIDGE), (BRIDGE_SERVER_NAME, BRIDGE_SERVER)];
+        let mut files = bridge.map(|(name, text)| (name.to_string(), text.to_string())).to_vec();
         files.extend(args.adapters.iter().map(|adapter| adapter_file(*adapter)));
-        let own =
-            files.get(1).map(|(name, _)| format!("read the first lines of {name}; docs/own-environments.md says more"));
+        let own = files
+            .get(bridge.len())
+            .map(|(name, _)| format!("read the first lines of {name}; docs/own-environments.md says more"));
         return write(args, files, own.unwrap_or_else(|| next.to_string()));
     }
     let schema = trainyard_spec::schema::workflow_schema(&**catalogue);
