@@ -59,8 +59,10 @@ stages:
       models: ["${{ stages.sft.model }}"]
       problems: ${{ stages.problems.problems }}
       environment: ENVIRONMENT
+      names: [sft]
       samples: 1
       sampling: {max_turn_tokens: 8}
+    checks: [{metric: segments_sft, min: 1}]
 "#;
 
 const ENVIRONMENT: &str = "{kind: harness, command: [python3, agent.py], format: code, describe_tools: false}";

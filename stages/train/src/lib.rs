@@ -19,6 +19,7 @@ pub mod optimize;
 pub mod own_defaults;
 pub mod parts;
 pub mod problems;
+mod programs;
 pub mod registry;
 pub mod results;
 pub mod rewards;

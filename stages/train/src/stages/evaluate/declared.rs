@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::served;
+use crate::programs;
 use trainyard_core::{Declared, Metric, Producers};
 
 /// A metric that every model may have; `samples` stands for their number.
@@ -32,6 +33,7 @@ pub fn any() -> Declared {
     list.push(without_twins("<model>"));
     list.extend(difference("difference_without_twins", "<model>", "<model>"));
     list.push(failures("<model>"));
+    list.extend(of_programs("<model>"));
     list.extend(served::metrics("<model>"));
     list.into()
 }
@@ -67,6 +69,7 @@ pub fn of(config: &Config, producers: &Producers) -> Declared {
             list.extend(earlier.iter().flat_map(|earlier| difference("difference_without_twins", name, earlier)));
         }
         list.push(failures(name));
+        list.extend(of_programs(name));
     }
     list.extend(config.endpoints.keys().flat_map(|name| served::metrics(name)));
     list.into()
@@ -83,6 +86,11 @@ fn counts() -> Vec<Metric> {
 fn failures(model: &str) -> Metric {
     let name = format!("infrastructure_failures_{model}");
     Metric::new(name, "rollouts", "Rollouts of this model that the infrastructure broke.").lower()
+}
+
+/// What programs of a harness did, where the environment starts any.
+fn of_programs(model: &str) -> impl Iterator<Item = Metric> {
+    programs::declared().map(move |metric| Metric { name: format!("{}_{model}", metric.name), ..metric })
 }
 
 fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<Column> {

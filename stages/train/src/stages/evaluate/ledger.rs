@@ -4,6 +4,7 @@
 //! may be more than memory holds. What every call brought is also a shard; a resume point is the shards so far, and a
 //! stage that goes on enters them again in their order, so its outputs have the same bytes.
 
+use crate::programs::Programs;
 use crate::results::{ResultRow, read_results, write_results};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -14,10 +15,22 @@ use trainyard_core::error::io_error;
 use trainyard_tables::{RowWriter, Trajectory, read_trajectories, write_trajectories};
 
 /// What a resume point holds besides the shards.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct State {
     /// Calls of [`Ledger::take`]; each left a shard.
     shards: usize,
+    /// What the programs of each shard did.
+    #[serde(default)]
+    programs: Vec<Programs>,
+}
+
+/// The episodes of one model.
+#[derive(Debug, Default)]
+pub struct Played {
+    /// A row for each episode, in the order in which they were taken.
+    pub rows: Vec<ResultRow>,
+    /// What programs of a harness did in them.
+    pub programs: Programs,
 }
 
 /// Takes every episode as it ends, model by model.
@@ -30,7 +43,9 @@ pub struct Ledger<'a> {
     /// Rollouts of the present model that may still be kept.
     room: usize,
     /// Of each model so far.
-    rows: Vec<Vec<ResultRow>>,
+    played: Vec<Played>,
+    /// Of each shard.
+    programs: Vec<Programs>,
     done: u64,
     total: u64,
     /// Where every call leaves its rows and rollouts, for resume points.
@@ -52,15 +67,28 @@ impl<'a> Ledger<'a> {
         let most = most.unwrap_or(usize::MAX);
         let shards = context.scratch.join("shards");
         std::fs::create_dir_all(&shards).map_err(|e| io_error(&shards, &e))?;
-        let mut restored = 0;
-        if let Some((State { shards: found }, folder)) = checkpoint::latest::<State>(context)? {
-            for name in names(0..found) {
+        let (mut restored, mut programs) = (0, Vec::new());
+        if let Some((state, folder)) = checkpoint::latest::<State>(context)? {
+            for name in names(0..state.shards) {
                 link(&folder.join(&name), &shards.join(&name))?;
             }
-            restored = found;
+            (restored, programs) = (state.shards, state.programs);
         }
-        let (rows, done, written, saved) = (Vec::new(), 0, 0, 0);
-        Ok(Self { context, rollouts, most, room: most, rows, done, total, shards, written, restored, every, saved })
+        Ok(Self {
+            context,
+            rollouts,
+            most,
+            room: most,
+            played: Vec::new(),
+            programs,
+            done: 0,
+            total,
+            shards,
+            written: 0,
+            restored,
+            every,
+            saved: 0,
+        })
     }
 
     /// Takes the next call from the resume point that the stage began with. False: it has to be made.
@@ -69,21 +97,22 @@ impl<'a> Ledger<'a> {
             return Ok(false);
         }
         let [rows, rollouts] = shard(self.written).map(|name| self.shards.join(name));
+        let programs = self.programs.get(self.written).copied().unwrap_or_default();
         self.written += 1;
-        self.enter(read_results(&rows)?, read_trajectories(&rollouts)?)?;
+        self.enter(read_results(&rows)?, read_trajectories(&rollouts)?, &programs)?;
         self.saved = self.done;
         Ok(true)
     }
 
     /// What follows is of another model.
     pub fn next_model(&mut self) {
-        self.rows.push(Vec::new());
+        self.played.push(Played::default());
         self.room = self.most;
     }
 
     /// Takes finished episodes of the present model: a row and a rollout of each, in one order. A row whose rollout is
-    /// kept names it.
-    pub fn take(&mut self, mut rows: Vec<ResultRow>, mut rollouts: Vec<Trajectory>) -> Result<()> {
+    /// kept names it. `programs` = what programs did in them.
+    pub fn take(&mut self, mut rows: Vec<ResultRow>, mut rollouts: Vec<Trajectory>, programs: Programs) -> Result<()> {
         rollouts.truncate(self.room);
         for (row, rollout) in rows.iter_mut().zip(&rollouts) {
             row.rollout = Some(rollout.id.clone());
@@ -93,9 +122,11 @@ impl<'a> Ledger<'a> {
             write_results(&row_file, &rows)?;
             write_trajectories(&rollout_file, &rollouts)?;
         }
+        self.programs.truncate(self.written);
+        self.programs.push(programs);
         self.written += 1;
         self.restored = self.written;
-        self.enter(rows, rollouts)?;
+        self.enter(rows, rollouts, &programs)?;
         let due = self.every > 0 && self.done - self.saved >= self.every && self.done < self.total;
         if due { self.save() } else { Ok(()) }
     }
@@ -103,31 +134,33 @@ impl<'a> Ledger<'a> {
     /// Stores a resume point.
     fn save(&mut self) -> Result<()> {
         self.saved = self.done;
-        checkpoint::save(self.context, self.done, &State { shards: self.written }, |folder| {
+        let state = State { shards: self.written, programs: self.programs.clone() };
+        checkpoint::save(self.context, self.done, &state, |folder| {
             names(0..self.written).try_for_each(|name| link(&self.shards.join(&name), &folder.join(&name)))
         })
     }
 
-    fn enter(&mut self, mut rows: Vec<ResultRow>, rollouts: Vec<Trajectory>) -> Result<()> {
+    fn enter(&mut self, mut rows: Vec<ResultRow>, rollouts: Vec<Trajectory>, programs: &Programs) -> Result<()> {
         self.done += rows.len() as u64;
         self.room -= rollouts.len();
         self.rollouts.write(&rollouts)?;
-        if let Some(present) = self.rows.last_mut() {
-            present.append(&mut rows);
+        if let Some(present) = self.played.last_mut() {
+            present.rows.append(&mut rows);
+            present.programs.add(programs);
             self.context.progress(
                 self.done,
                 self.total,
                 "episodes",
-                running_accuracy(present).map(|a| ("accuracy", a)),
+                running_accuracy(&present.rows).map(|a| ("accuracy", a)),
             );
         }
         Ok(())
     }
 
-    /// The rows of each model, in order.
-    pub fn finish(self) -> Result<Vec<Vec<ResultRow>>> {
+    /// What each model played, in order.
+    pub fn finish(self) -> Result<Vec<Played>> {
         self.rollouts.finish()?;
-        Ok(self.rows)
+        Ok(self.played)
     }
 }
 

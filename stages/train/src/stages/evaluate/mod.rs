@@ -176,12 +176,13 @@ impl Stage for Evaluate {
                 served::run(&evaluation, (name, served), unspoken.as_deref(), host.models(), &mut ledger).at(name)?,
             );
         }
-        let rows = ledger.finish()?;
+        let (rows, programs): (Vec<_>, Vec<_>) =
+            ledger.finish()?.into_iter().map(|played| (played.rows, played.programs)).unzip();
         asked.into_iter().for_each(|(name, value)| context.metric(name, value));
         host.models().finish(context)?;
         host.report(context);
         write_results(&context.output_parquet("results")?, &rows.concat())?;
-        Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).write(context)
+        Summary::new(&config, &names, &rows, scorer.is_some(), twins.as_ref()).programs(&programs).write(context)
     }
     fn trial(
         &self,

@@ -6,6 +6,7 @@ use super::ledger::Ledger;
 use super::scorer::Scorer;
 use crate::config::kv_memory;
 use crate::model::Policy;
+use crate::programs::Programs;
 use crate::results::ResultRow;
 use crate::rollouts::{Driver, Job, Limits, ToolWait};
 use trainyard_api::CancelToken;
@@ -120,7 +121,8 @@ fn absorb(
         scorer.score(&mut scored)?;
     }
     let rows = finished.iter().map(|one| row(name, one, greedy)).collect();
-    ledger.take(rows, finished.into_iter().map(|one| one.trajectory).collect())
+    let programs = Programs::of(&finished);
+    ledger.take(rows, finished.into_iter().map(|one| one.trajectory).collect(), programs)
 }
 
 fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {

@@ -6,6 +6,7 @@
 use super::ledger::Ledger;
 use super::run::{Evaluation, stop};
 use super::served_model::ServedModel;
+use crate::programs::Programs;
 use crate::results::ResultRow;
 use std::sync::Arc;
 use trainyard_chat::{Chat, Models};
@@ -80,7 +81,7 @@ fn enter(
     }
     let how = if greedy { "greedy" } else { "drawn" };
     let (rows, rollouts) = played.into_iter().map(|one| entry(name, how, one)).unzip();
-    ledger.take(rows, rollouts)
+    ledger.take(rows, rollouts, Programs::default())
 }
 
 fn entry(name: &str, how: &str, one: Played) -> (ResultRow, Trajectory) {

@@ -6,6 +6,7 @@
 use super::choices::{self, Choice};
 use super::config::Config;
 use super::twins::Twins;
+use crate::programs::Programs;
 use crate::results::ResultRow;
 use crate::stages::compare::{Metric, Pairs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +31,8 @@ pub struct Summary<'a> {
     with_prm: bool,
     /// None without training problems.
     twins: Option<&'a Twins>,
+    /// What programs of a harness did, for each model.
+    programs: &'a [Programs],
 }
 
 impl<'a> Summary<'a> {
@@ -41,7 +44,12 @@ impl<'a> Summary<'a> {
         with_prm: bool,
         twins: Option<&'a Twins>,
     ) -> Self {
-        Self { config, names, rows, with_prm, twins }
+        Self { config, names, rows, with_prm, twins, programs: &[] }
+    }
+
+    /// Adds what programs of a harness did, one for each of the names.
+    pub fn programs(self, programs: &'a [Programs]) -> Self {
+        Self { programs, ..self }
     }
 
     /// Sets all metrics and writes the report.
@@ -61,6 +69,7 @@ impl<'a> Summary<'a> {
         if let Some(twins) = self.twins {
             twins.write(self.names, self.rows, context, &mut report)?;
         }
+        self.conversations(context, &mut report);
         self.counts(context, &mut report);
         report.note(
             "Intervals are 95%: of greedy accuracy by Wilson's score, of samples clustered by problem \
@@ -211,6 +220,20 @@ impl<'a> Summary<'a> {
             report.table(table);
         }
         Ok(())
+    }
+
+    /// What programs made of their conversations, where there are any.
+    fn conversations(&self, context: &mut StageContext, report: &mut Report) {
+        let mut table = Table::new("Conversations of programs", ["model", "what", "per episode"]);
+        for (name, programs) in self.names.iter().zip(self.programs) {
+            for (what, mean) in programs.means() {
+                context.metric(format!("{what}_{name}"), mean);
+                table.row([Cell::text(name), Cell::text(what.replace('_', " ")), Cell::number(mean)]);
+            }
+        }
+        if !table.rows.is_empty() {
+            report.table(table);
+        }
     }
 
     /// Problems, infrastructure failures, stop reasons.

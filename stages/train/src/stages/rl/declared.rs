@@ -1,6 +1,7 @@
 //! What `rl` reports: the metrics of the loop here, those of rewards and parts from their own declarations.
 
 use crate::Parts;
+use crate::programs;
 use trainyard_api::Slot;
 use trainyard_core::{Declared, Metric, Producers, Reduce};
 use trainyard_envs::rewards::RewardList;
@@ -8,20 +9,6 @@ use trainyard_learn::compose::Composed;
 
 /// The one metric that a sampler may not be able to give.
 pub const ENTROPY: &str = "entropy";
-
-/// Of programs that keep their conversation, in the order in which they are counted: name, unit, meaning.
-pub const PROGRAM: [(&str, &str, &str); 6] = [
-    ("segments", "segments per rollout", "Conversations that the program of a harness begins."),
-    (
-        "healed_turns",
-        "turns per rollout",
-        "Turns that went on with their recorded tokens, though what the program sent back would have had others.",
-    ),
-    ("forked_segments", "segments per rollout", "Segments that repeat a turn of an earlier one."),
-    ("dropped_calls", "calls per rollout", "Calls that got no answer, and answers that nobody waited for."),
-    ("refused_calls", "calls per rollout", "Calls that were refused with an error."),
-    ("ignored_sampling", "calls per rollout", "Calls that asked for a way of sampling that is not the policy's."),
-];
 
 /// Under any options.
 pub fn any(parts: &Parts) -> Declared {
@@ -122,10 +109,7 @@ fn sampled() -> Vec<Metric> {
 
 /// Of programs; only the environment `harness` starts any.
 fn programs() -> Vec<Metric> {
-    let one = |(name, unit, doc): (&'static str, &'static str, &'static str)| {
-        Metric::new(name, unit, doc).over(Reduce::Whole).optional()
-    };
-    PROGRAM.into_iter().map(one).collect()
+    programs::declared().map(|metric| metric.over(Reduce::Whole)).collect()
 }
 
 fn per_level() -> Vec<Metric> {

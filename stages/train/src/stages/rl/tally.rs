@@ -1,10 +1,11 @@
 //! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so
 //! each count says which it is of.
 
-use super::declared::{ENTROPY, PROGRAM};
+use super::declared::ENTROPY;
+use crate::programs::Programs;
 use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
-use trainyard_learn::{ProgramCalls, Rollout, TurnSummary};
+use trainyard_learn::{Rollout, TurnSummary};
 
 /// Sums over a step. Failures of the infrastructure are counted apart from all else.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -41,31 +42,6 @@ pub struct Tally {
     kept: Kept,
     /// Tokens decoded one after the other.
     critical_path: u64,
-}
-
-/// Sums over the rollouts of programs.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Programs {
-    rollouts: u64,
-    sums: [u64; 6],
-}
-
-impl Programs {
-    fn add(&mut self, calls: &ProgramCalls) {
-        let ProgramCalls { segments, healed, forked, dropped, refused, ignored } = *calls;
-        self.rollouts += u64::from(segments > 0);
-        let counts = [segments, healed, forked, dropped, refused, ignored];
-        self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
-    }
-    /// Means by metric name; none where no program played.
-    fn metrics(&self) -> impl Iterator<Item = (String, f64)> {
-        let (rollouts, sums) = (self.rollouts, self.sums);
-        PROGRAM
-            .iter()
-            .zip(sums)
-            .filter(move |_| rollouts > 0)
-            .map(move |((name, ..), sum)| (name.to_string(), sum as f64 / rollouts as f64))
-    }
 }
 
 /// Sums over the rollouts that were scored.
@@ -134,7 +110,7 @@ impl Tally {
         self.truncated += u64::from(one.cut_off());
         self.void += u64::from(one.turns.iter().any(TurnSummary::is_void));
         self.forks += u64::from(one.fork_of.is_some());
-        self.programs.add(&one.calls);
+        self.programs.count(&one.calls);
         let level = self.levels.entry(t.level).or_default();
         level.0 += 1;
         level.1 += u64::from(one.correct);
@@ -220,7 +196,7 @@ impl Tally {
         if self.without_entropies == 0 {
             list.insert(2, (ENTROPY.into(), self.entropy / self.tokens.max(1) as f64));
         }
-        list.extend(self.programs.metrics());
+        list.extend(self.programs.means().map(|(name, mean)| (name.to_string(), mean)));
         list.extend(self.levels.iter().map(|(l, (n, p))| (format!("pass_rate_level_{l}"), *p as f64 / *n as f64)));
         list.extend(kept.components.iter().map(|(name, (n, sum))| (format!("rewards.{name}"), sum / *n as f64)));
         list
@@ -230,6 +206,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainyard_learn::ProgramCalls;
     use trainyard_tables::Trajectory;
 
     #[test]

@@ -1,0 +1,58 @@
+//! What programs that keep their conversation (the environment `harness`) made of it, counted over rollouts.
+
+use serde::{Deserialize, Serialize};
+use trainyard_core::Metric;
+use trainyard_learn::{ProgramCalls, Rollout};
+
+/// In the order in which they are counted: name, unit, meaning.
+const COUNTS: [(&str, &str, &str); 6] = [
+    ("segments", "segments per rollout", "Conversations that the program of a harness begins."),
+    (
+        "healed_turns",
+        "turns per rollout",
+        "Turns that went on with their recorded tokens, though what the program sent back would have had others.",
+    ),
+    ("forked_segments", "segments per rollout", "Segments that repeat a turn of an earlier one."),
+    ("dropped_calls", "calls per rollout", "Calls that got no answer, and answers that nobody waited for."),
+    ("refused_calls", "calls per rollout", "Calls that were refused with an error."),
+    ("ignored_sampling", "calls per rollout", "Calls that asked for a way of sampling that is not the policy's."),
+];
+
+/// Sums over the rollouts of programs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Programs {
+    rollouts: u64,
+    sums: [u64; COUNTS.len()],
+}
+
+impl Programs {
+    /// One rollout; one of no program counts for nothing.
+    pub fn count(&mut self, calls: &ProgramCalls) {
+        let ProgramCalls { segments, healed, forked, dropped, refused, ignored } = *calls;
+        self.rollouts += u64::from(segments > 0);
+        let counts = [segments, healed, forked, dropped, refused, ignored];
+        self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
+    }
+    /// The sums over these rollouts.
+    pub fn of(rollouts: &[Rollout]) -> Self {
+        let mut sums = Self::default();
+        rollouts.iter().for_each(|one| sums.count(&one.calls));
+        sums
+    }
+    /// Adds the sums over other rollouts.
+    pub fn add(&mut self, others: &Self) {
+        self.rollouts += others.rollouts;
+        self.sums.iter_mut().zip(others.sums).for_each(|(sum, other)| *sum += other);
+    }
+    /// Means over rollouts by name; none where no program played.
+    pub fn means(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let (rollouts, sums) = (self.rollouts, self.sums);
+        let named = COUNTS.iter().zip(sums).filter(move |_| rollouts > 0);
+        named.map(move |((name, ..), sum)| (*name, sum as f64 / rollouts as f64))
+    }
+}
+
+/// What [`Programs::means`] has, as metrics.
+pub fn declared() -> impl Iterator<Item = Metric> {
+    COUNTS.into_iter().map(|(name, unit, doc)| Metric::new(name, unit, doc).optional())
+}
