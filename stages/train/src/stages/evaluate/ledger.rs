@@ -73,6 +73,7 @@ impl<'a> Ledger<'a> {
                 link(&folder.join(&name), &shards.join(&name))?;
             }
             (restored, programs) = (state.shards, state.programs);
+            programs.resize(restored, Programs::default());
         }
         Ok(Self {
             context,
