@@ -1,7 +1,8 @@
-//! The API server of the tests as a program, whose Pods are processes of this machine: for the suite of executors,
-//! whose runs are processes of their own. It prints the path of a kubeconfig and serves until it gets SIGTERM.
+//! The test API server as a program whose Pods are processes of this machine. The executor test suite needs it as a
+//! program because each of its runs is a separate process. Prints the path of a kubeconfig and serves until it receives
+//! SIGTERM.
 
-// What only the tests of this crate ask of it.
+// Some items are used only by the tests of this crate.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../tests/suite/server/mod.rs"]

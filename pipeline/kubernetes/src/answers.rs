@@ -1,22 +1,22 @@
-//! What an error of the API server or of the way to it means for the caller.
+//! Maps errors of the API server, and of the connection to it, to errors for the caller.
 
 use kube::client::AuthError;
 use kube::core::Status;
 use std::error::Error as StdError;
 use trainyard_core::Error;
 
-/// What was asked of the API server.
+/// Request to the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
-    /// As roles name it: `create`.
+    /// Verb as written in RBAC roles: `create`.
     pub verb: &'static str,
-    /// As roles name it: `jobs`.
+    /// Resource as written in RBAC roles: `jobs`.
     pub resource: &'static str,
-    /// The namespace.
     pub namespace: &'a str,
 }
 
-/// The error of a request. Retryable: the same may work later; invalid: it would be refused again.
+/// Returns the error of a failed request: retryable if the same request may succeed later, invalid if the server would
+/// refuse it again.
 pub(crate) fn refusal(request: Request<'_>, error: &kube::Error) -> Error {
     let Request { verb, resource, namespace } = request;
     let place = format!("Kubernetes: cannot {verb} {resource} in namespace `{namespace}`");
@@ -38,12 +38,12 @@ pub(crate) fn refusal(request: Request<'_>, error: &kube::Error) -> Error {
     }
 }
 
-/// An object of this name is there already. A quota that changed at the same moment has the same code.
+/// Returns whether an object of this name already exists. A quota that changed at the same moment has the same code.
 pub(crate) fn exists(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_already_exists())
 }
 
-/// There is no object of this name.
+/// Returns whether no object of this name exists.
 pub(crate) fn is_absent(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_not_found() && !is_namespace(status))
 }
@@ -65,13 +65,13 @@ fn answered(request: Request<'_>, status: &Status) -> Error {
         }
         404 if is_namespace(status) => Error::invalid(said).help("create it, or change the pool's option `namespace`"),
         422 => Error::invalid(fields(status)).help("change the pool's options"),
-        // 409 is a race of the server with itself, since an object that exists is no error.
+        // Code 409 is a race inside the server; an object that already exists is not an error.
         408 | 409 | 429 | 500.. => Error::retryable(format!("{said} ({})", status.code)),
         code => Error::invalid(format!("{said} ({code})")),
     }
 }
 
-/// The fields that the server does not accept, one after the other.
+/// Lists the rejected fields, separated by `;`.
 fn fields(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let fields: Vec<String> =
@@ -79,7 +79,7 @@ fn fields(status: &Status) -> String {
     if fields.is_empty() { status.message.clone() } else { fields.join("; ") }
 }
 
-/// What a helper program prints may hold a token, so only its errors are passed on.
+/// Maps errors of the credential plugin. Only its stderr is reported, because its stdout may contain a token.
 fn credentials(error: &AuthError) -> Error {
     match error {
         AuthError::AuthExecRun { cmd, out } => {

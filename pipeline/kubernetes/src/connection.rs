@@ -1,4 +1,4 @@
-//! The way to the API server: kubeconfig, or the service account of the Pod that this process runs in.
+//! Connection to the API server: from a kubeconfig, or from the service account of the Pod that this process runs in.
 
 use crate::options::KubernetesOptions;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -8,22 +8,20 @@ use kube::{Api, Client, Resource};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How long a connection may take to be made.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long an answer may take. The largest is a list of a hundred Jobs.
+/// Response timeout. The largest response is a list of a hundred Jobs.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// A client, and the namespace of the Jobs.
+/// Client and the namespace of the Jobs.
 #[derive(Clone)]
 pub(crate) struct Connection {
-    /// Sends requests.
     pub client: Client,
-    /// Where the Jobs are.
     pub namespace: String,
 }
 
 impl Connection {
-    /// Reads the configuration; nothing is sent yet. Errors: invalid.
+    /// Reads the configuration without sending a request. Errors: invalid.
     pub async fn open(options: &KubernetesOptions) -> Result<Self> {
         trainyard_store::install_tls();
         let mut config = configuration(options).await?;
@@ -32,16 +30,16 @@ impl Connection {
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
-        // Otherwise a connection that was idle counts as one that does not answer.
+        // Otherwise a connection that was idle counts as timed out.
         config.reset_reader_on_write = true;
-        // The engine asks again, and says so meanwhile.
+        // The engine retries and reports the failure meanwhile.
         config.default_retry = false;
         let namespace = options.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config)
             .map_err(|e| Error::invalid("Kubernetes: the kubeconfig cannot be used").caused_by(&e))?;
         Ok(Self { client, namespace })
     }
-    /// Objects of one kind in the namespace.
+    /// Returns the API for objects of one kind in the namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -51,8 +49,9 @@ impl Connection {
     }
 }
 
-/// Drops a proxy of the environment that is not for this cluster. `kube` holds NO_PROXY against the proxy's own host,
-/// and takes the proxy of https for plain http too. A proxy of the kubeconfig has no exceptions.
+/// Drops an environment proxy that NO_PROXY excludes for this cluster. `kube` matches NO_PROXY against the host of the
+/// proxy instead of the cluster, and uses the https proxy for plain http too. A proxy set in the kubeconfig has no
+/// exceptions.
 fn heed_exceptions(config: &mut Config, https_proxies: &[String], environment: &Matcher) {
     let stated = https_proxies.iter().any(|text| config.proxy_url.is_some() && text.parse().ok() == config.proxy_url);
     if stated && environment.intercept(&config.cluster_url).is_none() {

@@ -1,4 +1,4 @@
-//! The executor: what it asks of the API server, in which order, and what it tells the engine.
+//! The executor: order of its requests to the API server, and the states that it reports to the engine.
 
 use crate::connection::Connection;
 use crate::explain;
@@ -16,12 +16,12 @@ use trainyard_core::clock::Clock;
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{Capabilities, Control, Executor, Handle, Launching, State, Task};
 
-/// Jobs that are created at the same time.
+/// Number of Jobs created concurrently.
 const CREATIONS: usize = 16;
-/// Pods of an attempt whose output and events are shown.
+/// Maximum number of Pods of an attempt whose output and events are shown.
 const PODS: usize = 4;
 
-/// The executor `kubernetes`: one Job for each attempt.
+/// The executor `kubernetes`: one Job per attempt.
 pub struct Kubernetes {
     settings: Settings,
     connection: OnceCell<Connection>,
@@ -30,10 +30,10 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// As pools name it.
+    /// Name in pool definitions.
     pub const NAME: &str = "kubernetes";
 
-    /// The executor of a pool. Nothing is asked of the cluster yet. Errors: invalid (the options).
+    /// Creates the executor of a pool without contacting the cluster. Errors: invalid (the options).
     pub fn new(with: &Launching, options: KubernetesOptions, clock: Arc<dyn Clock>) -> Result<Self> {
         let settings = Settings::new(with, options)?;
         Ok(Self { settings, connection: OnceCell::new(), memory: Mutex::default(), clock })
@@ -48,7 +48,7 @@ impl Kubernetes {
         self.connection().await?.create(&manifest::job(&self.settings, &submission)).await?;
         Ok(Handle(submission.key))
     }
-    /// Whether a Pod can open the store.
+    /// Checks that Pods can open the store.
     fn reachable(&self, task: &Task) -> Result<()> {
         let apart = match task.store.local_root() {
             Some(folder) => !self.settings.sees(folder),
@@ -72,7 +72,7 @@ impl Kubernetes {
         }
         let no_pod = sights.contains(&Sight::NoPod);
         let events = if no_pod { connection.events(explain::NO_POD).await } else { Vec::new() };
-        // Nothing may fail from here on: what is remembered is forgotten once it is told.
+        // No failure is allowed from here on: `judge` forgets an attempt once it has returned the final state.
         let mut states = Vec::with_capacity(handles.len());
         for (handle, sight) in handles.iter().zip(sights) {
             let words = if sight == Sight::NoPod { explain::no_pod(&handle.0, &events) } else { None };

@@ -1,4 +1,4 @@
-//! Why an attempt is where it is, in detail: its Job, its Pods, Kueue's conditions, and the events about them.
+//! Detailed explanation of the state of an attempt: its Job, its Pods, Kueue's conditions, and related events.
 
 use crate::pods;
 use crate::state;
@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-/// Events that are shown, the latest last.
+/// Maximum number of events shown, latest last.
 const EVENTS: usize = 10;
 
-/// Everything about one attempt, as lines.
+/// Formats all known facts about one attempt, one per line.
 pub(crate) fn report(job: Option<&Job>, pods: &[Pod], workloads: &[Value], events: &[Event]) -> Option<String> {
     let mut lines: Vec<String> = job.map(job_line).into_iter().collect();
     lines.extend(workloads.iter().flat_map(workload_lines));
@@ -23,16 +23,16 @@ pub(crate) fn report(job: Option<&Job>, pods: &[Pod], workloads: &[Value], event
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// Fields of the events that say why Jobs have no Pods.
+/// Field selector of the events that explain why a Job has no Pods.
 pub(crate) const NO_POD: &str = "reason=FailedCreate,involvedObject.kind=Job";
 
-/// Why a Job has no Pod, if an event says so: a quota, or a policy of the namespace.
+/// Returns why a Job has no Pod, if an event explains it: a quota, or a policy of the namespace.
 pub(crate) fn no_pod<'a>(job: &str, events: &'a [Event]) -> Option<&'a str> {
     let about = |event: &&Event| event.involved_object.name.as_deref() == Some(job);
     events.iter().filter(about).max_by_key(|event| time(event))?.message.as_deref()
 }
 
-/// When an event was seen last. Recorders of different age use different fields.
+/// Returns when an event was last seen. Event recorders of different versions set different fields.
 fn time(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
     let micro = series.or(event.event_time.as_ref()).map(|time| time.0);
@@ -70,7 +70,7 @@ fn pod_lines(pod: &Pod) -> Vec<String> {
         format!("its container ended with code {} {words}", t.exit_code).trim_end().to_string()
     });
     let conditions = status.and_then(|s| s.conditions.as_ref()).into_iter().flatten();
-    // `DisruptionTarget` is the one that tells by being true.
+    // `DisruptionTarget` is informative when true, all other conditions when false.
     let telling = conditions.filter(|c| (c.status == "True") == (c.type_ == "DisruptionTarget"));
     let conditions = telling.filter_map(|c| {
         let words = pods::words(c.reason.as_deref(), c.message.as_deref())?;

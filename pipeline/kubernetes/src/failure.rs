@@ -1,6 +1,6 @@
-//! What a failed Pod means: the stage's own fault, too little memory, or a machine that was taken away.
+//! Classifies a failed Pod: a failure of the stage, too little memory, or a machine that was taken away.
 //!
-//! An attempt that could still speak left `failure.json` in the store, which counts more than all of this.
+//! `failure.json`, which an attempt leaves in the store if it still can, takes precedence over this classification.
 
 use crate::pods;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
@@ -9,7 +9,7 @@ use trainyard_core::units::format_size;
 use trainyard_core::{Error, units::parse_size};
 use trainyard_runtime::executors::Ended;
 
-/// How an attempt ended whose Pod failed.
+/// Returns how an attempt ended whose Pod failed.
 pub(crate) fn failure(pod: &Pod) -> Ended {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
@@ -27,14 +27,14 @@ pub(crate) fn failure(pod: &Pod) -> Ended {
         return lost(pod, pods::words(disruption.reason.as_deref(), disruption.message.as_deref()));
     }
     match terminated {
-        // Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError, OutOfcpu: the machine, not the stage.
+        // Evicted, NodeLost, NodeShutdown, UnexpectedAdmissionError, OutOfcpu: caused by the machine, not the stage.
         _ if reason.is_some() => lost(pod, pods::words(reason, message)),
         Some(terminated) => exited(pod, terminated),
         None => lost(pod, pods::words(None, message)),
     }
 }
 
-/// The attempt disappeared with its Pod, and why.
+/// Returns the end of an attempt whose Pod was removed for the reason `why`.
 pub(crate) fn taken(why: &str) -> Ended {
     Ended::with(Lost, Error::lost(format!("Kubernetes ended the attempt: {why}")))
 }
@@ -51,14 +51,14 @@ fn out_of_memory(pod: &Pod) -> Error {
     let limit = limits.and_then(|limits| limits.get("memory"));
     let limit = limit.map_or_else(
         || "its node has no more".into(),
-        // Written in bytes by us; Kubernetes may have written it anew.
+        // The manifest has it in bytes, but Kubernetes may have rewritten it.
         |limit| format!("its limit is {}", parse_size(&limit.0).map_or(limit.0.clone(), format_size)),
     );
     Error::invalid(format!("the attempt ran out of memory: {limit}"))
         .help("ask for more by `resources: {memory: …}`, or let the stage need less")
 }
 
-/// The process ended by itself, and Kubernetes has nothing to add.
+/// Classifies a process that exited without a reason from Kubernetes.
 fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> Ended {
     let message = terminated.message.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let said = message.map(|text| format!(": {}", last_lines(text))).unwrap_or_default();
@@ -72,7 +72,7 @@ fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> Ended {
         return lost(pod, Some(format!("its node does not know what became of it{said}")));
     }
     match terminated.exit_code {
-        // 128 and the number of a signal, as shells say it.
+        // Exit codes above 128 are 128 plus the signal number, as in shells.
         137 => Ended::with(
             Lost,
             Error::lost(format!("the attempt's process was killed (signal 9){said}"))
@@ -93,7 +93,7 @@ fn exited(pod: &Pod, terminated: &ContainerStateTerminated) -> Ended {
     }
 }
 
-/// The end of a text, short enough for an error.
+/// Returns the last three lines, at most 400 characters, for an error message.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = lines[lines.len().saturating_sub(3)..].join(" / ");

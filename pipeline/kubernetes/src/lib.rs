@@ -1,11 +1,11 @@
 //! The executor `kubernetes`: each attempt is a Job of a Kubernetes cluster.
 //!
-//! It stands in a crate of its own, because the client of Kubernetes takes long to build, and is empty without the
-//! feature `client`. A program that wants it says so: the feature `kubernetes` of `trainyard`, or
+//! This is a separate crate because the Kubernetes client takes long to build, and it is empty without the feature
+//! `client`. A program enables it with the feature `kubernetes` of `trainyard`, or with
 //! `catalogue.executor(trainyard_kubernetes::kind())`.
 //!
-//! No watch is kept: the states of all attempts are two lists every few seconds, selected by the attempts' keys, so the
-//! API server pays for what runs and not for what is over.
+//! The executor keeps no watch: every few seconds it lists Jobs and Pods, selected by the keys of the live attempts.
+//! The load on the API server therefore depends on running attempts, not on finished ones.
 #![cfg(feature = "client")]
 #![warn(missing_docs)]
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use trainyard_core::clock::SystemClock;
 use trainyard_runtime::executors::{Executor, ExecutorKind, Launching};
 
-/// The kind of executor, for a catalogue.
+/// Returns the executor kind for a catalogue.
 pub fn kind() -> ExecutorKind {
     let build = |with: &Launching, options: KubernetesOptions| {
         let executor = Kubernetes::new(with, options, Arc::new(SystemClock::new()))?;

@@ -1,8 +1,8 @@
-//! The Job of an attempt, as it is created: a pure function of the pool's options and the attempt.
+//! Job manifest of an attempt: a pure function of the pool's options and the attempt.
 //!
-//! Kubernetes must never start an attempt a second time by itself, since the engine counts and journals attempts:
-//! nothing is retried, and a Pod that Kubernetes takes away (preemption, a drained node) fails its Job with the reason.
-//! The deadline is that of the Pod, which begins on a node; that of the Job would count the wait for one.
+//! Kubernetes must never restart an attempt, since the engine counts and journals attempts. Nothing is retried, and a
+//! Pod that Kubernetes takes away (preemption, a drained node) fails its Job with the reason. The deadline is set on
+//! the Pod, where it begins on a node; a Job deadline would include the time in the queue.
 
 use crate::names::{self, label_value};
 use crate::options::{TaintEffect, Toleration, Volume};
@@ -17,41 +17,38 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trainyard_runtime::executors::{MARK, NODE, Task};
 
-/// What a Pod may take to end after it is asked to, in seconds.
+/// Termination grace period of a Pod, in seconds.
 pub(crate) const GRACE_SECONDS: i64 = 30;
-/// Time beyond a stage's timeout until Kubernetes ends the Pod: the attempt and its engine end it in time, unless the
-/// engine is gone and the attempt hangs. It covers pulling the image.
+/// Time after a stage's timeout at which Kubernetes ends the Pod. The attempt and its engine enforce the timeout
+/// themselves, unless the engine is gone and the attempt hangs. Covers pulling the image.
 const SLACK: Duration = Duration::from_secs(15 * 60);
 
-/// An attempt, as far as its Job shows it.
+/// Facts about an attempt that its Job contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Submission {
     /// Name of the Job.
     pub key: String,
-    /// The attempt's URL.
+    /// URL of the attempt.
     pub url: String,
     /// Workflow and stage.
     pub title: String,
-    /// The run.
     pub run: String,
-    /// The stage instance.
     pub stage: String,
-    /// The attempt's number.
     pub attempt: u32,
-    /// Machines that it runs on at the same time.
+    /// Number of nodes that it runs on concurrently.
     pub nodes: u32,
-    /// CPUs on each.
+    /// CPUs per node.
     pub cpus: u32,
-    /// Bytes of memory on each; 0 = no limit.
+    /// Bytes of memory per node; 0 = no limit.
     pub memory: u64,
-    /// GPUs on each.
+    /// GPUs per node.
     pub gpus: u32,
-    /// Limit from its start.
+    /// Time limit, counted from the start.
     pub timeout: Option<Duration>,
 }
 
 impl Submission {
-    /// What there is to say about a task.
+    /// Extracts the submission of a task.
     pub fn of(task: &Task) -> Self {
         let resources = &task.spec.resources;
         Self {
@@ -70,10 +67,10 @@ impl Submission {
     }
 }
 
-/// The variable that holds a Pod's number in its Job.
+/// Environment variable that holds a Pod's index in its Job.
 const INDEX: &str = "TRAINYARD_POD_INDEX";
 
-/// The Job that runs this attempt.
+/// Builds the Job of an attempt.
 pub(crate) fn job(settings: &Settings, submission: &Submission) -> Job {
     let options = &settings.options;
     let mut metadata = metadata(settings, submission);
@@ -97,7 +94,7 @@ pub(crate) fn job(settings: &Settings, submission: &Submission) -> Job {
     Job { metadata, spec: Some(spec), status: None }
 }
 
-/// Labels and annotations of the Job and its Pods. Trainyard's own win over those of the pool.
+/// Builds labels and annotations of the Job and its Pods. Trainyard's labels override those of the pool.
 fn metadata(settings: &Settings, submission: &Submission) -> ObjectMeta {
     let mut labels = settings.options.labels.clone();
     let own = [
@@ -114,8 +111,8 @@ fn metadata(settings: &Settings, submission: &Submission) -> ObjectMeta {
     ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() }
 }
 
-/// A Pod that was disrupted fails its Job, which then says why even after the Pod is gone. Kubernetes 1.25 to 1.28 want
-/// `onPodConditions` in every rule.
+/// Makes a disrupted Pod fail its Job, whose condition keeps the reason after the Pod is gone. Kubernetes 1.25 to 1.28
+/// require `onPodConditions` in every rule.
 fn failed_by_disruption() -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern { type_: "DisruptionTarget".into(), status: "True".into() };
     let rule = PodFailurePolicyRule {
@@ -132,7 +129,8 @@ fn pod(settings: &Settings, submission: &Submission) -> core::PodSpec {
     let secret = |name: &String| core::LocalObjectReference { name: name.clone() };
     core::PodSpec {
         active_deadline_seconds: deadline.map(|seconds| i32::try_from(seconds).unwrap_or(i32::MAX).into()),
-        // An attempt never speaks to Kubernetes; a named account is there for what it opens, and says itself.
+        // An attempt never calls the Kubernetes API. A named service account grants access to other resources and
+        // configures its own token.
         automount_service_account_token: options.service_account.is_none().then_some(false),
         containers: vec![container(settings, submission)],
         enable_service_links: Some(false),
@@ -172,14 +170,15 @@ fn container(settings: &Settings, submission: &Submission) -> core::Container {
             requests: Some(amounts),
             claims: None,
         }),
-        // The end of its output stands in its status then, for errors of a program that could not start.
+        // The Pod status then contains the end of the output, which explains why a program could not start.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         volume_mounts: some(options.volumes.iter().map(mount).collect()),
         ..core::Container::default()
     }
 }
 
-/// Requests are limits, so that a node is never promised twice and the scheduler's answer is the engine's.
+/// Builds requests equal to limits, so that nodes are not overcommitted and the scheduler and the engine count the
+/// same.
 fn amounts(settings: &Settings, submission: &Submission) -> BTreeMap<String, Quantity> {
     let mut amounts = BTreeMap::from([("cpu".to_string(), Quantity(submission.cpus.to_string()))]);
     if submission.memory > 0 {
@@ -193,12 +192,12 @@ fn amounts(settings: &Settings, submission: &Submission) -> BTreeMap<String, Qua
 
 fn environment(settings: &Settings, submission: &Submission) -> Vec<core::EnvVar> {
     let mut environment = settings.environment.clone();
-    // Numeric libraries read these when the process starts.
+    // Numeric libraries read these variables at process start.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         environment.insert(name.into(), submission.cpus.to_string());
     }
     if submission.gpus == 0 {
-        // Images made for GPUs ask for all that the node has.
+        // Images built for GPUs would otherwise use all GPUs of the node.
         environment.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
     }
     environment.extend(settings.options.environment.clone());
@@ -211,14 +210,15 @@ fn environment(settings: &Settings, submission: &Submission) -> Vec<core::EnvVar
     variables
 }
 
-/// Which Pod of an indexed Job this is. The second variable names the first, so it stands behind it.
+/// Builds the variables with the index of a Pod in an indexed Job. The second variable refers to the first and must
+/// come after it.
 fn rank(url: &str) -> [core::EnvVar; 2] {
     let field = core::ObjectFieldSelector {
         api_version: None,
         field_path: "metadata.annotations['batch.kubernetes.io/job-completion-index']".into(),
     };
     let from = core::EnvVarSource { field_ref: Some(field), ..core::EnvVarSource::default() };
-    // `$(` would begin the name of a variable.
+    // `$(` would begin a variable reference.
     let value = format!("$({INDEX}) {}", url.replace("$(", "$$("));
     [
         core::EnvVar { name: INDEX.into(), value: None, value_from: Some(from) },
@@ -266,12 +266,12 @@ fn volume(volume: &Volume) -> core::Volume {
     }
 }
 
-/// A size as people write it here, in bytes. It was judged with the options.
+/// Converts a human-readable size to bytes. The size was validated with the options.
 fn size(text: &str) -> Quantity {
     Quantity(trainyard_core::units::parse_size(text).unwrap_or_default().to_string())
 }
 
-/// A list, or nothing if it is empty.
+/// Returns the list, or `None` if it is empty.
 fn some<T>(list: Vec<T>) -> Option<Vec<T>> {
     (!list.is_empty()).then_some(list)
 }

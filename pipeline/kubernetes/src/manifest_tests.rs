@@ -1,4 +1,4 @@
-//! Manifests as they are sent. `.ci/kubernetes-schemas` holds the stored ones against the published schemas.
+//! Snapshot tests of manifests. `.ci/kubernetes-schemas` validates the snapshots against the published schemas.
 
 use super::*;
 use crate::options::KubernetesOptions;
@@ -32,7 +32,7 @@ fn manifest(options: Value, submission: &Submission) -> Value {
     serde_json::to_value(job(&Settings::new(&with, options).unwrap(), submission)).unwrap()
 }
 
-/// Everything that a pool can say.
+/// Returns a pool with every option set.
 fn all_options() -> Value {
     json!({
         "image": "registry.example/team/trainyard:0.2",

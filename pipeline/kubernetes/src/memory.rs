@@ -1,7 +1,7 @@
-//! What has to be known of earlier looks: how long a Pod has been stuck, and what the executor itself decided.
+//! State kept between polls: since when a Pod is stuck, and decisions of the executor itself.
 //!
-//! It is lost with the process. Then a stuck Pod is given its time again, and an attempt that was ended for being
-//! stuck counts as lost.
+//! The state is lost with the process. Afterwards a stuck Pod gets its full time again, and an attempt that was ended
+//! because it was stuck counts as lost.
 
 use crate::state::Sight;
 use crate::waiting::Waiting;
@@ -13,32 +13,32 @@ use trainyard_runtime::executors::{Ended, Handle, State};
 
 /// How long a Pod may be stuck before the attempt is ended.
 pub(crate) const STUCK: Duration = Duration::from_secs(120);
-/// How long a Pod that was asked to end may stay: its grace, and two minutes for a node that does not answer. Such a
-/// Pod stays until its node comes back; what it still writes is refused, since its attempt is not the current one.
+/// How long a deleted Pod may remain: its grace period, and two minutes for a node that does not respond. Such a Pod
+/// remains until its node comes back; its later writes are refused, since its attempt is no longer the current one.
 pub(crate) const LEAVING: Duration = Duration::from_secs(crate::manifest::GRACE_SECONDS as u64 + 120);
 
-/// What is remembered of the attempts that are polled.
+/// State of the attempts that are polled.
 #[derive(Default)]
 pub(crate) struct Memory(BTreeMap<Handle, Note>);
 
-/// What is remembered of one attempt.
+/// State of one attempt.
 #[derive(Default)]
 struct Note {
     started: bool,
     stuck_since: Option<Duration>,
     leaving_since: Option<Duration>,
-    /// What the node said before it became vague.
+    /// Last specific reason from the node, before it only reported a back-off.
     said: Option<Waiting>,
-    /// How it ends as soon as nothing of it is left.
+    /// Outcome to report once all Pods are gone.
     verdict: Option<Ended>,
 }
 
-/// What follows from one look.
+/// Result of judging one observation.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Judged {
-    /// What the engine is told.
+    /// State to report to the engine.
     pub state: State,
-    /// The caller must delete the Job.
+    /// Whether the caller must delete the Job.
     pub delete: bool,
 }
 
@@ -49,7 +49,7 @@ impl Judged {
 }
 
 impl Memory {
-    /// What follows from what is seen now; `now` is monotonic.
+    /// Judges a new observation; `now` is monotonic.
     pub fn judge(&mut self, handle: &Handle, sight: Sight, now: Duration) -> Judged {
         let note = self.0.entry(handle.clone()).or_default();
         let judged = note.judge(sight, now);

@@ -1,28 +1,28 @@
-//! Names of labels and annotations, and texts made fit for them.
+//! Names of labels and annotations, and conversion of texts to valid label values.
 
-/// Label of a Job and its Pods: the attempt's key, by which they are found.
+/// Label of a Job and its Pods: key of the attempt, used to select them.
 pub(crate) const KEY: &str = "trainyard.dev/key";
-/// Label: the run, for `kubectl get jobs --selector`.
+/// Label: run id, for `kubectl get jobs --selector`.
 pub(crate) const RUN: &str = "trainyard.dev/run";
-/// Label: the stage, shortened to what a label may hold.
+/// Label: stage key, shortened to a valid label value.
 pub(crate) const STAGE: &str = "trainyard.dev/stage";
-/// Label: the attempt's number.
+/// Label: number of the attempt.
 pub(crate) const ATTEMPT: &str = "trainyard.dev/attempt";
-/// Annotation: the attempt's URL.
+/// Annotation: URL of the attempt.
 pub(crate) const URL: &str = "trainyard.dev/url";
 /// Annotation: workflow and stage in full.
 pub(crate) const TITLE: &str = "trainyard.dev/title";
-/// Label of everything that a program manages.
+/// Label that names the program managing an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Our value of it.
+/// Value of the label `MANAGED_BY`.
 pub(crate) const MANAGER: &str = "trainyard";
-/// Label that puts a Job into one of Kueue's queues.
+/// Label that assigns a Job to a Kueue queue.
 pub(crate) const QUEUE: &str = "kueue.x-k8s.io/queue-name";
-/// Name of the container that an attempt runs in; a mesh may add others.
+/// Name of the container that an attempt runs in. A service mesh may add other containers.
 pub(crate) const CONTAINER: &str = "attempt";
 
-/// What a label can show of a text: at most 63 of letters, digits, `-`, `_` and `.`, with a letter or digit at both
-/// ends; anything else becomes `-`.
+/// Converts a text to a label value: at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter
+/// or digit. Any other character becomes `-`.
 pub(crate) fn label_value(text: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
     let end = |c: char| !c.is_ascii_alphanumeric();
@@ -30,7 +30,7 @@ pub(crate) fn label_value(text: &str) -> String {
     whole.trim_start_matches(end).chars().take(63).collect::<String>().trim_end_matches(end).to_string()
 }
 
-/// Whether a label can have this value as it is.
+/// Returns whether a text is a valid label value.
 pub(crate) fn is_label_value(text: &str) -> bool {
     !text.is_empty() && label_value(text) == text
 }

@@ -1,4 +1,4 @@
-//! What is asked of the API server, one function for each request.
+//! Requests to the API server, one function per request.
 
 use crate::answers::{Request, exists, is_absent, refusal};
 use crate::connection::Connection;
@@ -12,29 +12,27 @@ use serde_json::Value;
 use trainyard_core::Result;
 use trainyard_runtime::executors::Handle;
 
-/// Attempts that one list asks for: their keys stand in the address, which proxies cut at 8 KiB.
+/// Maximum number of attempts per list request: their keys are part of the URL, which proxies limit to 8 KiB.
 pub(crate) const ATTEMPTS: usize = 100;
-/// Seconds that a Pod gets to die when its attempt is killed. With 0, the API server forgets the Pod at once, whether
-/// it still runs or not.
+/// Grace period of the Pods of a killed attempt, in seconds. With 0, the API server removes the Pod at once, even if it
+/// still runs.
 const KILL_SECONDS: u32 = 1;
-/// What is shown of a Pod's output.
+/// Limits of the log that is read from a Pod.
 const LOG_LINES: i64 = 200;
 const LOG_BYTES: i64 = 256 * 1024;
-/// Events that one list gives.
+/// Maximum number of events per list request.
 const EVENTS: u32 = 500;
 /// Versions of Kueue's API, newest first.
 const KUEUE: [&str; 2] = ["v1beta2", "v1beta1"];
 
-/// What the API server knows of some attempts.
+/// Objects that the API server has for some attempts.
 pub(crate) struct Found {
-    /// Their Jobs.
     pub jobs: Vec<Job>,
-    /// Their Pods.
     pub pods: Vec<Pod>,
 }
 
 impl Found {
-    /// What it says of one of them.
+    /// Returns the observed state of one attempt.
     pub fn sight(&self, handle: &Handle) -> Sight {
         let job = self.jobs.iter().find(|job| job.metadata.name.as_ref() == Some(&handle.0));
         let key = |pod: &&Pod| pod.metadata.labels.as_ref()?.get(names::KEY).map(|key| *key == handle.0);
@@ -47,18 +45,18 @@ impl Connection {
     fn request(&self, verb: &'static str, resource: &'static str) -> Request<'_> {
         Request { verb, resource, namespace: &self.namespace }
     }
-    /// Creates a Job. One of this name that is there already is the same attempt's.
+    /// Creates a Job. An existing Job of this name belongs to the same attempt and is not an error.
     pub async fn create(&self, job: &Job) -> Result<()> {
         match self.api::<Job>().create(&PostParams::default(), job).await {
             Err(e) if !exists(&e) => Err(refusal(self.request("create", "jobs"), &e)),
             _ => Ok(()),
         }
     }
-    /// The Job of this name.
+    /// Returns the Job of this name.
     pub async fn job(&self, name: &str) -> Result<Option<Job>> {
         self.api::<Job>().get_opt(name).await.map_err(|e| refusal(self.request("get", "jobs"), &e))
     }
-    /// Jobs and Pods of at most [`ATTEMPTS`] attempts.
+    /// Lists Jobs and Pods of at most [`ATTEMPTS`] attempts.
     pub async fn find(&self, handles: &[Handle]) -> Result<Found> {
         let keys: Vec<&str> = handles.iter().map(|handle| handle.0.as_str()).collect();
         let wanted = ListParams::default().labels(&format!("{} in ({})", names::KEY, keys.join(",")));
@@ -68,12 +66,12 @@ impl Connection {
         let (jobs, pods) = futures::try_join!(jobs, pods)?;
         Ok(Found { jobs: jobs.items, pods: pods.items })
     }
-    /// Deletes a Job and, after it, its Pods, which get their time to end. The Job is there until they are gone.
+    /// Deletes a Job and its Pods, with their grace period. The Job remains until its Pods are gone.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let found = self.api::<Job>().delete(name, &DeleteParams::foreground()).await;
         absent_is_fine(found, self.request("delete", "jobs"))
     }
-    /// Gives the Pods of an attempt no time to end.
+    /// Kills the Pods of an attempt without their grace period.
     pub async fn kill(&self, handle: &Handle) -> Result<()> {
         let now = DeleteParams::default().grace_period(KILL_SECONDS);
         for pod in self.find(std::slice::from_ref(handle)).await?.pods {
@@ -82,13 +80,14 @@ impl Connection {
         }
         Ok(())
     }
-    /// Events of these fields. They are only words, so an account that may not read them does without.
+    /// Lists events with these fields. Events are only explanations, so an account that may not read them gets an empty
+    /// list.
     pub async fn events(&self, fields: &str) -> Vec<Event> {
         let wanted = ListParams::default().fields(fields).limit(EVENTS);
         let found = self.api::<Event>().list(&wanted).await;
         found.map(|list| list.items).inspect_err(|e| tracing::debug!("no events: {e}")).unwrap_or_default()
     }
-    /// The end of what a Pod's container wrote, or why there is nothing.
+    /// Returns the end of the log of a Pod's container, or the reason why it is absent.
     pub async fn log(&self, pod: &str) -> Result<String> {
         let wanted = LogParams {
             container: Some(names::CONTAINER.into()),
@@ -97,12 +96,12 @@ impl Connection {
             ..LogParams::default()
         };
         match self.api::<Pod>().logs(pod, &wanted).await {
-            // It has not started, or its node is gone; the words say which.
+            // The container has not started, or its node is gone; the message has the reason.
             Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => Ok(format!("{}\n", status.message)),
             log => log.map_err(|e| refusal(self.request("get", "pods/log"), &e)),
         }
     }
-    /// What Kueue says of a Job; nothing if it does not answer.
+    /// Returns Kueue's workloads of a Job, or an empty list if Kueue does not respond.
     pub async fn workloads(&self, job_uid: &str) -> Vec<Value> {
         let wanted = ListParams::default().labels(&format!("kueue.x-k8s.io/job-uid={job_uid}"));
         for version in KUEUE {
@@ -118,7 +117,7 @@ impl Connection {
     }
 }
 
-/// What is to be deleted may be gone.
+/// Accepts a missing object as the result of a deletion.
 fn absent_is_fine<T>(found: kube::Result<T>, request: Request<'_>) -> Result<()> {
     match found {
         Err(e) if !is_absent(&e) => Err(refusal(request, &e)),

@@ -1,5 +1,5 @@
-//! Options that were judged: what Kubernetes would refuse, or take and never run, is said before a run starts, where it
-//! can be known.
+//! Validated options. Settings that Kubernetes would refuse, or accept and never run, are reported before a run starts,
+//! where they can be detected.
 
 use crate::names::is_label_value;
 use crate::options::{KubernetesOptions, Volume};
@@ -9,21 +9,21 @@ use trainyard_core::units::{parse_duration, parse_size};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{Launcher, Launching};
 
-/// Options whose texts can be read.
+/// Validated options.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// As the site file has them.
+    /// Options as in the site file.
     pub options: KubernetesOptions,
-    /// The command of an attempt, without its URL at the end.
+    /// Command of an attempt, without its URL as the last argument.
     pub command: Vec<String>,
-    /// What every attempt of this program has in its environment; the options win.
+    /// Environment variables of every attempt of this program; those of the options override them.
     pub environment: BTreeMap<String, String>,
-    /// Seconds that a Job is kept after its end.
+    /// Seconds that a finished Job is kept.
     pub ttl_seconds: i32,
 }
 
 impl Settings {
-    /// Judges the options of a pool. Errors: invalid, with all that is wrong.
+    /// Validates the options of a pool. Errors: invalid, with all problems.
     pub fn new(with: &Launching, options: KubernetesOptions) -> Result<Self> {
         let Launching { pool, launcher, .. } = with;
         let mut problems = Vec::new();
@@ -69,14 +69,14 @@ impl Settings {
         Err(Error::invalid(format!("the pool `{pool}`: {}", problems.join("; ")))
             .help("`trainyard stages executors/kubernetes` lists its options"))
     }
-    /// Whether a Pod sees this path of this machine.
+    /// Returns whether Pods see this path of this machine.
     pub fn sees(&self, path: &std::path::Path) -> bool {
         self.options.shared_filesystem && self.options.volumes.iter().any(|volume| path.starts_with(&volume.mount))
     }
 }
 
-/// How an attempt is started in the image. A pool that names no program starts this one, which the image has under its
-/// name.
+/// Builds the command that starts an attempt in the image. A pool without `program` starts this program, which is on
+/// `PATH` in the image.
 fn command(launcher: &Launcher, options: &KubernetesOptions) -> Vec<String> {
     let named = options.program.clone();
     let of_pool = || match std::env::current_exe() {
@@ -95,7 +95,7 @@ fn environment(launcher: &Launcher) -> BTreeMap<String, String> {
 const PROGRAM: &str = "trainyard";
 const LABEL: &str = "at most 63 of `a-z`, `0-9` and `-`, no `-` at the ends";
 
-/// A label of RFC 1123, as names of namespaces and volumes are.
+/// Returns whether a text is an RFC 1123 label, as required for names of namespaces and volumes.
 fn is_label(text: &str) -> bool {
     let good = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     !text.is_empty() && text.len() <= 63 && text.bytes().all(good) && !text.starts_with('-') && !text.ends_with('-')

@@ -1,4 +1,4 @@
-//! What a Job and its Pods say of an attempt: a pure function of what the API server answered.
+//! Derives the state of an attempt from its Job and Pods: a pure function of the API server's responses.
 
 use crate::failure::{failure, taken};
 use crate::pods;
@@ -9,37 +9,37 @@ use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_runtime::executors::Ended;
 
-/// What is seen of an attempt.
+/// Observed state of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Sight {
-    /// It has not started, and why.
+    /// Not started, with the reason.
     Waits(Waiting),
-    /// Its Job has no Pod and is not held back: an event may say why.
+    /// The Job has no Pod and is not suspended; an event may explain why.
     NoPod,
-    /// Its Job is held back, by Kueue or by hand.
+    /// The Job is suspended, by Kueue or manually.
     Suspended {
-        /// In words for people.
+        /// Reason, for display.
         why: String,
     },
-    /// It runs on all of its nodes.
+    /// The attempt runs on all of its nodes.
     Runs,
-    /// It was asked to end, or is over on one node, and Pods are still there.
+    /// The attempt was deleted or is over on one node, and Pods are still present.
     Ends {
-        /// How it ended, if that is known already.
+        /// Outcome, as far as it is known.
         how: Box<Ended>,
     },
-    /// Nothing of it is left, or all of it is over.
+    /// All Pods are gone or over.
     Over(Box<Ended>),
 }
 
-/// What these objects say of an attempt; `job` is none if the API server knows no such Job.
+/// Derives the state of an attempt from these objects; `job` is `None` if the API server has no such Job.
 pub(crate) fn sight(job: Option<&Job>, pods: &[&Pod]) -> Sight {
     let Some(job) = job else { return without_job(pods) };
     let left = pods.iter().any(|pod| !pods::is_over(pod));
     let finished = condition(job, "Complete").or_else(|| condition(job, "Failed"));
     if finished.is_some() || job.metadata.deletion_timestamp.is_some() {
         let how = Box::new(end_of(job, pods));
-        // A Job that is being deleted goes when its Pods have; until then its name is taken.
+        // A Job that is being deleted disappears after its Pods; until then its name is taken.
         return if left || finished.is_none() { Sight::Ends { how } } else { Sight::Over(how) };
     }
     let spec = job.spec.as_ref();
@@ -50,7 +50,7 @@ pub(crate) fn sight(job: Option<&Job>, pods: &[&Pod]) -> Sight {
     progress(pods, nodes)
 }
 
-/// The condition of this type, if the Job is in it.
+/// Returns the condition of this type if its status is `True`.
 pub(crate) fn condition<'a>(job: &'a Job, kind: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == kind && condition.status == "True")
@@ -66,12 +66,12 @@ fn suspended(job: &Job) -> String {
     queue.map_or_else(|| "its Job is suspended".into(), |queue| format!("it waits in Kueue's queue `{queue}`"))
 }
 
-/// Where a Job stands that is neither over nor held back.
+/// Derives the state of a Job that is neither over nor suspended.
 fn progress(pods: &[&Pod], nodes: usize) -> Sight {
     if pods.is_empty() {
         return Sight::NoPod;
     }
-    // Nothing is retried, so a Pod that is over without success ends the attempt. Its Job will say so in a moment.
+    // Pods are not retried, so a Pod that failed ends the attempt. The Job's status follows a moment later.
     if let Some(ended) = end_of_pods(pods).filter(|ended| ended.outcome != AttemptOutcome::Succeeded) {
         return Sight::Ends { how: Box::new(ended) };
     }
@@ -86,13 +86,13 @@ fn progress(pods: &[&Pod], nodes: usize) -> Sight {
     }
     let prefix = if nodes > 1 { format!("{started} of {nodes} nodes are ready; ") } else { String::new() };
     let waits: Vec<_> = pods.iter().filter(|pod| !pods::has_started(pod)).map(|pod| waiting(pod)).collect();
-    // What will not mend itself is said first.
+    // Pods that cannot start without intervention are reported first.
     let said = waits.iter().find(|w| w.stuck.is_some()).or(waits.first());
     let said = said.cloned().unwrap_or_else(|| Waiting::patiently("the others have no Pod yet"));
     Sight::Waits(Waiting { why: format!("{prefix}{}", said.why), ..said })
 }
 
-/// How a Job ended, or ends.
+/// Returns how a Job ended or is ending.
 fn end_of(job: &Job, pods: &[&Pod]) -> Ended {
     if condition(job, "Complete").is_some() {
         return Ended::well();
@@ -114,7 +114,8 @@ fn end_of(job: &Job, pods: &[&Pod]) -> Ended {
     }
 }
 
-/// How an attempt ended, by its Pods alone: that of the first that failed. None if none is over.
+/// Returns how an attempt ended, judged by its Pods alone: the end of the first that failed, or `None` if they are not
+/// over.
 fn end_of_pods(pods: &[&Pod]) -> Option<Ended> {
     let failed = pods.iter().filter(|pod| pods::phase(pod) == "Failed");
     // The others are stopped because it failed.
@@ -241,7 +242,7 @@ mod tests {
     fn a_pod_that_leaves_ends_its_attempt() {
         let Sight::Ends { how } = sight(Some(&plain()), &[&leaving(running())]) else { panic!("it ends") };
         assert_eq!(how.error.unwrap().kind, ErrorKind::Lost);
-        // Its Job has not noticed yet.
+        // The Job's status does not show the failure yet.
         let Sight::Ends { how } = sight(Some(&plain()), &[&exited(3, "2026-11-22T10:00:00Z")]) else {
             panic!("it ends")
         };

@@ -1,25 +1,25 @@
-//! Why a Pod has not started, and whether it could start by itself.
+//! Why a Pod has not started, and whether it could start without intervention.
 //!
-//! Kubernetes never gives up on a Pod whose image cannot be pulled or whose secret is missing; a run that waits for it
-//! would wait for ever. Such a Pod is *stuck*: the executor ends it unless it starts within a while.
+//! Kubernetes never gives up on a Pod whose image cannot be pulled or whose secret is missing, so a run would wait for
+//! it forever. Such a Pod is *stuck*: the executor ends it unless it starts within two minutes.
 
 use crate::pods;
 use k8s_openapi::api::core::v1::Pod;
 use trainyard_core::Error;
 
-/// Why a Pod has not started.
+/// Reason why a Pod has not started.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Waiting {
-    /// In words for people.
+    /// Reason, for display.
     pub why: String,
-    /// The error to end with if it stays so; none if it may start by itself.
+    /// Error to end with if the Pod stays stuck; `None` if it may start by itself.
     pub stuck: Option<Error>,
-    /// The node pauses between two tries and does not repeat what it said about the last one.
+    /// Whether the node only reports a back-off between two tries, without the reason of the last failure.
     pub vague: bool,
 }
 
 impl Waiting {
-    /// It may start by itself.
+    /// Creates the reason of a Pod that may start by itself.
     pub fn patiently(why: impl Into<String>) -> Self {
         Self { why: why.into(), stuck: None, vague: false }
     }
@@ -28,7 +28,7 @@ impl Waiting {
     }
 }
 
-/// What a Pod waits for that has not started.
+/// Returns why a Pod has not started.
 pub(crate) fn waiting(pod: &Pod) -> Waiting {
     let state = pods::container(pod).and_then(|state| state.waiting.as_ref());
     let reason = state.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
@@ -56,11 +56,11 @@ fn image(pod: &Pod, reason: &str, message: Option<&str>) -> Waiting {
     let image = spec.and_then(|container| container.image.as_deref()).unwrap_or("?");
     let text = pods::words(Some(reason), message).unwrap_or_default();
     let why = format!("its image `{image}` cannot be pulled: {text}");
-    // A registry that is away comes back, and the kubelet goes on asking.
+    // An unreachable registry may come back, and the kubelet retries.
     if is_network_trouble(&text) {
         return Waiting::patiently(why);
     }
-    // Before Kubernetes 1.32 it says no more than `Back-off pulling image "…"`.
+    // Before Kubernetes 1.32 the message is only `Back-off pulling image "…"`.
     let vague = reason == "ImagePullBackOff" && !text.contains("ErrImagePull");
     Waiting { vague, ..Waiting::stuck(why, "check the pool's options `image` and `image_pull_secrets`") }
 }

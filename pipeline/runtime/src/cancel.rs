@@ -1,8 +1,7 @@
-//! Cancelling a run from another process.
+//! Cancels a run from another process.
 //!
-//! The request is an object in the store that the run's writer looks for. If the writer is gone, or is seen to be
-//! silent long enough for a takeover, the end of the run is written in its place, which fences the writer should it
-//! still live.
+//! The request is an object in the store, which the run's writer polls. If the writer is gone, or silent long enough
+//! for a takeover, the end of the run is written in its place, which fences the writer should it still be alive.
 
 use crate::context::RunContext;
 use crate::resume::{Processes, SILENCE, ThisMachine, is_silent, open_run, writer_name};
@@ -14,23 +13,23 @@ use trainyard_core::{Chance, Clock, Epoch, Result, RunId};
 use trainyard_engine::Input;
 use trainyard_store::{AppendError, JournalReader, Store, layout};
 
-/// How often a writer looks for a request: a disk is cheap to ask, a bucket is not.
+/// Poll interval of a writer for cancel requests: a local disk is cheap to poll, a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(1);
 const LOOK_REMOTE: Duration = Duration::from_secs(10);
 
-/// What a request to cancel did.
+/// Result of a cancel request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
     /// The writer will see the request within seconds.
     Requested,
-    /// The writer was gone or silent; the run is ended.
+    /// The writer was gone or silent, and the run was ended in its place.
     Ended,
     /// The run had finished before.
     AlreadyFinished,
 }
 
-/// Asks a run to stop. A writer of another host is watched until it writes again, or long enough for a takeover; `note`
-/// says so before the wait. Errors: invalid (no such run), those of the store.
+/// Requests the cancellation of a run. A writer on another host is watched until it writes again, or long enough for a
+/// takeover; `note` reports this before the wait. Errors: invalid (no such run), those of the store.
 pub async fn cancel_run(
     store: &Store,
     run: &RunId,
@@ -41,7 +40,7 @@ pub async fn cancel_run(
     cancel_run_seen_from(store, run, (&ThisMachine, clock, chance), note).await
 }
 
-/// The same for a process of any machine.
+/// Like [`cancel_run`], for a process of any machine.
 pub(crate) async fn cancel_run_seen_from(
     store: &Store,
     run: &RunId,
@@ -54,7 +53,7 @@ pub(crate) async fn cancel_run_seen_from(
     }
     let alive = processes.is_alive(&view.writer.name);
     if alive != Some(false) {
-        // The request is for this writer alone: if the run is resumed, the next one starts without it.
+        // The request is for this writer only: if the run is resumed, the next writer ignores it.
         store.create(&layout::cancel(run, view.writer.epoch), Bytes::from_static(b"{}\n")).await?;
         if alive == Some(true) {
             return Ok(Cancelled::Requested);
@@ -71,14 +70,14 @@ pub(crate) async fn cancel_run_seen_from(
     }
     match end(reader, &writer_name(processes, clock, chance), clock, "asked for by another process").await {
         Ok(()) => Ok(Cancelled::Ended),
-        // It lives after all, and finds the request; or somebody resumes the run.
+        // The writer is alive after all and finds the request, or another process resumes the run.
         Err(AppendError::Fenced(_)) if alive.is_none() => Ok(Cancelled::Requested),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Ends a run that nobody has begun, so that nobody will: its journal has one first batch. `writer` is a unique name.
-/// Returns whether it did; false if somebody has begun it. Errors: those of the store.
+/// Ends a run that has not begun, so that it never will: its journal gets a single first batch. `writer` is a unique
+/// name. Returns false if the run has begun. Errors: those of the store.
 pub async fn forestall(store: &Store, run: &RunId, clock: &dyn Clock, writer: &str, why: &str) -> Result<bool> {
     match end(JournalReader::new(store, run), writer, clock, why).await {
         Ok(()) => Ok(true),
@@ -87,7 +86,7 @@ pub async fn forestall(store: &Store, run: &RunId, clock: &dyn Clock, writer: &s
     }
 }
 
-/// Opens a journal behind what was read of it, and ends its run.
+/// Opens a writer after the batches that were read, and ends the run.
 async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) -> Result<(), AppendError> {
     let record = |event| Record { at: clock.unix_millis(), event }.to_value();
     let opened = |epoch| record(Event::WriterOpened { epoch, writer: name.to_string() }).unwrap_or_default();
@@ -97,13 +96,13 @@ async fn end(reader: JournalReader, name: &str, clock: &dyn Clock, why: &str) ->
     writer.append(&events).await.map(|_| ())
 }
 
-/// Looks for a request until there is one or the run is over.
+/// Polls for a request until there is one or the run is over.
 pub(crate) async fn watch(context: RunContext, run: RunId, epoch: Epoch, happened: UnboundedSender<Input>) {
     let every = if context.store.local_root().is_some() { LOOK_LOCAL } else { LOOK_REMOTE };
     let path = layout::cancel(&run, epoch);
     while !happened.is_closed() {
         tokio::time::sleep(every).await;
-        // If the store cannot be read, look again later; the journal notices if it is gone for good.
+        // If the store cannot be read, retry later; the journal notices if it stays away.
         if let Ok(Some(_)) = context.store.get(&path).await {
             let _ = happened.send(Input::Cancel { why: "asked for by another process".into() });
             return;

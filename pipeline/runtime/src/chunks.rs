@@ -1,9 +1,9 @@
 //! Writes the log and the learning curves of an attempt to the store, in numbered chunks while it runs.
 //!
-//! Where the engine holds an attempt's pipes it does this for the attempt; otherwise the attempt does it itself. A
-//! chunk is put every few seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses
-//! little. A chunk that the store does not take is put again under its number, and what follows collects behind it up
-//! to a bound. If the store stays away, the end of the log is lost, but not the attempt.
+//! The engine does this for attempts whose pipes it holds; other attempts do it themselves. A chunk is stored every few
+//! seconds or when it is large, so `trainyard logs` can show a running stage and a crash loses little. A chunk whose
+//! write failed is retried under its number, while later output is buffered up to a limit. If the store stays away, the
+//! end of the log is lost, but not the attempt.
 
 use crate::patience::{SHORT_WAITS, patiently};
 use bytes::Bytes;
@@ -19,43 +19,43 @@ use trainyard_store::{Chunk, Created, Store};
 
 /// Time between chunks, unless one is full earlier.
 const EVERY: Duration = Duration::from_secs(2);
-/// Bytes after which a chunk is put at once.
+/// Size in bytes at which a chunk is stored at once.
 const FULL: usize = 256 * 1024;
-/// Fewer chunks than this stay single at the end.
+/// Minimum number of chunks that are merged into a page at the end.
 const FEW: usize = 8;
-/// Bytes that may wait for a slow store; anything beyond is dropped and counted.
+/// Maximum number of bytes buffered for a slow store; anything beyond is dropped and counted.
 const LIMIT: usize = 8 << 20;
 
-/// Takes what an attempt says and stores it.
+/// Stores the messages of an attempt.
 pub struct ChunkWriter {
-    /// Waits for nobody: what cannot be stored now collects here, and must not hold up the attempt's end.
+    /// Store without retries: failed writes stay buffered here and must not delay the attempt's end.
     store: Store,
     run: RunId,
     stage: StageKey,
     attempt: AttemptNumber,
-    /// Dates the records.
+    /// Clock for the timestamps of records.
     clock: Arc<dyn Clock>,
-    /// Hears that the store does not take the log.
+    /// Called when the store does not accept the log.
     trouble: Box<dyn Fn(&str) + Send + Sync>,
     buffers: Mutex<Buffers>,
-    /// Held while chunks are put: two puts of one chunk would count it twice.
+    /// Held while chunks are stored: two concurrent writes of one chunk would count it twice.
     turn: tokio::sync::Mutex<()>,
     full: Notify,
     closed: Notify,
 }
 
-/// One stream of an attempt on its way to the store.
+/// Buffered stream of an attempt.
 #[derive(Default)]
 struct Stream {
-    /// Not yet cut into a chunk.
+    /// Text not yet cut into a chunk.
     text: String,
-    /// Cut, and not known to be stored. It is put again unchanged, since a failed put may have landed.
+    /// Chunk not known to be stored. It is retried unchanged, since a failed write may have succeeded.
     chunk: Option<Bytes>,
     /// Number of that chunk, or of the next one.
     number: u32,
-    /// Chunks that are stored, from the last multiple of [`PAGE`] on; they become a page.
+    /// Stored chunks since the last multiple of [`PAGE`]; they become a page.
     page: Vec<Bytes>,
-    /// Whether it was looked whether an earlier process has begun this stream.
+    /// Whether the store was checked for chunks of an earlier process.
     looked: bool,
 }
 
@@ -80,8 +80,8 @@ impl Buffers {
         }
     }
 
-    /// The chunk to put next and its number: the one that is not stored yet, else everything that waits. `now` dates a
-    /// record about dropped bytes.
+    /// Returns the next chunk to store and its number: the pending one, or else all buffered text. `now` is the time of
+    /// a record about dropped bytes.
     fn cut(&mut self, which: Chunk, now: i64) -> Option<(u32, Bytes)> {
         if which == Chunk::Log && self.dropped > 0 && self.log.chunk.is_none() {
             let text = format!("[{} bytes of log were dropped: the store was too slow]", self.dropped);
@@ -97,9 +97,9 @@ impl Buffers {
 }
 
 impl ChunkWriter {
-    /// A writer for the attempt `spec`, and the task that puts what it takes until [`ChunkWriter::close`]; the task
-    /// ends when everything is put or given up. `trouble` is told in one sentence when the store stops taking chunks.
-    /// Must be called in a tokio runtime.
+    /// Creates a writer for the attempt `spec`, and the task that stores its messages until [`ChunkWriter::close`]. The
+    /// task ends when all messages are stored or given up. `trouble` is called with one sentence when the store stops
+    /// accepting chunks. Must be called in a tokio runtime.
     pub fn open(
         store: &Store,
         spec: &AttemptSpec,
@@ -129,7 +129,7 @@ impl ChunkWriter {
             closed: Notify::new(),
         }
     }
-    /// Puts a line of log behind what is stored already. Nothing of the attempt may run any more.
+    /// Appends a line to a stored log. The attempt must not run any more.
     pub async fn append_behind(store: &Store, spec: &AttemptSpec, clock: Arc<dyn Clock>, text: &str) -> Result<()> {
         let writer = Self::new(store, spec, clock, |_| {});
         let behind = writer.store.next_chunk(&spec.run, &spec.stage, spec.attempt, Chunk::Log).await?;
@@ -140,8 +140,8 @@ impl ChunkWriter {
         writer.log(LogLevel::Info, text);
         patiently(&writer.store, &SHORT_WAITS, || writer.put()).await
     }
-    /// Takes a message: log lines and errors become records of the log, points of learning curves lines of the metrics;
-    /// any other is not stored.
+    /// Records a message: log lines and errors become log records, points of learning curves become metric lines; other
+    /// messages are not stored.
     pub fn message(&self, message: &AttemptMessage) {
         match message {
             AttemptMessage::Log { level, text } => self.log(*level, text),
@@ -161,13 +161,13 @@ impl ChunkWriter {
             AttemptMessage::Progress { .. } | AttemptMessage::Checkpoint { .. } | AttemptMessage::Result {} => {}
         }
     }
-    /// Puts what was taken so far; tries for a second or two.
+    /// Stores the messages recorded so far; retries for a second or two.
     pub async fn flush(&self) {
         if let Err(error) = patiently(&self.store, &SHORT_WAITS, || self.put()).await {
             (self.trouble)(&format!("the end of the log of {} was not stored: {error}", self.stage));
         }
     }
-    /// Ends the task once it has put what is left.
+    /// Ends the task once it has stored the remaining messages.
     pub fn close(&self) {
         self.closed.notify_one();
     }
@@ -178,7 +178,7 @@ impl ChunkWriter {
             tokio::select! {
                 biased;
                 () = self.closed.notified() => break,
-                // While the store fails, it is tried on schedule, not at every line.
+                // While the store fails, retry on schedule, not at every line.
                 () = self.full.notified(), if !failing => {}
                 () = tokio::time::sleep(EVERY) => {}
             }
@@ -201,7 +201,7 @@ impl ChunkWriter {
         }
     }
 
-    /// Puts everything that waits. Errors: those of the store; what it did not take waits for the next time.
+    /// Stores all buffered messages. Errors: those of the store; rejected messages stay buffered.
     async fn put(&self) -> Result<()> {
         let _turn = self.turn.lock().await;
         let log = self.put_stream(Chunk::Log).await;
@@ -212,7 +212,7 @@ impl ChunkWriter {
         let left_over = self.buffers().stream(which).chunk.is_some();
         self.put_chunk(which).await?;
         if left_over {
-            // What collected behind it.
+            // Text buffered while that chunk was pending.
             self.put_chunk(which).await?;
         }
         Ok(())
@@ -235,11 +235,12 @@ impl ChunkWriter {
             if is_ours {
                 return Ok(());
             }
-            // Somebody earlier stored a chunk under this number; ours goes behind it.
+            // An earlier process stored a chunk under this number; this one goes after it.
         }
     }
 
-    /// What an earlier process stored may lie in pages by now, where its numbers seem free.
+    /// Finds the first free number: chunks of an earlier process may have moved into pages, so that their numbers seem
+    /// free.
     async fn look_for_pages(&self, which: Chunk) -> Result<()> {
         let (run, stage) = (&self.run, &self.stage);
         let behind = if self.store.has_pages(run, stage, self.attempt, which).await? {
@@ -253,7 +254,7 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Goes past a chunk that is stored, by us if it is given; whether a page is full.
+    /// Advances past a stored chunk; `ours` is set if this writer stored it. Returns whether a page is full.
     fn advance(&self, which: Chunk, ours: Option<Bytes>) -> bool {
         let mut buffers = self.buffers();
         let stream = buffers.stream(which);
@@ -266,12 +267,12 @@ impl ChunkWriter {
             }
             None => stream.page.clear(),
         }
-        // Readers stop at the first missing number, so it may only grow past a chunk that is stored.
+        // Readers stop at the first missing number, so it may only advance past a stored chunk.
         stream.number += 1;
         stream.page.len() == PAGE as usize
     }
 
-    /// Puts the stored chunks of a page into one object. Without it they only stay single.
+    /// Merges the stored chunks of a page into one object. If this fails, they stay separate.
     async fn put_page(&self, which: Chunk) {
         let (first, chunks) = {
             let mut buffers = self.buffers();

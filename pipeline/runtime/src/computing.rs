@@ -1,11 +1,11 @@
-//! Who computes a stage: of runs that come to one stage at the same moment, one computes it and the others wait for its
+//! Claims on stages: when several runs reach one stage at the same time, one computes it and the others wait for its
 //! result.
 //!
-//! Before an attempt is submitted, its run puts a claim for the generation that it is about to make, numbered and
-//! create-only; the last one counts. It holds as long as its run shows signs of life (a journal that grows, or the
-//! attempt's heartbeat), until its attempt ends without a result, and not while that waits for a machine for long: a
-//! full pool of one run must not keep another run from its own. A claim saves work and decides nothing: whoever cannot
-//! put or judge one computes.
+//! Before a run submits an attempt, it creates a claim object for the generation that it is about to compute; claims
+//! are numbered and create-only, and the last one counts. A claim is valid as long as its run shows signs of life (a
+//! growing journal, or the attempt's heartbeat), until its attempt ends without a result. It lapses if the attempt
+//! waits long for a machine: a full pool of one run must not block another run. Claims are only an optimization: a run
+//! that cannot create or check one computes the stage.
 
 use crate::context::RunContext;
 use crate::lookup::look_up;
@@ -22,12 +22,12 @@ use trainyard_core::{AttemptNumber, Clock, Digest, Error, Result, RunId, StageKe
 use trainyard_engine::{Looked, NodeId};
 use trainyard_store::{Created, Store, layout};
 
-/// How long an attempt may wait for its machine before others may compute its stage.
+/// How long an attempt may wait for its machine before other runs may compute its stage.
 const WAIT: Duration = Duration::from_secs(60);
-/// Time of a look after which the store must have been away.
+/// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Who computes.
+/// Attempt that computes a stage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     run: RunId,
@@ -37,7 +37,7 @@ pub(crate) struct Claim {
     writer: String,
 }
 
-/// Where a claim stands.
+/// Location of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     digest: Digest,
@@ -45,9 +45,9 @@ pub(crate) struct Place {
     number: u32,
 }
 
-/// The claims of one run, and what it has seen of those of others.
+/// Claims of one run, and its observations of other runs' claims.
 pub(crate) struct Claims {
-    /// Waits for nobody.
+    /// Store without retries.
     store: Store,
     clock: Arc<dyn Clock>,
     processes: Arc<dyn Processes>,
@@ -58,15 +58,15 @@ pub(crate) struct Claims {
     seen: Mutex<HashMap<Place, Seen>>,
 }
 
-/// A claim of this run.
+/// Claim of this run.
 struct Held {
     place: Place,
     claim: Claim,
-    /// Gives it up if its attempt waits for long.
+    /// Timer that releases the claim if its attempt waits long.
     timer: Option<AbortHandle>,
 }
 
-/// The last signs of life of whoever holds a claim.
+/// Last observed signs of life of a claim's holder.
 #[derive(Clone, Copy)]
 struct Seen {
     end: u64,
@@ -94,7 +94,8 @@ impl Claim {
 }
 
 impl Claims {
-    /// `alone`: it waits for nobody, as whoever asks for a new run beside a living one wants.
+    /// Creates the claims of a run. With `alone`, the run ignores the claims of others, as requested for a new run in
+    /// parallel to a live one.
     pub fn new(context: &RunContext, run: &RunId, writer: &str, alone: bool) -> Self {
         Self {
             alone,
@@ -108,8 +109,8 @@ impl Claims {
         }
     }
 
-    /// Whether an attempt of `node` should not begin now, because another run computes this generation. None is made
-    /// for others. A store that does not answer keeps nobody from working.
+    /// Returns whether an attempt of `node` must not begin now, because another run computes this generation. Without a
+    /// generation there is no claim. An unavailable store blocks no attempt.
     pub async fn stands_back(&self, node: NodeId, spec: &AttemptSpec, generation: Option<u32>) -> bool {
         let Some(generation) = generation else { return false };
         self.take(node, spec, generation).await.map(|ours| !ours).unwrap_or_else(|error| {
@@ -118,7 +119,7 @@ impl Claims {
         })
     }
 
-    /// Claims a generation, unless another run has it.
+    /// Claims a generation, unless another run holds it.
     async fn take(&self, node: NodeId, spec: &AttemptSpec, generation: u32) -> Result<bool> {
         let claim = Claim {
             run: self.run.clone(),
@@ -138,18 +139,18 @@ impl Claims {
         Ok(true)
     }
 
-    /// What the store has under a digest, and else who computes this generation of it.
+    /// Looks up a digest in the store; on a miss, returns which run computes this generation.
     pub async fn look_up(&self, store: &Store, digest: &Digest, generation: u32) -> Result<Looked> {
         let looked = look_up(store, digest).await?;
         if matches!(looked, Looked::Hit(_)) {
             return Ok(looked);
         }
-        // Whoever cannot be asked keeps nobody from working.
+        // An unreadable claim blocks no run.
         let others = self.others(digest, generation).await.unwrap_or_default();
         Ok(others.map_or(looked, |why| Looked::Elsewhere { why }))
     }
 
-    /// Who computes a generation now, in words; none if nobody does.
+    /// Describes which run computes a generation now; returns `None` if there is no such run.
     async fn others(&self, digest: &Digest, generation: u32) -> Result<Option<String>> {
         let first = Place { digest: digest.clone(), generation, number: 0 };
         if self.store.get(&first.path()).await?.is_none() {
@@ -160,7 +161,7 @@ impl Claims {
         Ok(claim.filter(|_| holds).map(|claim| claim.words()))
     }
 
-    /// The attempt of `node` ended: `result` tells whether it left a result, which will be published.
+    /// Records the end of the attempt of `node`; `result` is whether it left a result, which will be published.
     pub fn ended(&self, node: NodeId, result: bool) {
         let held = self.held().remove(&node);
         let Some(held) = held else { return };
@@ -169,12 +170,12 @@ impl Claims {
         }
         if !result {
             let store = self.store.clone();
-            // In the background: nothing of this run waits for it.
+            // In the background, since this run does not depend on it.
             tokio::spawn(async move { give_up(&store, &held.place).await });
         }
     }
 
-    /// The attempt of `node` waits for its machine, or does not any more.
+    /// Records whether the attempt of `node` waits for its machine.
     pub fn waits(self: &Arc<Self>, node: NodeId, waits: bool) {
         let mut held = self.held();
         let Some(Held { place, claim, timer }) = held.get_mut(&node) else { return };
@@ -187,7 +188,7 @@ impl Claims {
             *timer = Some(tokio::spawn(waiting).abort_handle());
         } else if !waits && let Some(timer) = timer.take() {
             if timer.is_finished() {
-                // Somebody else may have begun meanwhile; then both compute.
+                // Another run may have begun meanwhile; then both compute.
                 let (this, again, claim) = (self.clone(), place.next(), claim.clone());
                 *place = again.clone();
                 tokio::spawn(async move {
@@ -200,13 +201,13 @@ impl Claims {
         }
     }
 
-    /// Whether this claim stands there now.
+    /// Creates a claim; returns whether it is ours.
     async fn put(&self, place: &Place, claim: &Claim) -> Result<bool> {
         let bytes = serde_json::to_vec(claim).map_err(|e| Error::bug(format!("a claim has no JSON form: {e}")))?;
         Ok(self.store.create(&place.path(), bytes.into()).await? == Created::Ours)
     }
 
-    /// The last claim from this one on; one that cannot be read is nobody's.
+    /// Returns the last claim from this place on; the claim is `None` if it cannot be parsed.
     async fn last(&self, mut place: Place) -> Result<(Place, Option<Claim>)> {
         let mut claim = None;
         while let Some(bytes) = self.store.get(&place.path()).await? {
@@ -216,9 +217,9 @@ impl Claims {
         Ok((Place { number: place.number.saturating_sub(1), ..place }, claim))
     }
 
-    /// Whether a claim of another run keeps this one from computing.
+    /// Returns whether a claim of another run blocks this one.
     async fn holds(&self, place: &Place, claim: Option<&Claim>) -> Result<bool> {
-        // An earlier attempt of this run is over: attempts of one stage follow each other.
+        // An earlier attempt of this run is over: attempts of one stage are sequential.
         let Some(claim) = claim.filter(|claim| !self.alone && claim.run != self.run) else { return Ok(false) };
         if self.store.get(&place.over()).await?.is_some() {
             return Ok(false);
@@ -226,8 +227,7 @@ impl Claims {
         self.is_alive(place, claim).await
     }
 
-    /// Whether the run of a claim shows signs of life. As where runs are taken over, silence is what this process has
-    /// seen itself.
+    /// Returns whether the run of a claim shows signs of life. As for takeovers, silence is measured by this process.
     async fn is_alive(&self, place: &Place, claim: &Claim) -> Result<bool> {
         let asked = self.clock.monotonic();
         let before = self.seen().get(place).copied();
@@ -244,7 +244,7 @@ impl Claims {
         Ok(!over && now.saturating_sub(since) < SILENCE)
     }
 
-    /// Whether a run is over, or its last writer is a process of this host that is gone, and its attempt with it.
+    /// Returns whether a run is over, or whether its last writer is a dead process of this host and so is its attempt.
     async fn is_over(&self, claim: &Claim, end: u64, outlives: bool) -> Result<bool> {
         let Some(last) = end.checked_sub(1) else { return Ok(false) };
         let Some(batch) = self.store.journal_batch(&claim.run, last).await? else { return Ok(false) };
@@ -261,7 +261,7 @@ impl Claims {
     }
 }
 
-/// Lets others compute. Without it they wait until the run is over.
+/// Releases a claim. If this fails, other runs wait until the run is over.
 async fn give_up(store: &Store, place: &Place) {
     if let Err(error) = store.create(&place.over(), bytes::Bytes::from_static(b"{}\n")).await {
         tracing::info!(%error, "a claim on a stage was not given up");

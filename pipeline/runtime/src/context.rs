@@ -1,4 +1,4 @@
-//! Everything that a run uses, injected: store, pools, executors, stage kinds, time, chance, and an observer.
+//! Dependencies of a run, injected: store, pools, executors, stage kinds, time, randomness, and an observer.
 
 use crate::executors::Executors;
 use crate::process::Processes;
@@ -13,14 +13,14 @@ use trainyard_core::{AttemptNumber, Chance, Clock, Output, Result, RunId, StageK
 use trainyard_engine::MachinePool;
 use trainyard_store::Store;
 
-/// Everything that a run uses.
+/// Dependencies of a run.
 #[derive(Clone)]
 pub struct RunContext {
-    /// Where artifacts and the journal are kept.
+    /// Store of artifacts and the journal.
     pub store: Store,
-    /// The machines that there are.
+    /// Machine pools.
     pub pools: Vec<MachinePool>,
-    /// One for each pool.
+    /// Executors, one per pool.
     pub executors: Executors,
     /// All stage kinds.
     pub catalogue: Arc<dyn StageKinds>,
@@ -28,52 +28,53 @@ pub struct RunContext {
     pub in_process: Arc<dyn InProcess>,
     /// Reads the table of a late `for_each` when the manifest's preview is not the whole table.
     pub rows: Arc<dyn RowReader>,
-    /// Secret name → where its value comes from (`env:HF_TOKEN`).
+    /// Secret name → source of its value (`env:HF_TOKEN`).
     pub secrets: BTreeMap<String, String>,
-    /// How long an attempt outlives the last sign of a writer of its run, where it can.
+    /// How long an attempt outlives the last sign of life of a writer of its run, if its executor supports this.
     pub orphan_timeout: Duration,
-    /// Names this process, and tells whether that of another writer lives.
+    /// Names this process, and checks whether the process of another writer is alive.
     pub processes: Arc<dyn Processes>,
-    /// Dates events and log records, and measures silence.
+    /// Clock for timestamps of events and log records, and for measuring silence.
     pub clock: Arc<dyn Clock>,
-    /// Used only for run ids and writer names.
+    /// Randomness for run ids and writer names only.
     pub chance: Chance,
-    /// Sees what happens.
+    /// Observer of the run.
     pub observer: Arc<dyn Observer>,
 }
 
 /// Runs attempts of trivial kinds inside the engine's process, on a thread that may block.
 pub trait InProcess: Send + Sync {
-    /// Runs one attempt and stores its outputs as objects before it returns. It writes no attempt objects, and like any
-    /// stage its outputs depend on the spec alone.
+    /// Runs one attempt and stores its outputs as objects before it returns. No attempt objects are written, and as for
+    /// every stage, outputs depend on the spec alone.
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult>;
 }
 
 /// Reads the rows of a table output as JSON objects, in order.
 pub trait RowReader: Send + Sync {
-    /// Reads at most `limit` rows. To learn whether there are more than `n`, ask for `n + 1`.
+    /// Reads at most `limit` rows. To find out whether there are more than `n`, read `n + 1`.
     fn rows<'a>(&'a self, output: &'a Output, limit: u64) -> BoxFuture<'a, Result<Vec<Value>>>;
 }
 
-/// Sees what happens as it happens. Events come from the dispatch loop, messages from the tasks of attempts, several at
-/// once; implementations must return quickly.
+/// Receives events and messages of a run. Events come from the dispatch loop, messages concurrently from the tasks of
+/// attempts; implementations must return quickly.
 pub trait Observer: Send + Sync {
-    /// A writer opened the run. It comes before everything else but notes.
+    /// Called when a writer opened the run, before all other calls except notes.
     fn opened(&self, _run: &OpenedRun<'_>) {}
-    /// An event was journaled (and is acknowledged).
+    /// Called when an event was journaled (and is acknowledged).
     fn event(&self, record: &Record);
-    /// An attempt said something.
+    /// Called with a message of an attempt.
     fn message(&self, stage: &StageKey, attempt: AttemptNumber, message: &AttemptMessage);
-    /// One line for people about the run as a whole that is not an event: a takeover, a log that cannot be stored now.
+    /// Called with one line for users about the run as a whole that is not an event: a takeover, a log that cannot be
+    /// stored now.
     fn note(&self, text: &str);
 }
 
-/// A run that was opened, by its first writer or by one that goes on with it.
+/// Run that was opened, by its first writer or by one that resumes it.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenedRun<'a> {
-    /// The run.
+    /// Run id.
     pub run: &'a RunId,
-    /// Its workflow.
+    /// Workflow name.
     pub workflow: &'a str,
     /// Parameters after defaults.
     pub params: &'a BTreeMap<String, Value>,
@@ -81,7 +82,7 @@ pub struct OpenedRun<'a> {
     pub resumed: bool,
 }
 
-/// An observer that ignores everything.
+/// Observer that ignores all calls.
 pub struct Silent;
 
 impl Observer for Silent {

@@ -5,10 +5,10 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{AttemptNumber, Result, RunId, StageKey};
 use trainyard_store::{Chunk, Store};
 
-/// The curves of a stage: name, then step, then value.
+/// Curves of a stage: name, then step, then value.
 pub type Curves = BTreeMap<String, BTreeMap<u64, f64>>;
 
-/// The points of some lines of a stored curve. A line that cannot be read is no point.
+/// Parses the points of some lines of a stored curve. A line that cannot be parsed is skipped.
 pub fn points(lines: &[u8]) -> Vec<(String, u64, f64)> {
     let message = |line: &[u8]| match serde_json::from_slice(line) {
         Ok(AttemptMessage::Metric { name, step, value }) => Some((name, step, value)),
@@ -17,8 +17,8 @@ pub fn points(lines: &[u8]) -> Vec<(String, u64, f64)> {
     lines.split(|byte| *byte == b'\n').filter_map(message).collect()
 }
 
-/// The curves of a stage, of all its attempts: one that went on from a resume point repeats the steps behind it, and
-/// the last value of a step counts.
+/// Returns the curves of a stage over all its attempts. An attempt that resumed from a checkpoint repeats the steps
+/// after it; the last value of a step counts.
 pub async fn of_stage(store: &Store, run: &RunId, stage: &StageKey, attempts: &[AttemptNumber]) -> Result<Curves> {
     let mut curves = Curves::new();
     for attempt in attempts {

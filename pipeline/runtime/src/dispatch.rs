@@ -1,10 +1,9 @@
-//! The dispatch loop: feeds the engine what happened, journals what it decides, and carries out what it commands.
+//! Dispatch loop: feeds inputs to the engine, journals its records, and executes its commands.
 //!
-//! Everything that happens concurrently is put into one order here, because the engine is synchronous. Lookups, rows
-//! and stops are carried out at once, since they change nothing; launches, publications and the end wait until the
-//! journal batch with their events is durable. While the store is away, attempts go on and everything else waits. When
-//! another writer owns the run, or the store was away for too long, nothing more is carried out and all attempts are
-//! stopped.
+//! The engine is synchronous, so concurrent inputs are serialized here. Lookups, rows and stops are executed at once,
+//! since they change nothing; launches, publications and the end wait until the journal batch with their events is
+//! durable. While the store is away, attempts continue and everything else waits. When another writer owns the run, or
+//! the store was away for too long, no further commands are executed and all attempts are stopped.
 
 mod abandon;
 mod ask;
@@ -33,16 +32,16 @@ use trainyard_engine::fold::RunView;
 use trainyard_engine::{Command, Engine, Input, NodeId, Step};
 use trainyard_store::{Fenced, JournalWriter};
 
-/// Inputs taken up before the next batch goes to the journal.
+/// Maximum number of inputs processed before the next batch goes to the journal.
 const TAKE: usize = 1_024;
-/// With so many stages under way inside this process, whatever they lead to comes soon.
+/// Number of stages in progress in this process from which more records are expected soon.
 const MANY: usize = 128;
-/// How often the slots of other runs are looked at while a stage waits for a pool.
+/// How often the slots of other runs are checked while a stage waits for a pool.
 const LOOK_AROUND: Duration = Duration::from_millis(500);
-/// How long attempts get to end before they are killed, when the run is no longer ours.
+/// How long attempts get to end before they are killed, when the run has another owner.
 const LAST_GRACE: Duration = Duration::from_secs(15);
 
-/// A run while it is carried out.
+/// Run in execution.
 pub(crate) struct Dispatch {
     context: Arc<RunContext>,
     engine: Engine,
@@ -54,34 +53,34 @@ pub(crate) struct Dispatch {
     carriers: Arc<Carriers>,
     claims: Arc<Claims>,
     running: BTreeMap<NodeId, Running>,
-    /// Stops of attempts whose start is still on its way to the journal.
+    /// Stops of attempts whose start is not journaled yet.
     early: BTreeMap<NodeId, Control>,
     attempts: JoinSet<()>,
     questions: Questions,
     places: Places,
     interrupt: Interrupt,
     interrupts: u8,
-    /// Entries on their way to the journal.
+    /// Number of entries not yet acknowledged by the journal.
     unacknowledged: usize,
-    /// After an interrupt: when the journal has had its time, by the monotonic clock.
+    /// After an interrupt: deadline of the journal, by the monotonic clock.
     last_call: Option<Duration>,
     looking_around: bool,
-    /// The engine's time. Waits must not grow because somebody sets the wall clock.
+    /// Time of the engine. Waits must not grow when the wall clock is set.
     steady: Steady,
 }
 
-/// A running attempt.
+/// Running attempt.
 struct Running {
-    /// How to stop it.
+    /// Stops the attempt.
     control: watch::Sender<Control>,
-    /// It outlives this engine: whoever owns the run next goes on with it.
+    /// Whether the attempt outlives this engine, for the next owner of the run.
     outlives: bool,
-    /// Ends the task that carries it, not the attempt.
+    /// Ends the task that carries the attempt, not the attempt.
     carrying: AbortHandle,
 }
 
 enum Over {
-    /// The number is that of the batch behind the journal's end.
+    /// With the number of the batch after the journal's end.
     Finished(RunOutcome, u64),
     Fenced(Fenced),
     Failed(Error),
@@ -91,7 +90,7 @@ enum Over {
 pub(crate) struct Left {
     pub ending: Ending,
     pub view: RunView,
-    /// Number of the batch behind the journal's end, if the run finished here.
+    /// Number of the batch after the journal's end, if the run finished here.
     pub end: Option<u64>,
 }
 
@@ -133,12 +132,12 @@ impl Dispatch {
         }
     }
 
-    /// A sender of inputs for the engine.
+    /// Returns a sender of inputs for the engine.
     pub fn sender(&self) -> UnboundedSender<Input> {
         self.happened.clone()
     }
 
-    /// Runs to the end. `first` are records to journal before the engine's own.
+    /// Runs to the end. `first` are records to journal before those of the engine.
     pub async fn run(mut self, first: Vec<Record>) -> Result<Left> {
         let mut entry = Entry { records: first, ..Entry::default() };
         self.step(Input::Begin, &mut entry);
@@ -191,19 +190,19 @@ impl Dispatch {
         None
     }
 
-    /// Time until the engine's next tick.
+    /// Returns the time until the engine's next tick.
     fn until_wake(&self) -> Option<Duration> {
         let at = self.engine.next_wake()?;
         let millis = at.saturating_sub(self.steady.now(self.context.clock.as_ref()));
         Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
     }
 
-    /// Gives the journal of an interrupted run some time: whoever stops a run does not wait for a store that is away.
+    /// Sets the deadline of the journal of an interrupted run: stopping a run must not wait for an unavailable store.
     fn call_last(&mut self) {
         self.last_call = Some(self.context.clock.monotonic() + LAST_GRACE);
     }
 
-    /// Takes up one input and those that are there already.
+    /// Processes one input and those already queued.
     fn take(&mut self, input: Input) {
         let mut entry = Entry::default();
         self.step(input, &mut entry);
@@ -249,7 +248,7 @@ impl Dispatch {
                 self.call_last();
             }
             self.unacknowledged += 1;
-            // If the journal's writer is gone, its last answer says why and ends the loop.
+            // If the journal's writer is gone, its last response has the reason and ends the loop.
             let more_follows = self.engine.under_way() >= MANY;
             let _ = self.journal.send(Entry { handed_in: 1, more_follows, ..entry });
         }
@@ -347,11 +346,11 @@ impl Dispatch {
         let carrying = self.attempts.spawn(to_its_end.instrument(span));
         let outlives = self.context.executors.get(pool).is_ok_and(|e| e.capabilities().outlives_engine);
         self.running.insert(node, Running { control, outlives, carrying });
-        // Reap those that ended, so that a long run does not collect them.
+        // Reap finished tasks, so that a long run does not accumulate them.
         while self.attempts.try_join_next().is_some() {}
     }
 
-    /// Asks the executors what other runs hold of their machines.
+    /// Queries the executors for the resources that other runs hold.
     fn look_around(&mut self) {
         for pool in &self.context.pools {
             let Ok(executor) = self.context.executors.get(&pool.name) else { continue };
@@ -370,13 +369,13 @@ impl Dispatch {
     }
 }
 
-/// The span of an attempt inside that of its stage.
+/// Returns the span of an attempt inside that of its stage.
 fn attempt_span(spec: &AttemptSpec, pool: &str) -> tracing::Span {
     let stage = tracing::info_span!("stage", stage = %spec.stage, digest = spec.stage_digest.short());
     tracing::info_span!(parent: &stage, "attempt", attempt = spec.attempt, pool)
 }
 
-/// The error of a run whose end the journal did not take.
+/// Returns the error of a run whose end could not be journaled.
 fn unfinished() -> Error {
     Error::cancelled("interrupted while the store is away: the journal does not hold the end of the run")
         .help("the same command goes on with the run once the store answers")

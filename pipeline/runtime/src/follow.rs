@@ -1,4 +1,4 @@
-//! What an attempt without pipes leaves in the store while it runs, and at its end.
+//! Reads the objects that an attempt without pipes writes to the store while it runs, and at its end.
 
 use crate::context::RunContext;
 use crate::patience::{WAITS, patiently};
@@ -8,17 +8,17 @@ use trainyard_core::attempt::{AttemptFailure, AttemptResult, AttemptSpec, Heartb
 use trainyard_core::{ErrorKind, Result};
 use trainyard_store::Store;
 
-/// Looks at the folder of one attempt.
+/// Reader of one attempt's folder.
 #[derive(Clone)]
 pub(crate) struct Follow {
-    /// Waits as long as the store may be away; for the end of the attempt.
+    /// Store with retries, for the end of the attempt.
     store: Store,
-    /// Waits for nobody: a look that fails is no harm, and the next one comes soon.
+    /// Store without retries: a failed read is harmless, and the next one comes soon.
     impatient: Store,
     spec: Arc<AttemptSpec>,
 }
 
-/// What the attempt left at its end.
+/// Objects that the attempt left at its end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Left {
     pub result: Option<AttemptResult>,
@@ -29,17 +29,17 @@ impl Left {
     pub fn is_something(&self) -> bool {
         self.result.is_some() || self.failure.is_some()
     }
-    /// Whether it stopped because nobody seemed to want it. Whoever goes on with its run wants it after all.
+    /// Returns whether the attempt stopped because it seemed unwanted. An engine that resumes its run starts it again.
     pub fn is_unwanted(&self) -> bool {
         self.failure.as_ref().is_some_and(|failure| failure.unwanted || failure.error.kind == ErrorKind::Cancelled)
     }
 }
 
-/// What one look found.
+/// Result of one read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     pub heartbeat: Option<Heartbeat>,
-    /// Asked for only when the heartbeat stands still.
+    /// Read only when the heartbeat has not changed.
     pub left: Left,
 }
 
@@ -49,8 +49,8 @@ impl Follow {
         Self { impatient: store.with_outage(Duration::ZERO), store, spec: spec.clone() }
     }
 
-    /// One look; `beat` is the last heartbeat that was seen. An attempt that beats has not ended, so its end is looked
-    /// for only while it does not.
+    /// Reads the folder once; `beat` is the last known heartbeat. An attempt with new heartbeats has not ended, so its
+    /// end is read only without one.
     pub async fn look(&self, beat: Option<u64>) -> Result<Found> {
         let heartbeat = heartbeat(&self.impatient, &self.spec).await?;
         if heartbeat.as_ref().is_some_and(|heartbeat| Some(heartbeat.beat) != beat) {
@@ -60,12 +60,12 @@ impl Follow {
         Ok(Found { heartbeat, left })
     }
 
-    /// The last heartbeat of an attempt that is over, if the store answers.
+    /// Returns the last heartbeat of an attempt that is over, if the store responds.
     pub async fn last_heartbeat(&self) -> Option<Heartbeat> {
         heartbeat(&self.impatient, &self.spec).await.ok().flatten()
     }
 
-    /// What the attempt left; waits for a store that is away.
+    /// Returns the objects that the attempt left; waits for an unavailable store.
     pub async fn left(&self) -> Result<Left> {
         patiently(&self.store, &WAITS, || left(&self.store, &self.spec)).await
     }
@@ -73,7 +73,7 @@ impl Follow {
 
 async fn heartbeat(store: &Store, spec: &AttemptSpec) -> Result<Option<Heartbeat>> {
     match store.heartbeat(&spec.run, &spec.stage, spec.attempt).await {
-        // It decides nothing: one that cannot be read is no sign of life, and no more than that.
+        // Heartbeats are only a sign of life, so an unreadable one counts as missing.
         Err(error) if error.kind == ErrorKind::Data => Ok(None),
         answer => answer,
     }

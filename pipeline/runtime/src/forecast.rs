@@ -1,4 +1,4 @@
-//! The engine's forecast against a real store, with what changed since the last run and how long it took then.
+//! Forecasts a plan against a real store, with changes since the last run and the duration of each stage then.
 
 use crate::context::RunContext;
 use crate::lookup;
@@ -14,12 +14,12 @@ use trainyard_engine::forecast::{Answer, Decision, Forecast, Question, Session};
 use trainyard_spec::plan::Plan;
 use trainyard_store::manifests::Newest;
 
-/// Questions to the store at the same time.
+/// Maximum number of concurrent store queries.
 const CONCURRENT: usize = 48;
-/// How many of the newest runs are searched for one of the same workflow.
+/// Number of recent runs that are searched for one of the same workflow.
 const RUNS_BACK: usize = 20;
 
-/// Forecasts every stage of the plan. Writes nothing. Errors: those of [`crate::run()`] that come before the first
+/// Forecasts every stage of the plan without writing. Errors: those of [`crate::run()`] that come before the first
 /// attempt.
 pub async fn forecast(options: &RunOptions, plan: &Plan, context: &RunContext) -> Result<Vec<Forecast>> {
     let setup = crate::run::setup(options, context, RunId(String::new()), Resumed::default());
@@ -52,11 +52,11 @@ async fn answer(context: &RunContext, question: Question) -> Answer {
 
 async fn last_run(context: &RunContext, workflow: &str) -> Result<Option<RunView>> {
     for run in context.store.list_runs().await?.iter().rev().take(RUNS_BACK) {
-        // The journal of a long run of another workflow need not be read.
+        // Avoids reading the journal of a long run of another workflow.
         if totals::read(&context.store, run).await?.is_some_and(|totals| totals.workflow != workflow) {
             continue;
         }
-        // A damaged journal says nothing about this plan.
+        // A damaged journal is skipped.
         if let Ok(view) = crate::resume::read_run(&context.store, run).await
             && view.workflow == workflow
         {
@@ -66,7 +66,7 @@ async fn last_run(context: &RunContext, workflow: &str) -> Result<Option<RunView
     Ok(None)
 }
 
-/// Adds the expected seconds, and what changed since the last run of the same stage.
+/// Adds the expected seconds, and the changes since the last run of the same stage.
 async fn compare(context: &RunContext, last: &RunView, forecast: &mut Forecast) -> Result<()> {
     let Some(before) = last.stage(&forecast.stage) else { return Ok(()) };
     if forecast.decision != Decision::Hit {
@@ -88,7 +88,7 @@ async fn compare(context: &RunContext, last: &RunView, forecast: &mut Forecast) 
     Ok(())
 }
 
-/// What makes the two digests differ, as short phrases.
+/// Describes why the digests of a spec and a manifest differ, as short phrases.
 fn differences(spec: &AttemptSpec, manifest: &Manifest) -> Vec<String> {
     let mut found = Vec::new();
     if (spec.kind.as_str(), spec.kind_version) != (manifest.kind.as_str(), manifest.kind_version) {

@@ -1,10 +1,10 @@
-//! The journal's writer: collects the engine's events, puts them as one batch, and only then releases the commands.
+//! The journal's writer: collects the engine's events, writes them as one batch, and only then releases the commands.
 //!
-//! While one batch is on its way the next one collects, so a slow store makes batches larger rather than the run
-//! slower. On a quick one a run of 100,000 small stages would write 30,000 batches, each of them a file: while many
-//! stages are under way, a batch waits some milliseconds for more. An idle writer puts a heartbeat every
-//! 10 s. A failed put is repeated under the same number as long as the store may be away; attempts go on meanwhile, and
-//! what they lead to waits for its batch.
+//! While one batch is being written, the next one is collected, so a slow store makes batches larger rather than the
+//! run slower. On a fast store, a run of 100,000 small stages would write 30,000 batches, one file each; therefore a
+//! batch waits some milliseconds for more while many stages are in progress. An idle writer appends a heartbeat every
+//! 10 s. A failed write is retried under the same number as long as the store may be away; attempts continue meanwhile,
+//! and their consequences wait for the batch.
 
 use crate::context::RunContext;
 use crate::patience::{Asked, WAITS};
@@ -17,19 +17,19 @@ use trainyard_store::{AppendError, Fenced, JournalWriter, Store};
 
 /// Time between the heartbeats of an idle writer.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Number of records from which a batch takes no more.
+/// Number of records at which a batch is full.
 const BATCH: usize = 4_096;
 /// How long a batch waits for more records, if more are sure to follow.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// Records to put, and the commands that wait for them.
+/// Records to write, and the commands that wait for them.
 #[derive(Default)]
 pub(crate) struct Entry {
     pub records: Vec<Record>,
     pub commands: Vec<Command>,
-    /// How many entries were handed in with it, itself included; none for a heartbeat.
+    /// Number of entries merged into this one, including itself; 0 for a heartbeat.
     pub handed_in: usize,
-    /// So much is under way that a few milliseconds for this batch delay nothing.
+    /// Whether so much is in progress that delaying this batch by a few milliseconds does no harm.
     pub more_follows: bool,
 }
 
@@ -38,18 +38,18 @@ impl Entry {
         self.records.extend(more.records);
         self.commands.extend(more.commands);
         self.handed_in += more.handed_in;
-        // The last one knows how much is under way now.
+        // The last entry has the current value.
         self.more_follows = more.more_follows;
     }
 }
 
-/// What the writer reports.
+/// Report of the writer.
 pub(crate) enum Ack {
-    /// The records are durable; the commands may be carried out. The number is that of the next batch.
+    /// The records are durable, and the commands may be executed. The number is that of the next batch.
     Durable(Entry, u64),
-    /// Another writer took the run over.
+    /// Another writer took over the run.
     Fenced(Fenced),
-    /// The store does not take the journal any more.
+    /// The store does not accept the journal any more.
     Failed(Error),
 }
 
@@ -82,7 +82,7 @@ pub(crate) async fn write(
     }
 }
 
-/// Adds what is there already, and what comes soon if that is much.
+/// Merges queued entries, and waits for more if many are expected.
 async fn gather(entry: &mut Entry, entries: &mut UnboundedReceiver<Entry>) {
     let enough = tokio::time::sleep(GATHER);
     tokio::pin!(enough);
@@ -123,7 +123,7 @@ async fn put(writer: &mut JournalWriter, store: &Store, records: &[Record]) -> R
     answer
 }
 
-/// Whatever the reason, a journal that cannot be written means that the store is out of reach for this run.
+/// A journal that cannot be written means that the store is unreachable for this run, whatever the reason.
 fn unreachable(error: Error) -> Error {
     Error { kind: ErrorKind::Lost, ..error.at("writing the run's journal") }
 }

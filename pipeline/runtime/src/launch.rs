@@ -17,7 +17,7 @@ use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_engine::{Finished, Grant, Input, NodeId};
 use trainyard_store::layout;
 
-/// Runs the attempt where its grant says.
+/// Runs the attempt in the pool of its grant.
 pub(crate) async fn launch(
     context: &RunContext,
     carriers: &Carriers,
@@ -42,7 +42,8 @@ pub(crate) async fn launch(
     finished
 }
 
-/// Finds an attempt that an earlier engine left, and follows it to its end; `None` if nothing of it is left.
+/// Finds an attempt that an earlier engine left, and follows it to its end; returns `None` if it is gone without a
+/// trace.
 pub(crate) async fn recover(
     context: &RunContext,
     carriers: &Carriers,
@@ -52,7 +53,7 @@ pub(crate) async fn recover(
     engine: (UnboundedSender<Input>, NodeId),
 ) -> Option<Finished> {
     let Ok(carrier) = carriers.of(pool) else {
-        // The pool is not in the site file any more. Should the attempt still run, it is not wanted.
+        // The pool was removed from the site file. If the attempt still runs, it must stop.
         let asked = context.store.request_cancel(&spec, CancelRequest { format: 1, timed_out: false }).await;
         tracing::info!(pool, ?asked, "an attempt of an earlier engine has no pool any more");
         return None;
@@ -69,7 +70,7 @@ pub(crate) async fn recover(
     finished
 }
 
-/// Everything that must be in the store before the attempt is submitted.
+/// Stores all objects that must exist before the attempt is submitted.
 async fn prepare(
     context: &RunContext,
     carriers: &Carriers,
@@ -86,7 +87,7 @@ async fn prepare(
     Ok((carrier, spec))
 }
 
-/// The spec that an earlier engine stored: it says which sources went to the store.
+/// Returns the spec that an earlier engine stored, which lists the uploaded sources.
 async fn as_it_was_told(context: &RunContext, spec: Arc<AttemptSpec>) -> Arc<AttemptSpec> {
     match context.store.spec(&spec.run, &spec.stage, spec.attempt).await {
         Ok(Some(stored)) => Arc::new(stored),
@@ -105,11 +106,11 @@ fn task(context: &RunContext, spec: &Arc<AttemptSpec>, grant: Grant, reports: Ar
     }
 }
 
-/// Where what an attempt says goes.
+/// Destination of an attempt's messages.
 enum Log {
-    /// Into the store, for an attempt on pipes.
+    /// Stored by this process, for an attempt on pipes.
     Here(Arc<Sink>, JoinHandle<()>),
-    /// The attempt stores it.
+    /// Stored by the attempt.
     There(Arc<News>),
 }
 
@@ -131,13 +132,13 @@ impl Log {
     async fn close(self) {
         if let Self::Here(sink, emptying) = self {
             sink.close();
-            // The task only puts what is left; if it panicked, the log is short.
+            // The task only writes the remaining messages; if it panicked, the log is truncated.
             let _ = emptying.await;
         }
     }
 }
 
-/// The outcome that an error stands for.
+/// Returns the outcome of an attempt that could not start with this error.
 pub(crate) fn outcome_of(error: &Error) -> AttemptOutcome {
     if error.kind == ErrorKind::Cancelled { AttemptOutcome::Cancelled } else { AttemptOutcome::Failed }
 }

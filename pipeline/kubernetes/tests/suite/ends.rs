@@ -1,4 +1,4 @@
-//! Attempts that are stopped, found again and looked into.
+//! Attempts that are stopped, reattached and explained.
 
 use crate::place::Place;
 use serde_json::{Value, json};

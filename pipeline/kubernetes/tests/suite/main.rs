@@ -1,4 +1,4 @@
-//! The executor against the small API server of these tests.
+//! Tests of the executor against a small API server.
 
 mod ends;
 mod place;

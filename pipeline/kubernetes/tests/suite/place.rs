@@ -1,4 +1,4 @@
-//! A server, a store that its Pods see, and an executor.
+//! Test fixture: a server, a store that its Pods see, and an executor.
 
 use crate::server::Server;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Pods stand still; `options` are laid over what the place needs.
+    /// Creates a fixture whose Pods stay unchanged; `options` override the default options.
     pub async fn with(options: Value) -> Self {
         Self::on(Server::still().await, options).await
     }
@@ -43,7 +43,7 @@ impl Place {
     pub fn task(&self, stage: &str) -> Task {
         self.task_on(stage, 1)
     }
-    /// An attempt on several nodes.
+    /// Builds the task of an attempt on several nodes.
     pub fn task_on(&self, stage: &str, nodes: usize) -> Task {
         let digest = "0".repeat(64);
         let spec: AttemptSpec = serde_json::from_value(json!({
@@ -69,7 +69,7 @@ impl Place {
     pub async fn state(&self, handle: &Handle) -> State {
         self.executor.poll(std::slice::from_ref(handle)).await.unwrap().pop().unwrap()
     }
-    /// Why it waits.
+    /// Returns why a pending attempt waits.
     #[track_caller]
     pub fn why(state: State) -> String {
         match state {
@@ -84,7 +84,7 @@ impl Place {
             other => panic!("it has not ended: {other:?}"),
         }
     }
-    /// A Pod of the only Job, placed and running.
+    /// Places and runs the Pods of the only Job.
     pub fn run_pods(&self) -> Vec<String> {
         let pods = self.server.pod_names();
         for pod in &pods {

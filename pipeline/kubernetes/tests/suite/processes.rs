@@ -1,4 +1,4 @@
-//! Pods that run: what the executor makes of real processes.
+//! Pods as real processes, and the states that the executor derives from them.
 
 use crate::place::Place;
 use crate::server::{OUT_OF_MEMORY, Server};
@@ -10,7 +10,7 @@ use trainyard_core::ErrorKind;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_runtime::executors::{Control, Ended, Executor, Handle, State};
 
-/// Attempts are this script of `sh`; `$1` is `attempt`, `$2` the URL.
+/// Creates a fixture whose attempts are this `sh` script; `$1` is `attempt`, `$2` the URL.
 async fn place(script: &str) -> (Place, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program");

@@ -1,4 +1,4 @@
-//! What becomes of Jobs and Pods, as the engine is told.
+//! States of Jobs and Pods, as reported to the engine.
 
 use crate::place::Place;
 use serde_json::json;
@@ -120,7 +120,7 @@ async fn kueue_holds_a_job_and_is_quoted() {
     place.server.suspend(&handle.0, false);
     let pod = place.run_pods().pop().unwrap();
     assert_eq!(place.state(&handle).await, State::Started);
-    // Kueue needs its nodes for somebody else. Resumed, the attempt would begin a second time.
+    // Kueue needs the nodes for another workload. If the Job were resumed, the attempt would start a second time.
     place.server.suspend(&handle.0, true);
     assert_eq!(Place::why(place.state(&handle).await), "it waits in Kueue's queue `team-a`");
     place.server.stopped(&pod);

@@ -1,4 +1,4 @@
-//! Jobs are created once for each attempt, and refusals say what to do.
+//! Jobs are created once per attempt, and refusals have a hint.
 
 use crate::place::Place;
 use crate::server::{Fault, Server, failed};
@@ -131,7 +131,7 @@ async fn a_kubeconfig_that_is_not_there_is_named() {
     assert!(error.causes().any(|cause| cause.contains("/nowhere/config")), "{error:?}");
     let server = Server::still().await;
     let place = Place::on(server, json!({"context": "another"})).await;
-    // The option `kubeconfig` of the place holds no context of this name.
+    // The fixture's option `kubeconfig` has no context of this name.
     let error = refusal(&place).await;
     assert!(error.causes().any(|cause| cause.contains("another")), "{error:?}");
 }

@@ -13,7 +13,7 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Finished;
 
-/// How long a submission that is under way is waited for by whoever kills its attempt.
+/// How long a kill waits for a pending submission of its attempt.
 const LAST_CALL: Duration = Duration::from_secs(15);
 
 impl Carried {
@@ -25,17 +25,18 @@ impl Carried {
         }
     }
 
-    /// Finds the attempt of an earlier engine and follows it to its end; `None` if nothing of it is left.
+    /// Recovers the attempt of an earlier engine and follows it to its end; returns `None` if it is gone without a
+    /// trace.
     pub async fn recover(mut self, handle: Option<Handle>) -> Option<Finished> {
         match self.reattach(handle).await {
             Err(stopped) => Some(stopped),
             Ok(Some(handle)) => {
                 let (states, heard) = watch::channel(None);
-                // If the driver is gone, the channel tells it.
+                // If the driver is gone, the channel is closed.
                 let _ = self.carrier.orders.send(Order::Watch { handle: handle.clone(), states });
                 let (follow, control) = (self.follow.clone(), self.control.clone());
                 let finished = self.carry_to_the_end(handle, heard).await;
-                // Whoever stops the run does not want it either.
+                // A stopped run does not start the attempt again.
                 let wanted = *control.borrow() == Control::Run;
                 if wanted && finished.result.is_none() && follow.left().await.is_ok_and(|left| left.is_unwanted()) {
                     return None;
@@ -61,7 +62,7 @@ impl Carried {
         }
     }
 
-    /// Asks until the executor takes the attempt, refuses it, or was out of reach for too long.
+    /// Submits until the executor accepts or refuses the attempt, or was unreachable for too long.
     async fn submit(&mut self) -> Result<(Handle, Heard), Finished> {
         let began = self.now();
         let mut failures = 0;
@@ -92,10 +93,10 @@ impl Carried {
         }
     }
 
-    /// One submission through the driver. The outer error: it is to be killed, or there is no driver any more.
+    /// Submits once through the driver. The outer error means that the attempt was killed, or that the driver is gone.
     async fn ask(&mut self, states: States) -> Result<trainyard_core::Result<Handle>, Finished> {
         let (answer, mut answered) = oneshot::channel();
-        // If the driver is gone, the answer tells it.
+        // If the driver is gone, the response channel is closed.
         let _ = self.carrier.orders.send(Order::Submit { task: Box::new(self.task.clone()), answer, states });
         tokio::select! {
             biased;
@@ -105,7 +106,7 @@ impl Carried {
             }),
             () = reaches(&mut self.control, Control::Kill) => {
                 if let Ok(Ok(Ok(handle))) = tokio::time::timeout(LAST_CALL, &mut answered).await {
-                    // Whoever kills does not wait for an executor that is out of reach.
+                    // A kill does not wait for an unreachable executor.
                     let _ = self.carrier.executor.cancel(&handle, Control::Kill).await;
                 }
                 Err(stopped())
@@ -113,15 +114,16 @@ impl Carried {
         }
     }
 
-    /// A submission whose answer was lost may have been taken.
+    /// Cancels the attempt in case a submission without a response was accepted.
     async fn end_what_was_taken(&self) {
         if let Ok(Some(handle)) = self.carrier.executor.reattach(&self.task, None).await {
-            // Whoever stops a run does not wait for an executor that is out of reach.
+            // A stop does not wait for an unreachable executor.
             let _ = self.carrier.executor.cancel(&handle, Control::Kill).await;
         }
     }
 
-    /// Asks until the executor knows whether it has the attempt. As long as the attempt beats, it is waited for.
+    /// Retries until the executor reports whether it has the attempt. The time limit restarts with each new heartbeat
+    /// of the attempt.
     async fn reattach(&mut self, handle: Option<Handle>) -> Result<Option<Handle>, Finished> {
         let (mut since, mut beat, mut failures) = (self.now(), None, 0);
         loop {
@@ -158,7 +160,7 @@ impl Carried {
         }
     }
 
-    /// Should it live after all, it is not wanted any more.
+    /// Requests the end of the attempt in the store, in case it is still alive.
     pub(super) async fn ask_to_end(&self) {
         let store = self.task.store.with_outage(Duration::ZERO);
         if let Err(error) = store.request_cancel(&self.task.spec, CancelRequest { format: 1, timed_out: false }).await {

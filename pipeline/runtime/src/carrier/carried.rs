@@ -1,4 +1,4 @@
-//! One attempt on its way through a carrier: what its parts have in common.
+//! State of one attempt in a carrier, shared by its phases.
 
 use super::Carrier;
 use super::waiting::Waiting;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// An attempt on its way through a carrier.
+/// Attempt in a carrier.
 pub(crate) struct Carried {
     pub(super) carrier: Carrier,
     pub(super) task: Task,
@@ -19,7 +19,7 @@ pub(crate) struct Carried {
     pub(super) waiting: Waiting,
 }
 
-/// Where the attempt hears of its state.
+/// Receiver of the attempt's states.
 pub(super) type Heard = watch::Receiver<Option<State>>;
 
 impl Carried {
@@ -28,7 +28,7 @@ impl Carried {
         Self { carrier, task, news, control, follow, waiting: Waiting::default() }
     }
 
-    /// How long it may wait for its machine.
+    /// Returns how long the attempt may wait for its machine.
     pub(super) fn wait(&self) -> Option<Duration> {
         self.task.spec.wait_millis.map(Duration::from_millis)
     }
@@ -41,11 +41,11 @@ impl Carried {
             self.task.reports.waits(why.as_deref());
         }
     }
-    /// How long an executor may be out of reach: as long as the store may be away.
+    /// Returns how long an executor may be unreachable: as long as the store.
     pub(super) fn outage(&self) -> Duration {
         self.news.context.store.options().outage
     }
-    /// Waits; returns whether the attempt is to stop.
+    /// Sleeps; returns whether the attempt must stop.
     pub(super) async fn rest(&mut self, time: Duration) -> bool {
         tokio::select! {
             biased;
@@ -55,19 +55,19 @@ impl Carried {
     }
 }
 
-/// The reason of an executor that gives none.
+/// Returns the default reason for waiting, for executors that report none.
 pub(super) fn waits_for_a_machine() -> String {
     "waits for a machine".into()
 }
 
-/// Returns when the engine wants at least this; never if it cannot want anything any more.
+/// Returns when the engine requests at least this control; never returns if the sender is gone.
 pub(crate) async fn reaches(control: &mut watch::Receiver<Control>, least: Control) {
     if control.wait_for(|wanted| *wanted >= least).await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Returns when the engine wants more than this.
+/// Returns when the engine requests more than this control; never returns if the sender is gone.
 pub(super) async fn rises(control: &mut watch::Receiver<Control>, asked: Control) {
     if control.wait_for(|wanted| *wanted > asked).await.is_err() {
         std::future::pending().await

@@ -1,5 +1,5 @@
-//! How an attempt ended, of all who have a say: what it left in the store counts most, then why it was stopped, then
-//! what its executor says.
+//! Decides how an attempt ended. Sources by precedence: the objects that it left in the store, the reason why it was
+//! stopped, the report of its executor.
 
 use super::deadlines::Why;
 use crate::executors::Ended;
@@ -11,7 +11,7 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Error, ErrorKind};
 use trainyard_engine::Finished;
 
-/// The end of an attempt that was followed in the store; `limit` is its timeout.
+/// Returns the end of an attempt that was followed in the store; `limit` is its timeout.
 pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit: Option<Duration>) -> Finished {
     if let Some(result) = left.result {
         return Finished::succeeded(result);
@@ -28,7 +28,7 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
         (Some(Why::Cancelled), _) => of(Ended::cancelled()),
         (Some(Why::TimedOut), _) => of(Ended::timed_out(limit)),
         (Some(Why::Waited { limit }), _) => waited(limit),
-        // Out of memory, or an evicted machine, says more than the silence that it led to.
+        // Out of memory, or an evicted machine, explains the silence.
         (Some(Why::Silent { .. }), Some(ended))
             if ended.error.is_some() && ended.outcome != AttemptOutcome::Cancelled =>
         {
@@ -39,8 +39,8 @@ pub(super) fn conclude(left: Left, why: Option<Why>, ended: Option<Ended>, limit
     }
 }
 
-/// Whether the executor knows why an attempt ended that saw but a signal: the memory that ran out, the machine that was
-/// wanted for something else, the limit of time, somebody's command. A bare exit code is no reason.
+/// Returns whether the executor knows a better reason than an attempt that only received a signal: out of memory,
+/// preemption, the time limit, or a user's command. A bare exit code is no reason.
 fn knows_better(ended: &Ended, failure: &AttemptFailure) -> bool {
     match ended.error.as_ref().map(|error| error.kind) {
         Some(ErrorKind::Invalid) => true,
@@ -49,7 +49,7 @@ fn knows_better(ended: &Ended, failure: &AttemptFailure) -> bool {
     }
 }
 
-/// The end as an executor tells it. A success must come with its result.
+/// Returns the end as reported by an executor. A success must have a result.
 pub(super) fn of(ended: Ended) -> Finished {
     match ended {
         Ended { outcome: AttemptOutcome::Succeeded, result: Some(result), .. } => Finished::succeeded(*result),
@@ -63,7 +63,7 @@ pub(super) fn of(ended: Ended) -> Finished {
     }
 }
 
-/// The end of an attempt that got no machine in time.
+/// Returns the end of an attempt that got no machine in time.
 pub(super) fn waited(limit: Duration) -> Finished {
     let error = Error::retryable(format!("no machine took it within {}", format_duration(limit)))
         .help("raise `wait` under `resources`, or ask for less");

@@ -1,68 +1,69 @@
-//! When an attempt that is followed in the store is stopped, and how hard. Pure: all times come from the caller's
+//! When to stop an attempt that is followed in the store, and how hard. Pure: all times come from the caller's
 //! monotonic clock.
 //!
-//! Silence is what was seen: looks at the store that answered soon and found the heartbeat as it was. While the store
-//! does not answer, or the executor says that the attempt waits, nothing is silent.
+//! Silence is measured by observation: reads of the store that returned soon and found an unchanged heartbeat. While
+//! the store does not respond, or the executor reports that the attempt waits, the attempt is not considered silent.
 
 use crate::executors::{Control, State};
 use std::time::Duration;
 
-/// An attempt that beat before and does not for this long is lost. One that lives beats every 10 s.
+/// Silence after which an attempt that sent heartbeats is lost. A live attempt sends one every 10 s.
 pub(super) const SILENCE: Duration = Duration::from_secs(180);
-/// The same before the first beat: an image may be pulled first, or a file system mounted.
+/// Silence before the first heartbeat after which an attempt is lost: an image may be pulled first, or a file system
+/// mounted.
 const FIRST_BEAT: Duration = Duration::from_secs(600);
-/// A look that takes this long says that the store was away.
+/// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
-/// An attempt enforces its timeout itself; this much later it is killed.
+/// Grace after the timeout before the attempt is killed; it enforces the timeout itself.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(60);
-/// Between the request in the store, the executor's own cancel, and the kill.
+/// Time between the request in the store, the cancel by the executor, and the kill.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
-/// Between the kill and giving up to wait for the end.
+/// How long to wait for the end of a killed attempt.
 const KILL_GRACE: Duration = Duration::from_secs(60);
-/// How long an attempt may run on after it has left its result.
+/// How long an attempt may continue to run after it has left its result.
 const LEFT_GRACE: Duration = Duration::from_secs(30);
 
 /// Why an attempt is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The engine asked for it.
+    /// The engine requested it.
     Cancelled,
-    /// Its time is up.
+    /// The timeout has passed.
     TimedOut,
-    /// No machine was there for it in time.
+    /// The attempt got no machine within this time.
     Waited { limit: Duration },
-    /// It gave no sign of life for so long.
+    /// No sign of life was seen for this time.
     Silent { after: Duration },
 }
 
-/// What to do now.
+/// Action that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Ask the attempt, in the store, to end.
+    /// Request the end of the attempt in the store.
     Request { timed_out: bool },
-    /// Ask the executor to end it.
+    /// Request the end of the attempt from the executor.
     Stop(Control),
-    /// Wait no longer for the executor to say that it is over.
+    /// Stop waiting for the executor to report the end.
     GiveUp,
 }
 
-/// The times of one attempt.
+/// Times of one attempt.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     timeout: Option<Duration>,
-    /// How long it may wait for its machine, and since when it does.
+    /// How long the attempt may wait for its machine, counted from `submitted`.
     wait: Option<Duration>,
     submitted: Duration,
-    /// When it was first seen to run.
+    /// When the attempt was first observed running.
     started: Option<Duration>,
-    /// The executor says that it waits, or has not said anything yet.
+    /// Whether the executor reports that the attempt waits, or has not reported anything yet.
     waits: bool,
-    /// The last heartbeat.
+    /// Counter of the last heartbeat.
     beat: Option<u64>,
-    /// The last sign of life, or the last time at which silence meant nothing.
+    /// Time of the last sign of life, or the last time at which silence meant nothing.
     sign: Duration,
     stop: Option<Stop>,
-    /// When it was seen to have left a result or a failure.
+    /// When a result or a failure was first found.
     left: Option<Duration>,
 }
 
@@ -73,7 +74,7 @@ struct Stop {
     /// Kill at once.
     hard: bool,
     requested: bool,
-    /// What the executor was asked for.
+    /// Control last requested from the executor.
     asked: Control,
     killed: Option<Duration>,
 }
@@ -83,19 +84,19 @@ impl Deadlines {
         let (started, beat, stop, left) = (None, None, None, None);
         Self { timeout, wait: None, submitted: now, started, waits: true, beat, sign: now, stop, left }
     }
-    /// The same for an attempt that may wait only so long for its machine.
+    /// Limits how long the attempt may wait for its machine.
     pub fn waiting_at_most(self, wait: Option<Duration>) -> Self {
         Self { wait, ..self }
     }
-    /// Why it is being stopped, if it is.
+    /// Returns why the attempt is being stopped, if it is.
     pub fn why(&self) -> Option<Why> {
         self.stop.as_ref().map(|stop| stop.why)
     }
-    /// The last heartbeat that was seen.
+    /// Returns the counter of the last heartbeat.
     pub fn last_beat(&self) -> Option<u64> {
         self.beat
     }
-    /// The executor said this.
+    /// Records a state reported by the executor.
     pub fn state(&mut self, now: Duration, state: &State) {
         let waits = matches!(state, State::Pending { .. });
         if waits || self.waits {
@@ -106,13 +107,13 @@ impl Deadlines {
             self.started.get_or_insert(now);
         }
     }
-    /// The engine wants this.
+    /// Records a control requested by the engine.
     pub fn wanted(&mut self, now: Duration, control: Control) {
         if control > Control::Run {
             self.stop(Why::Cancelled, now, control == Control::Kill);
         }
     }
-    /// A look that was begun at `asked` found this heartbeat.
+    /// Records a successful read that began at `asked`, with the heartbeat that it found.
     pub fn beats(&mut self, asked: Duration, now: Duration, beat: Option<u64>) {
         if beat.is_some() && beat != self.beat {
             self.beat = beat;
@@ -127,16 +128,16 @@ impl Deadlines {
             }
         }
     }
-    /// A look failed.
+    /// Records a failed read.
     pub fn saw_nothing(&mut self, now: Duration) {
         self.sign = now;
     }
-    /// It has left its result, or the reason why there is none.
+    /// Records that the attempt has left its result or failure.
     pub fn has_left(&mut self, now: Duration) {
         self.left.get_or_insert(now);
     }
 
-    /// What to do now. Whatever it answers counts as done.
+    /// Returns the action due now, and marks it as done.
     pub fn due(&mut self, now: Duration) -> Option<Due> {
         if let (Some(timeout), Some(started), None) = (self.timeout, self.started, &self.stop)
             && now.saturating_sub(started) >= timeout.saturating_add(TIMEOUT_GRACE)
@@ -181,7 +182,7 @@ impl Deadlines {
 }
 
 impl Stop {
-    /// How hard to ask the executor. What still waits for a machine cannot end by itself.
+    /// Returns how hard to stop the attempt. An attempt that still waits for a machine cannot end by itself.
     fn wanted(&self, now: Duration, waits: bool) -> Control {
         let for_so_long = now.saturating_sub(self.since);
         if self.hard || for_so_long >= 2 * CANCEL_GRACE {
@@ -206,7 +207,7 @@ mod tests {
         deadlines.state(at(0), &State::Started);
         deadlines
     }
-    /// What is due, second by second.
+    /// Returns the actions that are due, second by second.
     fn course(deadlines: &mut Deadlines, from: u64, to: u64) -> Vec<(u64, Due)> {
         let mut seen = Vec::new();
         for second in from..to {
@@ -255,7 +256,8 @@ mod tests {
         assert_eq!(course(&mut waiting, 0, 10_000), [], "the wait does not count");
     }
 
-    /// When it is taken for silent, if looks every 5 s that take `takes` seconds find what `beat` says.
+    /// Returns the second at which the attempt counts as silent, with reads every 5 s that take `takes` seconds and
+    /// find the heartbeat `beat`.
     fn silent(deadlines: &mut Deadlines, takes: u64, beat: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         (0..4_000).step_by(5).find(|second| {
             deadlines.beats(at(*second), at(second + takes), beat(*second));

@@ -1,7 +1,7 @@
-//! The task between the attempts of one pool and its executor.
+//! Driver task between the attempts of one pool and its executor.
 //!
-//! Attempts that come within a moment are submitted with one request, and all states are asked for with one. The
-//! executor may be out of reach: its attempts go on meanwhile, so it is only asked again.
+//! Attempts that arrive within a moment are submitted with one request, and all states are polled with one request.
+//! While the executor is unreachable, its attempts continue, so the driver only retries.
 
 use crate::context::Observer;
 use crate::executors::{Control, Executor, Handle, State, Task};
@@ -13,18 +13,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{oneshot, watch};
 use trainyard_core::{Error, Result};
 
-/// How long a launch waits for others that may go with it. An executor that relays is on this machine, where a request
-/// costs nothing, so nothing waits there.
+/// How long a launch waits for others to share its request. An executor that relays is on this machine, where a request
+/// is cheap, so launches do not wait there.
 const GATHER: Duration = Duration::from_millis(200);
 
-/// Where an attempt hears of its state; nothing before the first answer.
+/// Sender of an attempt's states; `None` before the first response.
 pub(super) type States = watch::Sender<Option<State>>;
 
-/// What an attempt wants of its driver.
+/// Order of an attempt for its driver.
 pub(super) enum Order {
-    /// Submit it, answer with its handle, and tell its states.
+    /// Submit the task, respond with its handle, and report its states.
     Submit { task: Box<Task>, answer: oneshot::Sender<Result<Handle>>, states: States },
-    /// Tell the states of one that was submitted before.
+    /// Report the states of an attempt that was submitted before.
     Watch { handle: Handle, states: States },
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Driver {
     observer: Arc<dyn Observer>,
     orders: UnboundedReceiver<Order>,
     live: Vec<(Handle, States)>,
-    /// Looks that failed since the last that did not.
+    /// Number of consecutive failed polls.
     failures: u32,
 }
 
@@ -48,7 +48,7 @@ impl Driver {
         Self { pool: pool.to_string(), executor, observer, orders, live: Vec::new(), failures: 0 }
     }
 
-    /// Drives until nobody can order any more.
+    /// Runs until all senders of orders are gone.
     pub async fn run(mut self) {
         let executor = self.executor.clone();
         let mut changed: BoxFuture<'_, ()> = executor.changed();
@@ -60,7 +60,7 @@ impl Driver {
                     None => break,
                 },
                 () = &mut changed, if !self.live.is_empty() => {
-                    // Made before the look, so that it sees what happens during it.
+                    // Created before the poll, so that it covers changes during the poll.
                     changed = executor.changed();
                     if !self.look().await {
                         let wait = growing(self.failures);
@@ -72,7 +72,7 @@ impl Driver {
         self.leave().await;
     }
 
-    /// Carries out an order and those that come with it.
+    /// Executes an order together with those that arrive at the same time.
     async fn take(&mut self, order: Order) {
         let mut submissions = Vec::new();
         self.sort(order, &mut submissions);
@@ -94,7 +94,7 @@ impl Driver {
 
     async fn submit(&mut self, submissions: Vec<(Task, oneshot::Sender<Result<Handle>>, States)>) {
         let (mut tasks, mut waiting) = (Vec::new(), Vec::new());
-        // Who does not wait any more was stopped, or belongs to another engine by now.
+        // A closed response channel means that the attempt was stopped, or belongs to another engine by now.
         for (task, answer, states) in submissions.into_iter().filter(|(_, answer, _)| !answer.is_closed()) {
             tasks.push(task);
             waiting.push((answer, states));
@@ -107,12 +107,12 @@ impl Driver {
             if let Ok(handle) = &handle {
                 self.live.push((handle.clone(), states));
             }
-            // Nobody listens: then nobody takes the states either, and the next look finds that.
+            // If the receiver is gone, so is the receiver of states, which the next poll finds.
             let _ = answer.send(handle);
         }
     }
 
-    /// Asks for all states. Returns whether the executor answered.
+    /// Polls all states. Returns whether the executor responded.
     async fn look(&mut self) -> bool {
         self.release().await;
         let handles: Vec<Handle> = self.live.iter().map(|(handle, _)| handle.clone()).collect();
@@ -169,7 +169,7 @@ impl Driver {
         self.failures += 1;
     }
 
-    /// Forgets attempts that nobody follows any more. They go on only where they outlive the engine.
+    /// Forgets attempts without a follower. Such an attempt only continues if it outlives the engine.
     async fn release(&mut self) {
         let outlive = self.executor.capabilities().outlives_engine;
         let mut left = Vec::new();
@@ -183,7 +183,7 @@ impl Driver {
         self.kill(&left).await;
     }
 
-    /// The run is over, or left to another engine.
+    /// Ends the driver when the run is over, or left to another engine.
     async fn leave(mut self) {
         let live = std::mem::take(&mut self.live);
         if !self.executor.capabilities().outlives_engine {

@@ -1,4 +1,5 @@
-//! Follows an attempt that has no pipe to this process: in the store, and by what its executor says.
+//! Follows an attempt without a pipe to this process, by its objects in the store and the states that its executor
+//! reports.
 
 use super::carried::{Carried, Heard, rises, waits_for_a_machine};
 use super::conclusion::conclude;
@@ -15,37 +16,39 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use trainyard_engine::Finished;
 
-/// Time between two looks at the store: a disk is cheap to ask, a bucket is not. An attempt beats every 10 s.
+/// Time between two reads of the store: a local disk is cheap to read, a bucket is not. An attempt sends a heartbeat
+/// every 10 s.
 const LOOK_LOCAL: Duration = Duration::from_secs(5);
 const LOOK_REMOTE: Duration = Duration::from_secs(10);
-/// Time between two looks at the clock.
+/// Time between two checks of the deadlines.
 const TICK: Duration = Duration::from_secs(1);
-/// Waits for the result of an attempt that ended well as its executor says: a network file system may show it late.
+/// Retry delays for the result of an attempt that succeeded according to its executor: a network file system may show
+/// it late.
 const LATE: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(3), Duration::from_secs(6)];
-/// Time for the last request to kill an attempt that has left its result.
+/// Time limit of the last request to kill an attempt that has left its result.
 const LAST_REQUEST: Duration = Duration::from_secs(60);
-/// Bytes of what an executor kept that go into the attempt's log: its end.
+/// Maximum number of bytes that are appended from the executor's log to the attempt's log.
 const KEPT: usize = 64 * 1024;
 
-/// One look, and when it was begun.
+/// Pending read, with the time at which it began.
 type Look = Pin<Box<dyn Future<Output = (Duration, Result<Found>)> + Send>>;
 
-/// An attempt that is being followed.
+/// Attempt that is being followed.
 struct Followed {
     attempt: Carried,
     handle: Handle,
     deadlines: Deadlines,
-    /// What the engine wanted last.
+    /// Control last requested by the engine.
     level: Control,
-    /// The look that is under way.
+    /// Pending read of the store.
     look: Option<Look>,
     next_look: Duration,
-    /// What the attempt left, once a look has found it.
+    /// Objects that the attempt left, once a read has found them.
     left: Left,
-    /// What was passed on of its heartbeats.
+    /// Progress and checkpoint that were last forwarded.
     progress: Option<AttemptMessage>,
     checkpoint: Option<u64>,
-    /// Requests that are repeated until they succeed, or the attempt is over.
+    /// Requests that are retried until they succeed, or the attempt is over.
     requests: JoinSet<()>,
 }
 
@@ -69,7 +72,7 @@ pub(super) async fn follow(attempt: Carried, handle: Handle, states: Heard) -> F
 }
 
 impl Followed {
-    /// Returns what the executor says about the end; nothing if its word is waited for no longer.
+    /// Returns the end reported by the executor, or `None` if the wait for it was given up.
     async fn until_it_ends(&mut self, mut states: Heard) -> Option<Ended> {
         loop {
             let state = states.borrow_and_update().clone();
@@ -100,7 +103,7 @@ impl Followed {
         }
     }
 
-    /// Takes up what the executor says.
+    /// Records a state reported by the executor.
     fn hear(&mut self, state: Option<State>) {
         if let Some(state) = state {
             self.deadlines.state(self.attempt.now(), &state);
@@ -123,7 +126,7 @@ impl Followed {
         self.look = Some(Box::pin(async move { (now, follow.look(beat).await) }));
     }
 
-    /// Takes up what a look found.
+    /// Records the result of a read.
     fn see(&mut self, asked: Duration, found: Result<Found>) {
         let now = self.attempt.now();
         match found {
@@ -142,7 +145,7 @@ impl Followed {
         }
     }
 
-    /// Passes on what is new in a heartbeat.
+    /// Forwards progress and checkpoints that are new in a heartbeat.
     fn pass_on(&mut self, heartbeat: Option<Heartbeat>) {
         let Some(heartbeat) = heartbeat else { return };
         if let Some(step) = heartbeat.checkpoint.filter(|step| self.checkpoint.is_none_or(|before| *step > before)) {
@@ -155,7 +158,7 @@ impl Followed {
         }
     }
 
-    /// Sends what is due on its way. Returns whether the executor's word is waited for no longer.
+    /// Starts the requests that are due. Returns whether to stop waiting for the executor.
     fn carry_out_what_is_due(&mut self) -> bool {
         while let Some(due) = self.deadlines.due(self.attempt.now()) {
             match due {
@@ -195,12 +198,12 @@ impl Followed {
         };
         left.result = left.result.or_else(|| ended.as_ref().and_then(|ended| ended.result.as_deref().cloned()));
         if left.result.is_none() {
-            // Its last resume point may be younger than the last look.
+            // The last heartbeat may have a later resume point than the last read.
             let last = self.attempt.follow.last_heartbeat().await;
             self.pass_on(last);
         }
         if !left.is_something() {
-            // A node that is cut off runs on, and so does what a restarted head forgot.
+            // A node that is cut off keeps running its attempt, and so does one whose restarted head forgot it.
             if ended.as_ref().is_some_and(|ended| ended.outcome == AttemptOutcome::Lost) {
                 self.attempt.ask_to_end().await;
             }
@@ -209,7 +212,7 @@ impl Followed {
         conclude(left, why, ended, self.attempt.task.timeout)
     }
 
-    /// The attempt is concluded, and its executor has not said that it is over.
+    /// Kills an attempt that is concluded but that its executor has not reported as over.
     fn kill_in_the_background(&self) {
         let (executor, handle) = (self.attempt.carrier.executor.clone(), self.handle.clone());
         tokio::spawn(tokio::time::timeout(LAST_REQUEST, async move {
@@ -219,7 +222,7 @@ impl Followed {
         }));
     }
 
-    /// What the attempt left. If it should have left something, it is looked for a little longer.
+    /// Returns the objects that the attempt left. With `should`, a missing result is retried for a while.
     async fn what_is_left(&mut self, should: bool) -> Result<Left> {
         let mut left = std::mem::take(&mut self.left);
         if !left.is_something() {
@@ -235,7 +238,7 @@ impl Followed {
         Ok(left)
     }
 
-    /// Puts what the executor kept behind the attempt's own log: mostly why its program did not start.
+    /// Appends the executor's log to the attempt's log: in most cases it explains why the program did not start.
     async fn keep_the_log(&mut self) {
         let kept = match self.attempt.carrier.executor.logs(&self.handle).await {
             Ok(text) => text,
@@ -255,7 +258,7 @@ impl Followed {
     }
 }
 
-/// The look that is under way; never returns without one.
+/// Awaits the pending read; never returns without one.
 async fn under_way(look: &mut Option<Look>) -> (Duration, Result<Found>) {
     match look {
         Some(look) => look.await,
@@ -263,13 +266,13 @@ async fn under_way(look: &mut Option<Look>) -> (Duration, Result<Found>) {
     }
 }
 
-/// The last bytes of a text, cut at a character.
+/// Returns the last bytes of a text, cut at a character boundary.
 fn end_of(text: &str) -> &str {
     let start = text.len().saturating_sub(KEPT);
     (start..=text.len()).find_map(|at| text.get(at..)).unwrap_or_default()
 }
 
-/// Repeats a request until it succeeds.
+/// Retries a request until it succeeds.
 async fn until_taken<F: Future<Output = Result<()>>>(mut ask: impl FnMut() -> F) {
     let mut failures = 0;
     while let Err(error) = ask().await {

@@ -1,8 +1,8 @@
-//! Carries attempts over the trait [`Executor`], whatever it can do.
+//! Carries attempts through the trait [`Executor`], for all combinations of capabilities.
 //!
-//! Each pool has one driver ([`driver`]), which submits attempts that come together with one request and asks for all
-//! states with one request. Each attempt has its own task ([`attempt`]): on an executor that relays it waits for the
-//! end ([`relayed`]), on any other it follows the attempt in the store ([`followed`]).
+//! Each pool has one driver ([`driver`]), which submits concurrent attempts with one request and polls all states with
+//! one request. Each attempt has its own task ([`attempt`]): on an executor that relays, it waits for the end
+//! ([`relayed`]); on any other, it follows the attempt in the store ([`followed`]).
 
 mod attempt;
 mod carried;
@@ -27,22 +27,22 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::Instrument as _;
 use trainyard_core::Result;
 
-/// The drivers of a run, by pool. A driver begins when its pool gets its first attempt, and ends with the run.
+/// Drivers of a run, by pool. A driver starts with the first attempt of its pool, and ends with the run.
 pub(crate) struct Carriers {
     context: RunContext,
     pools: Mutex<BTreeMap<String, Carrier>>,
-    /// Sources that went to the store already.
+    /// Sources that are already uploaded.
     pub uploads: Uploads,
 }
 
-/// How the attempts of one pool reach its executor.
+/// Connection between the attempts of one pool and its executor.
 #[derive(Clone)]
 pub(crate) struct Carrier {
     pub pool: Arc<str>,
     pub executor: Arc<dyn Executor>,
     pub can: Capabilities,
     orders: UnboundedSender<Order>,
-    /// Whether people were told that it takes no attempts now.
+    /// Whether users were notified that the pool takes no attempts now.
     told: Arc<AtomicBool>,
 }
 
@@ -51,7 +51,7 @@ impl Carriers {
         Self { context: context.clone(), pools: Mutex::default(), uploads: Uploads::default() }
     }
 
-    /// The carrier of a pool. Errors: invalid (there is no such pool).
+    /// Returns the carrier of a pool. Errors: invalid (there is no such pool).
     pub fn of(&self, pool: &str) -> Result<Carrier> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(carrier) = pools.get(pool) {
@@ -69,11 +69,11 @@ impl Carriers {
 }
 
 impl Carrier {
-    /// Whether nobody was told yet that the executor takes no attempts.
+    /// Returns true the first time that the executor takes no attempts.
     fn is_news(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
-    /// It takes attempts again.
+    /// Records that the executor takes attempts again.
     fn answers(&self) {
         self.told.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Waits for attempts whose executor passes on what they say and enforces their timeouts.
+//! Waits for attempts whose executor relays their messages and enforces their timeouts.
 
 use super::carried::{Carried, Heard, rises, waits_for_a_machine};
 use super::conclusion;
@@ -9,11 +9,11 @@ use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_engine::Finished;
 
-/// When a reason that came too soon after the last is offered again.
+/// When to retry reporting a reason that came too soon after the last one.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 impl Carried {
-    /// Waits for an attempt whose executor passes on what it says and enforces its timeout.
+    /// Waits for an attempt whose executor relays its messages and enforces its timeout.
     pub(super) async fn relayed(&mut self, handle: &Handle, mut states: Heard) -> Finished {
         let mut asked = Control::Run;
         let until = self.wait().map(|limit| (limit, self.now() + limit));

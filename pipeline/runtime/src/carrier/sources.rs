@@ -1,7 +1,7 @@
-//! Sources of stages as objects of the store, for machines that do not see the files of this one.
+//! Uploads the sources of stages to the store, for machines that do not see the files of this one.
 //!
-//! What goes to the store is the content that was planned: an attempt has no other way to tell, and what it computes is
-//! published under the digest of the plan.
+//! The uploaded content must be the planned content: an attempt cannot verify it, and its results are published under
+//! the digest of the plan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,17 +13,17 @@ use trainyard_core::{Digest, Error, ErrorKind, Result};
 use trainyard_spec::files::{digest_listed, files_below, is_there, path_below};
 use trainyard_store::Store;
 
-/// What to do about a source that is not what it was.
+/// Help for a source that has changed.
 const HELP: &str = "run the command again: it makes a new plan";
 
-/// The sources that went to the store already: many stages may name the same.
+/// Sources that are already uploaded; several stages may use the same source.
 #[derive(Default)]
 pub(crate) struct Uploads(Mutex<HashMap<(String, Digest), Uploaded>>);
 
 type Uploaded = Arc<OnceCell<Vec<FileEntry>>>;
 
 impl Uploads {
-    /// The spec with the files of all its sources, which are in the store then.
+    /// Uploads the sources of a spec, and returns the spec with their files.
     ///
     /// Errors: invalid (a source changed since the plan was made), those of the disk and the store.
     pub async fn upload(&self, store: &Store, spec: &AttemptSpec) -> Result<AttemptSpec> {

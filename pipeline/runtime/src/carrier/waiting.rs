@@ -1,11 +1,12 @@
-//! Why an attempt waits, told once for each reason: executors repeat theirs at every look, and some take turns.
+//! Reports each reason for waiting once: executors repeat their reason at every poll, and some alternate between
+//! reasons.
 
 use std::time::Duration;
 
-/// Least time between two reasons in the journal.
+/// Minimum time between two reasons in the journal.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// What an attempt waits for now, and what was told of it. Times are of the monotonic clock.
+/// Why an attempt waits now, and the last reported reason. Times are of the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     present: Option<String>,
@@ -14,23 +15,23 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// It waits for this reason.
+    /// Sets the reason for waiting.
     pub fn because(&mut self, why: impl Into<String>) {
         self.present = Some(why.into());
     }
-    /// It has what it waited for.
+    /// Ends the wait.
     pub fn over(&mut self) {
         self.present = None;
     }
-    /// Whether it waits now.
+    /// Returns whether the attempt waits now.
     pub fn is_waiting(&self) -> bool {
         self.present.is_some()
     }
-    /// Whether there is something to tell, now or later.
+    /// Returns whether a report is due, now or later.
     pub fn is_owed(&self) -> bool {
         self.present != self.told
     }
-    /// What to tell now: a reason, or that there is none any more.
+    /// Returns the report that is due now: a reason, or `None` for the end of the wait.
     pub fn news(&mut self, now: Duration) -> Option<Option<String>> {
         let soon = self.at.is_some_and(|at| now.saturating_sub(at) < PAUSE);
         if self.present == self.told || (self.present.is_some() && soon) {

@@ -5,7 +5,7 @@ use trainyard_core::{Digest, Error};
 use trainyard_store::StoreOptions;
 use trainyard_store::faults::{Fault, Faulty};
 
-/// A writer over a store that fails on command.
+/// Creates a writer over a store that fails on command.
 async fn writer() -> (Arc<Faulty>, Store, ChunkWriter) {
     let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
     let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
@@ -30,7 +30,7 @@ impl ChunkWriter {
     }
 }
 
-/// What the store has of the log.
+/// Returns the stored log.
 async fn stored(store: &Store) -> Vec<LogRecord> {
     let (text, _) = store.read_chunks(&spec().run, &spec().stage, 1, Chunk::Log, 0).await.unwrap();
     String::from_utf8(text).unwrap().lines().map(LogRecord::parse).collect()

@@ -1,11 +1,12 @@
-//! What becomes of attempts when their run is no longer ours.
+//! Attempts of a run that has another owner.
 
 use super::{Dispatch, LAST_GRACE};
 use crate::executors::Control;
 
 impl Dispatch {
     /// Leaves every attempt without journaling it: the run belongs to another writer, or its journal cannot be written.
-    /// Those that outlive this engine are left to the next one, unless somebody wants them to stop. All others stop.
+    /// Attempts that outlive this engine are left to the next one, unless the user interrupted the run. All others are
+    /// stopped.
     pub(super) async fn abandon(&mut self) {
         for running in self.running.values() {
             if running.outlives && self.interrupts == 0 {

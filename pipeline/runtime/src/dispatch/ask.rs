@@ -1,11 +1,11 @@
-//! The commands that the store answers: each becomes a question, and its answer an input of the engine.
+//! Commands that query or update the store: each becomes a question whose response is an input of the engine.
 
 use super::Dispatch;
 use crate::{lookup, publish};
 use trainyard_engine::{Command, Input};
 
 impl Dispatch {
-    /// Asks the store. Other commands are no questions.
+    /// Starts a command on the store. Other commands are ignored.
     pub(super) fn ask(&self, command: Command) {
         let (context, claims) = (self.context.clone(), self.claims.clone());
         match command {

@@ -1,13 +1,14 @@
-//! Lines of a pipe, each bounded in size: a process that writes no line ends must not fill the engine's memory.
+//! Lines of a pipe, each bounded in size: a process that writes no newlines must not exhaust the engine's memory.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a line that the engine keeps; the rest is dropped.
+/// Maximum number of bytes kept of a line; the rest is dropped.
 const LINE_LIMIT: usize = 1 << 20;
-/// Bytes of text that an attempt puts into one log message. As JSON, at worst six bytes for one, it must fit a line.
+/// Maximum number of text bytes in one log message. Escaped as JSON, at worst six bytes per byte, the message must fit
+/// into a line.
 pub const TEXT_LIMIT: usize = LINE_LIMIT / 8;
 
-/// Splits what a pipe gives, piece by piece, into lines of at most `limit` bytes. Invalid UTF-8 is replaced.
+/// Splits the chunks read from a pipe into lines of at most `limit` bytes. Invalid UTF-8 is replaced.
 pub struct Lines {
     line: Vec<u8>,
     limit: usize,
@@ -28,7 +29,7 @@ impl Lines {
         }
         self.keep(bytes);
     }
-    /// Calls `see` for the last line if it has no line end.
+    /// Calls `see` for the last line if it does not end with a newline.
     pub fn finish(self, see: &mut impl FnMut(&str)) {
         if !self.line.is_empty() {
             see(&String::from_utf8_lossy(&self.line));
@@ -45,7 +46,7 @@ impl Lines {
 pub(super) async fn for_each_line(mut pipe: impl AsyncRead + Unpin, mut see: impl FnMut(&str)) {
     let mut lines = Lines::new(LINE_LIMIT);
     let mut piece = vec![0; 64 * 1024];
-    // A broken pipe is an end like any other; the exit status says how the process ended.
+    // A broken pipe counts as the end; the exit status reports how the process ended.
     while let Ok(size) = pipe.read(&mut piece).await
         && size > 0
     {

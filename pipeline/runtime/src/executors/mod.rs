@@ -1,9 +1,9 @@
-//! Where attempts run: an executor starts them on its machines, and says what it knows of them.
+//! Executors: each starts attempts on its machines, and reports their states.
 //!
-//! An attempt needs nothing but its URL: `spec.json` is in the store before it is submitted, `result.json` or
-//! `failure.json` is there at its end, and in between it leaves heartbeats and chunks of log and metrics there
-//! (`follow.rs` reads them). So an executor only carries a command line to a machine. One that holds the
-//! attempt's pipes passes on what it says through [`Task::reports`] instead.
+//! An attempt needs only its URL: `spec.json` is in the store before it is submitted, `result.json` or `failure.json`
+//! is there at its end, and in between it writes heartbeats and chunks of log and metrics there (`follow.rs` reads
+//! them). An executor therefore only transports a command line to a machine. An executor that holds the attempt's pipes
+//! forwards its messages through [`Task::reports`] instead.
 
 mod lines;
 mod local;
@@ -21,7 +21,7 @@ pub use slurm::{Slurm, SlurmOptions};
 #[cfg(target_os = "linux")]
 pub use tree::{kill_marked, kill_started};
 
-// What implementations of the trait name.
+// Types in signatures of the trait.
 pub use futures::future::BoxFuture;
 
 use serde::{Deserialize, Serialize};
@@ -37,109 +37,113 @@ use trainyard_store::Store;
 /// Environment variable that marks every process of an attempt; its value is the attempt's URL.
 pub const MARK: &str = "TRAINYARD_ATTEMPT";
 
-/// Environment variable by which an executor tells an attempt that it holds the other end of its standard input, whose
-/// end then means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
+/// Environment variable set by an executor that holds the other end of an attempt's standard input, whose end then
+/// means that the engine died; its value is the attempt's URL. Batch systems start their jobs on `/dev/null`.
 pub const SUPERVISED: &str = "TRAINYARD_SUPERVISED";
 
-/// Environment variable that lists the GPUs that a process may use; what it lists is made by [`visible`].
+/// Environment variable that lists the GPUs that a process may use; [`visible`] builds its value.
 pub const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Environment variable that says what the indices of [`GPUS`] are.
+/// Environment variable that defines the order of the indices in [`GPUS`].
 pub const GPU_ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// Its value for the indices of the driver's library; by itself CUDA puts the fastest first.
+/// Value of [`GPU_ORDER`] for the indices of the driver's library; CUDA's default order puts the fastest first.
 pub const BY_INDEX: &str = "PCI_BUS_ID";
 
-/// GPUs by index, as [`GPUS`] lists them.
+/// Formats GPU indices as a value of [`GPUS`].
 pub fn visible(gpus: &[u32]) -> String {
     gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Environment variable by which an executor that runs an attempt on several machines tells each of its processes which
-/// it is: `<rank> <the attempt's URL>`, ranks from 0. The URL is there because commands inherit it. A process without
-/// it is the only one.
+/// Environment variable that an executor of multi-node attempts sets for each process: `<rank> <the attempt's URL>`,
+/// ranks from 0. The URL is included because commands inherit the variable. Without it, a process is the only one of
+/// its attempt.
 pub const NODE: &str = "TRAINYARD_NODE";
 
-/// Does nothing: without `/proc` the processes with an attempt's mark cannot be found.
+/// Returns 0: without `/proc` the processes with an attempt's mark cannot be found.
 #[cfg(not(target_os = "linux"))]
 pub fn kill_marked(_: &str) -> usize {
     0
 }
 
-/// Does nothing, as [`kill_marked`].
+/// Returns 0, like [`kill_marked`].
 #[cfg(not(target_os = "linux"))]
 pub fn kill_started(_: &str) -> usize {
     0
 }
 
-/// One attempt to start.
+/// Attempt to start.
 #[derive(Clone)]
 pub struct Task {
-    /// What the attempt is told; it is in the store.
+    /// Spec of the attempt; it is in the store.
     pub spec: Arc<AttemptSpec>,
-    /// What it may use.
+    /// Resources granted to the attempt.
     pub grant: Grant,
-    /// The store that holds its folder.
+    /// Store that contains the attempt's folder.
     pub store: Store,
     /// Folder of the attempt in the store, without a trailing `/`.
     pub folder: String,
-    /// Limit from the moment the attempt starts; the wait for a machine does not count.
+    /// Time limit from the start of the attempt; the wait for a machine does not count.
     pub timeout: Option<Duration>,
-    /// Where an executor that relays ([`Capabilities::relays`]) passes on what the attempt says.
+    /// Receiver of the attempt's messages, for executors that relay ([`Capabilities::relays`]).
     pub reports: Arc<dyn Reports>,
 }
 
 impl Task {
-    /// The attempt's URL: the one argument of `trainyard attempt`, and the mark of its processes.
+    /// Returns the attempt's URL: the only argument of `trainyard attempt`, and the mark of its processes.
     pub fn url(&self) -> String {
         format!("{}#{}", self.store.url(), self.folder)
     }
-    /// The name under which an executor submits the attempt, so that a second submission is refused or found: the same
-    /// for the same attempt of the same store, at most 63 characters of `a-z 0-9 -`, a letter first.
+    /// Returns the idempotency key under which an executor submits the attempt, so that a second submission is refused
+    /// or found: the same for the same attempt of the same store, at most 63 characters of `a-z 0-9 -`, beginning with
+    /// a letter.
     pub fn key(&self) -> String {
         format!("trainyard-{}", &Digest::of(self.url().as_bytes()).as_str()[..32])
     }
-    /// What people see in the executor's lists: `<workflow>/<stage>`.
+    /// Returns the title shown in the executor's lists: `<workflow>/<stage>`.
     pub fn title(&self) -> String {
         format!("{}/{}", self.spec.workflow, self.spec.stage)
     }
 }
 
-/// An executor's own name of a submitted attempt, such as a job id. It is journaled, so that the next engine finds the
+/// Executor-specific id of a submitted attempt, such as a job id. It is journaled, so that the next engine finds the
 /// attempt.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Handle(pub String);
 
-/// What an executor knows of an attempt.
+/// State of an attempt, as known to the executor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
-    /// It waits for a machine, and why, in the executor's words.
+    /// The attempt waits for a machine.
     Pending {
-        /// The reason, if the executor gives one.
+        /// Reason, if the executor gives one.
         why: Option<String>,
     },
-    /// It runs, or is about to.
+    /// The attempt runs, or is about to.
     Started,
-    /// It is over, and nothing of it runs any more. What the attempt left in the store counts more than this.
+    /// The attempt is over, and all of its processes have ended. Its objects in the store take precedence over this
+    /// end.
     Ended(Ended),
 }
 
-/// What an executor can do.
+/// Capabilities of an executor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It holds the attempts' pipes and passes on what they say; otherwise the engine follows them in the store.
+    /// Whether the executor holds the attempts' pipes and forwards their messages; otherwise the engine follows
+    /// attempts in the store.
     pub relays: bool,
-    /// Its attempts go on when the engine dies, so their handles are journaled and a fenced engine leaves them alone.
+    /// Whether attempts continue when the engine dies; if so, their handles are journaled and a fenced engine leaves
+    /// them alone.
     pub outlives_engine: bool,
-    /// Its machines see the files of this one under the same paths, so sources are not uploaded.
+    /// Whether machines see the files of this one under the same paths; if so, sources are not uploaded.
     pub shares_files: bool,
 }
 
-/// What the engine wants from a running attempt. It only ever goes up.
+/// Control of a running attempt, requested by the engine. It never decreases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Run,
     /// Stop soon and cleanly.
     Cancel,
@@ -147,91 +151,92 @@ pub enum Control {
     Kill,
 }
 
-/// Receives what an attempt says.
+/// Receives the messages of an attempt.
 pub trait Reports: Send + Sync {
-    /// A message.
+    /// Receives a message.
     fn message(&self, message: AttemptMessage);
-    /// A line that is not a message (stderr, or stray stdout); it goes to the log.
+    /// Receives a line that is not a message (stderr, or stray stdout), for the log.
     fn raw(&self, line: &str);
-    /// The attempt waits for its machine, and why; without a reason it has what it waited for.
+    /// Receives the reason why the attempt waits for its machine, or `None` when the wait is over.
     fn waits(&self, why: Option<&str>);
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
-    /// The outcome for the journal.
+    /// Outcome for the journal.
     pub outcome: AttemptOutcome,
-    /// Its `result.json`, if it succeeded and the executor has read it.
+    /// `result.json` of the attempt, if it succeeded and the executor has read it.
     pub result: Option<Box<AttemptResult>>,
-    /// Why it did not succeed.
+    /// Why the attempt did not succeed.
     pub error: Option<Error>,
 }
 
 impl Ended {
-    /// A success with the result that the attempt left in the store.
+    /// Creates a success with the result that the attempt left in the store.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Box::new(result)), error: None }
     }
-    /// The process ended well, as far as the executor knows; the result is in the store.
+    /// Creates a success as far as the executor knows; the result is in the store.
     pub fn well() -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: None, error: None }
     }
-    /// It was stopped on request.
+    /// Creates the end of an attempt that was stopped on request.
     pub fn cancelled() -> Self {
         Self::with(AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped"))
     }
-    /// It did not end within its time.
+    /// Creates the end of an attempt that exceeded its timeout.
     pub fn timed_out(limit: Option<Duration>) -> Self {
         let limit = limit.map(|limit| format!(" of {}", format_duration(limit))).unwrap_or_default();
         let error = Error::retryable(format!("the attempt did not end within its timeout{limit}"))
             .help("raise `timeout`, or let the stage do less");
         Self::with(AttemptOutcome::TimedOut, error)
     }
-    /// Any other outcome.
+    /// Creates any other end.
     pub fn with(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
 }
 
-/// A way to run attempts: one value for each pool that names it, built from the pool's options.
+/// Backend that runs attempts: one value per pool, built from the pool's options.
 ///
-/// Errors of every function: retryable (it cannot be reached now; the caller asks again), invalid (it refuses, and
-/// would refuse again).
+/// Errors of every function: retryable (the executor is unreachable now; the caller retries), invalid (the executor
+/// refuses, and would refuse again).
 pub trait Executor: Send + Sync {
-    /// What it can do.
+    /// Returns the executor's capabilities.
     fn capabilities(&self) -> Capabilities;
-    /// Starts attempts with one request where it can; one answer for each task, in order. A task whose
-    /// [`Task::key`] was submitted before, by anybody, is not started again: its handle is that of the first.
+    /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose [`Task::key`]
+    /// was submitted before, by any client, is not started again: the result is the handle of the first submission.
     fn submit<'a>(&'a self, tasks: &'a [Task]) -> BoxFuture<'a, Vec<Result<Handle>>>;
-    /// The states of attempts with one request where it can, in order. One that the executor does not know any more
-    /// has ended with [`AttemptOutcome::Lost`].
+    /// Returns the states of attempts, with one request if possible, in order. An attempt that the executor does not
+    /// know any more has ended with [`AttemptOutcome::Lost`].
     fn poll<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Result<Vec<State>>>;
-    /// Ends an attempt and all that it started. It is over when its state says so. The attempt was asked to stop by
-    /// itself before ([`trainyard_core::attempt::CancelRequest`]) unless it is to be killed.
+    /// Ends an attempt and all processes that it started. It is over once its state is [`State::Ended`]. The attempt
+    /// itself was requested to stop before ([`trainyard_core::attempt::CancelRequest`]), except for a kill.
     fn cancel<'a>(&'a self, handle: &'a Handle, control: Control) -> BoxFuture<'a, Result<()>>;
-    /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled
-    /// one, by its key; `None` if there is no such attempt.
+    /// Finds an attempt that an earlier engine submitted, by its handle or, if the engine died before it journaled one,
+    /// by its key; returns `None` if there is no such attempt.
     fn reattach<'a>(&'a self, task: &'a Task, handle: Option<&'a Handle>) -> BoxFuture<'a, Result<Option<Handle>>>;
-    /// What the executor itself kept of the attempt's output: mostly the words of a program that could not start.
+    /// Returns the attempt's output as kept by the executor: in most cases the error of a program that could not start.
     fn logs<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<String>> {
         let _ = handle;
         Box::pin(async { Ok(String::new()) })
     }
-    /// Why an attempt is where it is, in the executor's words and in some detail; `None` if it has nothing to say.
+    /// Explains the state of an attempt in some detail, with facts of the executor; returns `None` if there are no
+    /// facts.
     fn explain<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, Result<Option<String>>> {
         let _ = handle;
         Box::pin(async { Ok(None) })
     }
-    /// Returns when [`Executor::poll`] may answer something new.
+    /// Returns when [`Executor::poll`] may have a new result.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(tokio::time::sleep(POLL))
     }
-    /// What other runs hold of this executor's machines now; `None` if it does not know.
+    /// Returns the resources of this executor's machines that other runs hold now; `None` if unknown.
     fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
         Box::pin(std::future::ready(None))
     }
 }
 
-/// Time between two looks at the states of an executor that cannot tell when they change.
+/// Poll interval of executors that cannot notify about changes.
 pub const POLL: Duration = Duration::from_secs(2);

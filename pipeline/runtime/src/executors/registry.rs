@@ -1,4 +1,4 @@
-//! The executors of this crate, one line each, and those of a program by the pool that uses them.
+//! Registry of this crate's executors, one line each, and the executors of a program by pool.
 
 use super::{Executor, Launcher, Local, LocalOptions, Ray, RayOptions, Slurm, SlurmOptions};
 use crate::slots::Slots;
@@ -9,37 +9,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// What executors are built with, beside the options of their pool.
+/// Arguments for building an executor, in addition to the options of its pool.
 #[derive(Clone)]
 pub struct Launching {
-    /// Name of the pool.
     pub pool: String,
     /// How an attempt is started as a process.
     pub launcher: Launcher,
-    /// This machine's slots, shared by every run of this user; with `None` other runs are ignored.
+    /// Slots of this machine, shared by every run of this user; with `None` other runs are ignored.
     pub slots: Option<Slots>,
 }
 
 type Build = Box<dyn Fn(&Launching, &Value) -> Result<Arc<dyn Executor>> + Send + Sync>;
 
-/// A kind of executor, as pools name it.
+/// Kind of executor.
 pub struct ExecutorKind {
-    /// As pools name it.
+    /// Name in pool definitions.
     pub name: &'static str,
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Its attempts run on this machine: its pools count toward what the runs of this user may use of it together.
+    /// Whether attempts run on this machine; if so, its pools count toward this machine's limits, shared by the runs of
+    /// this user.
     pub on_this_machine: bool,
-    /// JSON Schema of the options that a pool gives under `with`.
+    /// JSON Schema of the options that a pool sets under `with`.
     pub schema: Value,
-    /// It runs one stage on several machines at once, a process on each that knows its rank ([`super::NODE`]).
+    /// Whether one stage can run on several machines at once, with one process on each that knows its rank
+    /// ([`super::NODE`]).
     pub several_nodes: bool,
     build: Build,
 }
 
 impl ExecutorKind {
-    /// A kind with options `O`, whose attempts run on other machines; see [`ExecutorKind::on_this_machine`]. The doc
-    /// comments of the options are what people read about them.
+    /// Creates a kind with options `O`, whose attempts run on other machines; see [`ExecutorKind::on_this_machine`].
+    /// The doc comments of the options are their user documentation.
     pub fn new<O: DeserializeOwned + JsonSchema>(
         name: &'static str,
         summary: &'static str,
@@ -55,23 +56,23 @@ impl ExecutorKind {
         });
         Self { name, summary, on_this_machine: false, schema, several_nodes: false, build }
     }
-    /// Its attempts run on this machine.
+    /// Declares that attempts run on this machine.
     #[must_use]
     pub fn on_this_machine(self) -> Self {
         Self { on_this_machine: true, ..self }
     }
-    /// It runs one stage on several machines at once.
+    /// Declares that one stage can run on several machines at once.
     #[must_use]
     pub fn several_nodes(self) -> Self {
         Self { several_nodes: true, ..self }
     }
-    /// The executor of one pool. Errors: invalid (the options).
+    /// Builds the executor of one pool. Errors: invalid (the options).
     pub fn build(&self, launching: &Launching, options: &Value) -> Result<Arc<dyn Executor>> {
         (self.build)(launching, options)
     }
 }
 
-/// All executors of this crate, sorted by name.
+/// Returns all executors of this crate, sorted by name.
 pub fn kinds() -> Vec<ExecutorKind> {
     vec![
         ExecutorKind::new(Local::NAME, "attempts as processes of this machine", |with, options: LocalOptions| {
@@ -94,15 +95,15 @@ pub fn kinds() -> Vec<ExecutorKind> {
 pub struct Executors(BTreeMap<String, Arc<dyn Executor>>);
 
 impl Executors {
-    /// Executors by pool.
+    /// Creates a map of executors by pool.
     pub fn new(executors: impl IntoIterator<Item = (String, Arc<dyn Executor>)>) -> Self {
         Self(executors.into_iter().collect())
     }
-    /// The executor of this pool. Errors: invalid (no such pool).
+    /// Returns the executor of this pool. Errors: invalid (no such pool).
     pub fn get(&self, pool: &str) -> Result<Arc<dyn Executor>> {
         self.0.get(pool).cloned().ok_or_else(|| Error::invalid(format!("there is no pool `{pool}`")))
     }
-    /// All of them, by pool.
+    /// Iterates over all executors, by pool.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &Arc<dyn Executor>)> {
         self.0.iter()
     }

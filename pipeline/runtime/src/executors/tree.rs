@@ -1,4 +1,5 @@
-//! Finds and kills everything that an attempt started, even what left its process group or lost its parent (Linux).
+//! Finds and kills all processes that an attempt started, including those that left its process group or lost their
+//! parent (Linux).
 //!
 //! A process belongs to an attempt if it descends from the attempt's process, is in its process group, or has the
 //! attempt's mark in its environment, which children inherit. A process that avoids all three on purpose is not found.
@@ -10,10 +11,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const ROUNDS: u32 = 100;
-/// Between rounds.
+/// Time between rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Kills until nothing is left. The caller still has to wait for the attempt's own process. Returns how many others
+/// Kills until no process is left. The caller still has to wait for the attempt's main process. Returns how many others
 /// were found alive.
 pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     let mut seen = BTreeSet::new();
@@ -28,14 +29,14 @@ pub(super) async fn kill_all(root: Option<u32>, mark: &str) -> usize {
     seen.iter().filter(|pid| Some(**pid) != root).count()
 }
 
-/// Kills what an attempt started, called by the attempt itself: every process with this mark and its descendants,
-/// except the caller and those above it. Blocks until nothing is left. Returns how many were found alive.
+/// Kills the processes that the calling attempt started: every process with this mark and its descendants, except the
+/// caller and its ancestors. Blocks until no process is left. Returns how many were found alive.
 pub fn kill_marked(mark: &str) -> usize {
     kill_others(None, mark)
 }
 
-/// The same for an attempt that nobody started with its mark: its descendants, and its process group if it leads one,
-/// go as well. For the end of the attempt.
+/// Like [`kill_marked`], for the end of an attempt that was started without its mark: kills its descendants as well,
+/// and its process group if it leads one.
 pub fn kill_started(mark: &str) -> usize {
     kill_others(Some(std::process::id()), mark)
 }
@@ -53,8 +54,8 @@ fn kill_others(root: Option<u32>, mark: &str) -> usize {
     seen.len()
 }
 
-/// The process of the attempt with this mark, which is the oldest that has it among its arguments, too. What it started
-/// inherits only the mark.
+/// Returns the process of the attempt with this mark: the oldest one that also has the mark among its arguments. Its
+/// descendants inherit only the mark.
 pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     let candidates = processes().into_iter().filter(|p| !p.zombie && p.pid != std::process::id());
     let roots =
@@ -62,19 +63,19 @@ pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     roots.filter(|root| root.start > 0).min_by_key(|root| root.start)
 }
 
-/// Kills everything that is alive now, and returns it.
+/// Kills all processes that are alive now, and returns them.
 fn kill_round(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let members = members(root, mark);
     for pid in &members {
         if let Some(pid) = i32::try_from(*pid).ok().and_then(Pid::from_raw) {
-            // It may be gone already; the next round will tell.
+            // The process may be gone already; the next round finds out.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
     members
 }
 
-/// One line of `/proc/<pid>/stat`.
+/// Line of `/proc/<pid>/stat`.
 struct Process {
     pid: u32,
     parent: u32,
@@ -84,7 +85,7 @@ struct Process {
 
 fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     let all = processes();
-    // A batch system's script has the mark too if the whole job is given it.
+    // A batch system's script has the mark too if it is set for the whole job.
     let spared = with_ancestors(std::process::id(), &all);
     let processes: Vec<Process> = all.into_iter().filter(|p| !p.zombie && !spared.contains(&p.pid)).collect();
     let belongs = |p: &&Process| Some(p.group) == root || Some(p.parent) == root || is_marked(p.pid, mark);
@@ -99,7 +100,7 @@ fn members(root: Option<u32>, mark: &str) -> BTreeSet<u32> {
     }
 }
 
-/// A process, and those that it descends from.
+/// Returns a process and its ancestors.
 fn with_ancestors(pid: u32, processes: &[Process]) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut next = Some(pid);
@@ -115,7 +116,7 @@ fn processes() -> Vec<Process> {
     pids.filter_map(|pid| parse_stat(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
-/// `pid (name) state ppid pgrp …`; the name may hold spaces and parentheses.
+/// Parses `pid (name) state ppid pgrp …`; the name may contain spaces and parentheses.
 fn parse_stat(stat: &str) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (_, rest) = rest.rsplit_once(") ")?;
@@ -137,8 +138,8 @@ fn has_argument(pid: u32, argument: &str) -> bool {
     lists(pid, "cmdline", argument)
 }
 
-/// Whether a file of a process that lists texts has this one. If it is unreadable, the process belongs to another user,
-/// so no attempt of ours started it.
+/// Returns whether a NUL-separated file of a process contains this text. An unreadable file means that the process
+/// belongs to another user, so no attempt of ours started it.
 fn lists(pid: u32, file: &str, text: &str) -> bool {
     let Ok(bytes) = std::fs::read(format!("/proc/{pid}/{file}")) else { return false };
     bytes.split(|b| *b == 0).any(|entry| entry == text.as_bytes())

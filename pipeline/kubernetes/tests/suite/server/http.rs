@@ -1,29 +1,27 @@
-//! As much HTTP/1.1 as a client of an API server needs: requests with a length, answers with a length, one connection
-//! for many requests.
+//! Minimal HTTP/1.1 server for API clients: requests and responses with a content length, keep-alive.
 
 use std::collections::BTreeMap;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// A request.
 pub struct Request {
     pub method: String,
-    /// Without the query.
+    /// Path without the query.
     pub path: String,
     pub query: BTreeMap<String, String>,
-    /// Names in lower case.
+    /// Headers, with names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
 
-/// An answer, or the end of the connection without one.
+/// Response, or the end of the connection without one.
 pub enum Response {
     Json(u16, serde_json::Value),
     Text(u16, String),
     Close,
 }
 
-/// Answers the requests of one connection until it ends.
+/// Handles the requests of one connection until it ends.
 pub async fn serve(stream: TcpStream, answer: impl Fn(Request) -> Response) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
@@ -40,7 +38,7 @@ pub async fn serve(stream: TcpStream, answer: impl Fn(Request) -> Response) {
     }
 }
 
-/// The next request; none if the connection ended.
+/// Reads the next request; returns `None` if the connection ended.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let first = line(stream).await?;
     let mut words = first.split(' ');
@@ -69,7 +67,7 @@ async fn line(stream: &mut BufReader<TcpStream>) -> Option<String> {
     (size > 0).then(|| line.trim_end().to_string())
 }
 
-/// Undoes the encoding of a form.
+/// Decodes form encoding.
 fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

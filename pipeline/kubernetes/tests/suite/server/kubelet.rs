@@ -1,8 +1,8 @@
-//! The one node of the cluster, if it has one: Pods are processes of this machine.
+//! Optional single node of the cluster: Pods are processes of this machine.
 //!
-//! Each leads a process group, gets SIGTERM when its Pod is deleted and SIGKILL after the grace. A process that wrote
-//! the line [`OUT_OF_MEMORY`] before it was killed counts as killed for its memory, since the machine's own limits are
-//! not the tests' to use up.
+//! Each process leads a process group, receives SIGTERM when its Pod is deleted and SIGKILL after the grace period. A
+//! process that wrote the line [`OUT_OF_MEMORY`] before it was killed counts as OOM-killed, because tests must not
+//! exhaust the memory of the machine.
 
 use super::{Shared, objects};
 use serde_json::{Value, json};
@@ -14,20 +14,19 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-/// Name of the node.
 pub const NODE: &str = "this-machine";
-/// What a process writes that pretends to use up its memory.
+/// Line written by a process that simulates running out of memory.
 pub const OUT_OF_MEMORY: &str = "(out of memory)";
-/// Between two looks at what is to do.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A status with the state of the container `attempt`.
+/// Builds a Pod status with the state of the container `attempt`.
 pub fn status(phase: &str, state: Value) -> Value {
     json!({"phase": phase, "containerStatuses": [{"name": "attempt", "image": "", "imageID": "", "ready": false,
         "restartCount": 0, "state": state}]})
 }
 
-/// Starts Pods as they come, and ends them as they are deleted.
+/// Starts new Pods, and ends deleted ones.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut started = BTreeSet::new();
     let mut pods = tokio::task::JoinSet::new();
@@ -73,7 +72,7 @@ async fn pod_of(shared: Arc<Shared>, pod: Value) {
     ];
     let exit = supervise(&shared, &name, &mut child).await;
     for reader in readers {
-        // What the process left behind may hold the pipe.
+        // A descendant of the process may keep the pipe open.
         let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
     }
     let mut objects = shared.objects.lock().unwrap();
@@ -112,7 +111,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
                 signal(group, rustix::process::Signal::TERM);
                 Some(seconds)
             }
-            // A second deletion can only shorten it.
+            // A second deletion can only shorten the grace period.
             (Some(left), Some(seconds)) => Some(left.saturating_sub(LOOK).min(seconds)),
             (grace, None) => grace,
         };
@@ -124,7 +123,7 @@ async fn supervise(shared: &Shared, name: &str, child: &mut Child) -> ExitStatus
 
 fn signal(group: Option<u32>, signal: rustix::process::Signal) {
     if let Some(group) = group.and_then(|id| rustix::process::Pid::from_raw(i32::try_from(id).ok()?)) {
-        // It may be gone.
+        // The process group may be gone.
         let _ = rustix::process::kill_process_group(group, signal);
     }
 }

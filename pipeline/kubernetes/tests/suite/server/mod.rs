@@ -1,8 +1,8 @@
-//! A small API server: Jobs, Pods, events and Kueue's workloads of one namespace, over HTTP on loopback.
+//! Small API server: Jobs, Pods, events and Kueue's workloads of one namespace, over HTTP on loopback.
 //!
-//! It is no Kubernetes. It answers as one was seen to, so that the executor's requests, what it makes of the answers,
-//! and its patience can be tested without a cluster. Pods either stand still until a test says what becomes of them, or
-//! run as processes of this machine.
+//! The server is not Kubernetes. It reproduces observed responses of an API server, to test the executor's requests,
+//! its interpretation of responses and its timeouts without a cluster. Pods either stay unchanged until a test changes
+//! them, or run as processes of this machine.
 
 mod http;
 mod kubelet;
@@ -21,35 +21,35 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The one namespace that there is.
+/// The only namespace.
 pub const NAMESPACE: &str = "ml";
 const TOKEN: &str = "a-token";
 
-/// What goes wrong with the next request of a verb.
+/// Fault injected into the next request of a verb.
 pub enum Fault {
-    /// The server answers this and does nothing.
+    /// The server sends this response without executing the request.
     Answer(u16, Value),
-    /// The connection ends before anything is done.
+    /// The connection ends before the request is executed.
     Refused,
-    /// The server does what it is asked, and its answer is lost.
+    /// The server executes the request, and its response is lost.
     LostAnswer,
 }
 
 struct Shared {
     objects: Mutex<Objects>,
-    /// `verb resource` → what goes wrong, first to last.
+    /// Faults by `verb resource`, in the order in which they are injected.
     faults: Mutex<BTreeMap<String, VecDeque<Fault>>>,
-    /// `verb resource` that the account may not do.
+    /// Requests (`verb resource`) that the account may not send.
     denied: Mutex<BTreeSet<String>>,
     /// All requests, as `verb resource`.
     requests: Mutex<Vec<String>>,
-    /// Something changed.
+    /// Notified on every change.
     changed: Notify,
-    /// The server was dropped; its tasks end a moment later.
+    /// Whether the server was dropped; its tasks end a moment later.
     gone: AtomicBool,
 }
 
-/// A server that runs until it is dropped.
+/// Server that runs until it is dropped.
 pub struct Server {
     shared: Arc<Shared>,
     tasks: Vec<JoinHandle<()>>,
@@ -57,11 +57,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Pods stand still until a test moves them.
+    /// Starts a server whose Pods stay unchanged until a test changes them.
     pub async fn still() -> Self {
         Self::start(false).await
     }
-    /// Pods run their commands as processes of this machine.
+    /// Starts a server whose Pods run their commands as processes of this machine.
     pub async fn running() -> Self {
         Self::start(true).await
     }
@@ -91,7 +91,7 @@ impl Server {
         }
         Self { shared, tasks, folder }
     }
-    /// Path of a kubeconfig for it.
+    /// Returns the path of a kubeconfig for this server.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("config")
     }
@@ -106,27 +106,27 @@ impl Server {
     fn objects(&self) -> MutexGuard<'_, Objects> {
         self.shared.objects.lock().unwrap()
     }
-    /// The Jobs, by name.
+    /// Returns the Jobs, by name.
     pub fn jobs(&self) -> Vec<Value> {
         self.objects().jobs.values().cloned().collect()
     }
-    /// The Pods, by name.
+    /// Returns the Pods, by name.
     pub fn pods(&self) -> Vec<Value> {
         self.objects().pods.values().cloned().collect()
     }
-    /// Names of the Pods.
+    /// Returns the names of the Pods.
     pub fn pod_names(&self) -> Vec<String> {
         self.objects().pods.keys().cloned().collect()
     }
-    /// Requests so far, as `verb resource`.
+    /// Returns the requests so far, as `verb resource`.
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().unwrap().clone()
     }
-    /// The next requests of this verb and resource (`create jobs`) go wrong, one fault each.
+    /// Injects a fault into the next request of this verb and resource (`create jobs`); repeated calls queue up.
     pub fn fault(&self, request: &str, fault: Fault) {
         self.shared.faults.lock().unwrap().entry(request.into()).or_default().push_back(fault);
     }
-    /// The account may not do this from now on.
+    /// Forbids this request (`verb resource`) from now on.
     pub fn deny(&self, request: &str) {
         self.shared.denied.lock().unwrap().insert(request.into());
     }
@@ -134,23 +134,23 @@ impl Server {
     pub fn place(&self, pod: &str, node: &str) {
         self.objects().place(pod, node);
     }
-    /// What a node says of a Pod.
+    /// Sets the status of a Pod, as a node does.
     pub fn status(&self, pod: &str, status: Value) {
         self.objects().set_status(pod, status);
     }
-    /// What a node says of the container `attempt` of a Pod in this phase.
+    /// Sets the phase of a Pod and the state of its container `attempt`, as a node does.
     pub fn container(&self, pod: &str, phase: &str, state: Value) {
         self.status(pod, kubelet::status(phase, state));
     }
-    /// A node says that a Pod which was to be deleted runs no more.
+    /// Reports that a deleted Pod has stopped, as a node does.
     pub fn stopped(&self, pod: &str) {
         self.objects().stopped(pod);
     }
-    /// Somebody else deletes a Pod.
+    /// Deletes a Pod, as another client does.
     pub fn delete_pod(&self, pod: &str) {
         self.objects().delete_pod(pod, None);
     }
-    /// Somebody else deletes a Job, its Pods after it.
+    /// Deletes a Job and then its Pods, as another client does.
     pub fn delete_job(&self, job: &str) {
         self.objects().delete_job(job, "Background");
     }
@@ -162,7 +162,7 @@ impl Server {
         }
         objects.reconcile();
     }
-    /// What a Pod's container wrote.
+    /// Sets the log of a Pod's container.
     pub fn log(&self, pod: &str, text: &str) {
         self.objects().logs.insert(pod.into(), text.into());
     }
@@ -174,11 +174,11 @@ impl Server {
             "involvedObject": {"kind": "Pod", "name": about}, "reason": reason, "message": message,
             "lastTimestamp": at}));
     }
-    /// Adds an object of Kueue.
+    /// Adds a Kueue workload.
     pub fn workload(&self, workload: Value) {
         self.objects().workloads.push(workload);
     }
-    /// The controller cannot make Pods for this reason.
+    /// Makes the controller fail to create Pods for this reason.
     pub fn refuse_pods(&self, why: Option<&str>) {
         let mut objects = self.objects();
         objects.no_pods = why.map(Into::into);
@@ -207,7 +207,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Where a request goes: the resource, the object's name, the part of it.
+/// Target of a request: resource, object name and subresource.
 struct Target {
     resource: &'static str,
     name: Option<String>,
@@ -350,7 +350,7 @@ fn absent(resource: &str, name: &str) -> Response {
     failure(404, "NotFound", &format!("{resource} \"{name}\" not found"), details)
 }
 
-/// A status as API servers write it.
+/// Builds a status as API servers write it.
 pub fn failed(code: u16, reason: &str, message: &str, details: Value) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
         "reason": reason, "details": details, "code": code})

@@ -1,23 +1,22 @@
-//! The objects of the cluster, and what becomes of them without anybody asking: the Job controller and the garbage
-//! collector.
+//! Objects of the cluster, and the effects of the Job controller and the garbage collector.
 //!
-//! Behaves as an API server 1.20 with its Job controller was seen to: Pods are named after their Job, a Pod that
-//! succeeded makes it `Complete`, one that failed with `backoffLimit: 0` makes it `Failed` with `BackoffLimitExceeded`,
-//! and deletion collects the Pods. By documentation alone: `suspend`, `Indexed`, `podFailurePolicy`, and
-//! `FailureTarget` until the last Pod is over (1.31).
+//! Reproduces the observed behavior of an API server 1.20 with its Job controller: Pods are named after their Job, a
+//! Pod that succeeded makes it `Complete`, one that failed with `backoffLimit: 0` makes it `Failed` with
+//! `BackoffLimitExceeded`, and deletion collects the Pods. Implemented from documentation only: `suspend`, `Indexed`,
+//! `podFailurePolicy`, and `FailureTarget` until the last Pod is over (1.31).
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Everything that the API server knows.
+/// State of the API server.
 pub struct Objects {
     pub jobs: BTreeMap<String, Value>,
     pub pods: BTreeMap<String, Value>,
     pub events: Vec<Value>,
     pub workloads: Vec<Value>,
-    /// What the Pods' containers wrote.
+    /// Logs of the Pods' containers.
     pub logs: BTreeMap<String, String>,
-    /// Why the controller cannot make Pods now.
+    /// Why the controller cannot create Pods now.
     pub no_pods: Option<String>,
     /// Jobs whose Pod was deleted before it was over, with its `DisruptionTarget` if it had one.
     missing: BTreeMap<String, Option<Value>>,
@@ -40,12 +39,12 @@ impl Objects {
             seconds: 0,
         }
     }
-    /// A time, a second after the one before.
+    /// Returns a time one second after the previous one.
     pub fn time(&mut self) -> String {
         self.seconds += 1;
         format!("2026-11-22T{:02}:{:02}:{:02}Z", self.seconds / 3_600, self.seconds / 60 % 60, self.seconds % 60)
     }
-    /// Adds a Job that was accepted, and gives it back as it is stored.
+    /// Adds an accepted Job, and returns it as stored.
     pub fn create(&mut self, name: &str, namespace: &str, job: Value) -> Value {
         let mut job = job;
         let at = self.time();
@@ -71,7 +70,7 @@ impl Objects {
         self.reconcile();
         Some(told)
     }
-    /// Deletes a Pod. One that runs stays until its node says that it stopped, unless `grace` is 0.
+    /// Deletes a Pod. A running Pod stays until its node reports that it stopped, unless `grace` is 0.
     pub fn delete_pod(&mut self, name: &str, grace: Option<u64>) -> Option<Value> {
         let at = self.time();
         let pod = self.pods.get_mut(name)?;
@@ -86,7 +85,7 @@ impl Objects {
         self.reconcile_job(&owner(&told));
         Some(told)
     }
-    /// A node says how a Pod stands.
+    /// Sets the status of a Pod, as a node does.
     pub fn set_status(&mut self, name: &str, status: Value) {
         if let Some(pod) = self.pods.get_mut(name) {
             pod["status"] = status;
@@ -94,13 +93,13 @@ impl Objects {
             self.reconcile_job(&job);
         }
     }
-    /// A Pod is placed on a node.
+    /// Places a Pod on a node.
     pub fn place(&mut self, name: &str, node: &str) {
         if let Some(pod) = self.pods.get_mut(name) {
             pod["spec"]["nodeName"] = json!(node);
         }
     }
-    /// A node says that nothing of a Pod runs any more that was to be deleted.
+    /// Removes a deleted Pod, as a node does when it has stopped.
     pub fn stopped(&mut self, name: &str) {
         let leaving = self.pods.get(name).filter(|pod| pod["metadata"].get("deletionTimestamp").is_some());
         if let Some(job) = leaving.map(owner) {
@@ -108,7 +107,7 @@ impl Objects {
             self.reconcile_job(&job);
         }
     }
-    /// Lets the controllers work until nothing changes.
+    /// Runs the controllers until nothing changes.
     pub fn reconcile(&mut self) {
         let names: BTreeSet<String> = self.jobs.keys().cloned().collect();
         for name in &names {
@@ -167,7 +166,7 @@ impl Objects {
             self.make_pod(&job, name, index);
         }
     }
-    /// Why a Job fails, if a Pod of it has.
+    /// Returns why a Job fails, if one of its Pods failed.
     fn failed(&self, job: &Value, name: &str, pods: &[Value]) -> Option<(String, String)> {
         let missing = self.missing.get(name).cloned();
         let failed = pods.iter().find(|pod| pod["status"]["phase"] == "Failed");
@@ -213,7 +212,7 @@ impl Objects {
         pod["status"] = json!({"phase": "Pending"});
         self.pods.insert(pod_name, pod);
     }
-    /// Asks a Pod to go, once.
+    /// Begins the deletion of a Pod, once.
     fn dismiss(&mut self, name: &str) {
         let Some(pod) = self.pods.get_mut(name) else { return };
         if is_over(pod) || pod["spec"].get("nodeName").is_none() {
@@ -246,7 +245,6 @@ impl Objects {
     }
 }
 
-/// The name of an object.
 pub fn name_of(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap_or_default().into()
 }
@@ -269,7 +267,7 @@ fn disruption(pod: &Value) -> Option<Value> {
     conditions.iter().find(|c| c["type"] == "DisruptionTarget" && c["status"] == "True").cloned()
 }
 
-/// Whether an object is chosen by label and field selectors: `a=b`, `a in (b,c)`, several with commas.
+/// Returns whether label and field selectors match an object: `a=b`, `a in (b,c)`, several separated by commas.
 pub fn is_chosen(object: &Value, query: &Texts) -> bool {
     let label = |name: &str| object["metadata"]["labels"][name].as_str();
     let field = |name: &str| name.split('.').fold(object, |value, part| &value[part]).as_str();

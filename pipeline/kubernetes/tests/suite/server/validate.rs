@@ -1,8 +1,8 @@
-//! The API server's own rules for Jobs that a mistake of the executor could break, each with the field's path.
+//! Validation rules of the API server for Jobs that a bug in the executor could violate, each with the field's path.
 
 use serde_json::{Value, json};
 
-/// What is wrong, as causes of a status.
+/// Returns the violations, as causes of a status.
 pub fn causes(job: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     let mut wrong = |field: &str, message: String| {

@@ -1,11 +1,11 @@
-//! What the end of an attempt's process says.
+//! Interprets the end of an attempt's process.
 
 use super::super::Ended;
 use std::process::ExitStatus;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
-/// The end of an attempt with this error.
+/// Returns the end of an attempt with this error.
 pub(super) fn failed(error: Error) -> Ended {
     let outcome = match error.kind {
         ErrorKind::Lost => AttemptOutcome::Lost,
@@ -15,7 +15,7 @@ pub(super) fn failed(error: Error) -> Ended {
     Ended::with(outcome, error)
 }
 
-/// The error of a process that left neither a result nor an error message.
+/// Returns the error of a process that left neither a result nor an error message.
 pub(super) fn unexplained(status: &std::io::Result<ExitStatus>) -> Error {
     use std::os::unix::process::ExitStatusExt;
     let status = match status {

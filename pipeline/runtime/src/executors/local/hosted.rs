@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
-/// How long the host may take to say that an attempt is over whose processes were killed. It may be hashing a file.
+/// How long the host may take to report the end of an attempt whose processes were killed. It may be hashing a file.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Hands an attempt to the host and carries it to its end.
+/// Passes an attempt to the host and carries it to its end.
 pub(super) async fn attempt(
     hosts: &Hosts,
     launcher: &Launcher,
@@ -31,7 +31,7 @@ pub(super) async fn attempt(
     let mut attempt = OnHost { hosted, mark: task.url() };
     let (end, stopped) = keep(&mut attempt, task.timeout, control).await;
     if end.is_none() {
-        // What it still does is done in its slots.
+        // Hold the slots until the host is done with the attempt.
         tokio::spawn(async move {
             let _ = attempt.hosted.ended().await;
             drop(held);
@@ -46,7 +46,7 @@ struct OnHost {
 }
 
 impl UnderWay for OnHost {
-    /// None if the host does not say in time.
+    /// `None` if the host does not report the end in time.
     type End = Option<End>;
 
     async fn ended(&mut self) -> Option<End> {

@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine: processes without pipes, which say everything in the store.
+//! Attempts that outlive their engine: processes without pipes, which report through the store only.
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
-/// Time between two looks at a process that is no child of this one.
+/// Poll interval for a process that is not a child of this one.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Starts an attempt and waits for its end. If this is dropped, the attempt goes on.
+/// Starts an attempt and waits for its end. If this future is dropped, the attempt continues.
 pub(super) async fn attempt(
     launcher: &Launcher,
     task: &Task,
@@ -28,7 +28,7 @@ pub(super) async fn attempt(
     };
     let (root, url) = (child.id(), task.url());
     tracing::debug!(pid = root, url, "process started");
-    // Should this be dropped, the attempt goes on in its slots.
+    // If this future is dropped, the attempt continues in its slots.
     let leave = |leave| held.iter().for_each(|held| held.leave_to_the_process(leave));
     leave(true);
     let status = tokio::select! {
@@ -40,7 +40,7 @@ pub(super) async fn attempt(
     match status {
         Some(status) => end_of(&status),
         None => {
-            // Nothing is left of it; this only takes the child's status.
+            // The process is dead; this only reaps the child.
             let _ = child.wait().await;
             Ended::cancelled()
         }
@@ -66,7 +66,7 @@ pub(super) async fn watch(root: ProcessId, url: String, mut control: watch::Rece
     Ended::with(AttemptOutcome::Lost, error)
 }
 
-/// Returns when the attempt is to stop; never if nobody can ask for it any more. It was asked in the store before, so
+/// Returns when the attempt must stop; never returns if the sender is gone. The request in the store came before, so
 /// there is no softer way left.
 async fn stops(control: &mut watch::Receiver<Control>) {
     if control.wait_for(|wanted| *wanted > Control::Run).await.is_err() {

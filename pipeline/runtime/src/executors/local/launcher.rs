@@ -1,4 +1,4 @@
-//! The program that carries out attempts, and how it is started.
+//! Program that runs attempts, and how it is started.
 
 use super::super::{BY_INDEX, Ended, GPU_ORDER, GPUS, MARK, SUPERVISED, Task, visible};
 use crate::slots::{self, Held};
@@ -11,14 +11,14 @@ use tokio::process::{Child, Command};
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
-/// The program that carries out attempts.
+/// Program that runs attempts.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     /// Path of the program.
     pub program: PathBuf,
     /// Arguments before the attempt's URL; usually `attempt`.
     pub arguments: Vec<OsString>,
-    /// Added to the environment.
+    /// Variables added to the environment.
     pub env: Vec<(OsString, OsString)>,
 }
 
@@ -27,16 +27,15 @@ impl Launcher {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), arguments: vec!["attempt".into()], env: Vec::new() }
     }
-    /// The same, started by another program that takes `arguments` and then the command: `nice -n 10 <program>
-    /// attempt`.
+    /// Wraps the program in another one that takes `arguments` and then the command: `nice -n 10 <program> attempt`.
     #[must_use]
     pub fn behind(self, program: impl Into<PathBuf>, arguments: &[&str]) -> Self {
         let before = arguments.iter().map(OsString::from).chain([self.program.into()]);
         Self { program: program.into(), arguments: before.chain(self.arguments).collect(), env: self.env }
     }
 
-    /// Starts the attempt's process, which inherits its slots. On pipes its stdin, stdout and stderr are ours;
-    /// otherwise it has none.
+    /// Starts the attempt's process, which inherits its slots. With `on_pipes`, its stdin, stdout and stderr are pipes
+    /// to this process; otherwise they are null.
     pub(super) fn spawn(&self, task: &Task, held: Option<&Held>, on_pipes: bool) -> Result<Child, Ended> {
         let url = task.url();
         let mut command = self.command(task, &url);
@@ -50,14 +49,14 @@ impl Launcher {
         let lent = held.map_or(Ok(()), |held| slots::lend(held.handle(), &mut command));
         lent.and_then(|()| command.spawn()).map_err(|e| Ended::with(AttemptOutcome::Lost, self.fault(&e)))
     }
-    /// Starts a process that carries the commands of attempts and takes its orders from `orders`. Its URL marks what it
-    /// starts until an attempt's own does.
+    /// Starts a host, which reads its orders from `orders`. Its URL marks the processes that it starts until an
+    /// attempt's URL replaces it.
     pub(super) fn spawn_host(&self, url: &str, orders: OwnedFd) -> std::io::Result<std::process::Child> {
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments).arg(url).envs(self.env.iter().cloned()).env(MARK, url).process_group(0);
         command.stdin(orders).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
     }
-    /// The error of a program that could not be started.
+    /// Returns the error of a program that could not be started.
     pub(super) fn fault(&self, error: &std::io::Error) -> Error {
         Error::lost(format!("cannot start {}: {error}", self.program.display()))
             .help("check that the program exists and is executable")
@@ -67,12 +66,12 @@ impl Launcher {
         let mut command = Command::new(&self.program);
         let threads = task.spec.resources.cpus.to_string();
         command.args(&self.arguments).arg(url);
-        // Numeric libraries read these when the process starts.
+        // Numeric libraries read these variables at process start.
         for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
             command.env(name, &threads);
         }
         command.envs(self.env.iter().cloned());
-        // The indices are those of the driver's library; by itself CUDA puts the fastest first.
+        // The indices are those of the driver's library; CUDA's default order puts the fastest first.
         command.env(GPU_ORDER, BY_INDEX).env(GPUS, visible(&task.spec.resources.gpus)).env(MARK, url);
         command
     }

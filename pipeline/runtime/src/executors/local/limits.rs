@@ -4,9 +4,9 @@ use crate::executors::Control;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Time between asking an attempt to cancel and the kill of its tree.
+/// Time between the request to cancel and the kill of the process tree.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
-/// The same after a timeout, when the attempt has had its time.
+/// Time between the timeout and the kill of the process tree.
 const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 
 /// Why the engine ended an attempt.
@@ -16,19 +16,19 @@ pub(super) enum Stopped {
     Cancelled,
 }
 
-/// An attempt under way.
+/// Running attempt.
 pub(super) trait UnderWay {
-    /// How it ended.
+    /// How the attempt ended.
     type End;
-    /// Returns at its end.
+    /// Returns when the attempt ends.
     fn ended(&mut self) -> impl Future<Output = Self::End> + Send;
-    /// Asks it to stop.
+    /// Requests the attempt to stop.
     fn ask(&mut self, why: Stopped) -> impl Future<Output = ()> + Send;
-    /// Ends it and all that it started.
+    /// Kills the attempt and all processes that it started.
     fn kill(&mut self) -> impl Future<Output = Self::End> + Send;
 }
 
-/// Waits for the end of an attempt, and why the engine ended it, if it did.
+/// Waits for the end of an attempt; also returns why the engine ended it, if it did.
 pub(super) async fn keep<A: UnderWay>(
     attempt: &mut A,
     timeout: Option<Duration>,
@@ -40,7 +40,7 @@ pub(super) async fn keep<A: UnderWay>(
     loop {
         let expiry = after(limit);
         tokio::pin!(expiry);
-        // A request that changes nothing must not restart the limit, so it is waited for in an inner loop.
+        // A request that changes nothing must not restart the limit, so it is awaited in an inner loop.
         let rises = |c: &Control| *c > Control::Run && (stopped.is_none() || *c == Control::Kill);
         let next = loop {
             tokio::select! {
@@ -71,7 +71,7 @@ pub(super) async fn keep<A: UnderWay>(
     }
 }
 
-/// Returns after the limit; never without one.
+/// Returns after the limit; never returns without one.
 async fn after(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,

@@ -1,9 +1,9 @@
 //! Attempts as processes of this machine: `<program> attempt <store-url>#<attempt-folder>`.
 //!
-//! Each leads a process group of its own and inherits its slots, so that they outlast an engine that is killed. When it
-//! ends, however it ends, its whole process tree is killed before its slots are given back. What happens to it when the
-//! engine dies is the pool's choice: on pipes it ends too ([`piped`]), without them it goes on ([`kept`]). Where it
-//! ends too, the commands of `run:` stages share one process that carries them ([`hosted`]).
+//! Each attempt leads a process group and inherits its slots, so that they outlast a killed engine. When it ends, for
+//! any reason, its whole process tree is killed before its slots are released. The pool's options determine whether an
+//! attempt outlives its engine: on pipes it ends with it ([`piped`]), without them it continues ([`kept`]). If attempts
+//! end with the engine, the commands of `run:` stages share one process that carries them ([`hosted`]).
 
 mod ending;
 mod host;
@@ -39,24 +39,24 @@ use trainyard_spec::run_stage::KIND as RUN_KIND;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LocalOptions {
-    /// What becomes of attempts when `trainyard` dies: `stop` ends them within two seconds, `keep` lets them go on
-    /// until the next `trainyard` takes the run over, or for the site's `orphan_timeout`.
+    /// Fate of attempts when `trainyard` dies: `stop` ends them within two seconds; `keep` lets them continue until the
+    /// next `trainyard` takes over the run, or for the site's `orphan_timeout`.
     pub orphans: Orphans,
 }
 
-/// What becomes of attempts when their engine dies.
+/// Fate of attempts when their engine dies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Orphans {
-    /// They end with it.
+    /// Attempts end with the engine.
     #[default]
     Stop,
-    /// They go on, and the next engine finds them.
+    /// Attempts continue, and the next engine finds them.
     Keep,
 }
 
 impl LocalOptions {
-    /// Errors: invalid (this system cannot keep them).
+    /// Checks the options. Errors: invalid (this system does not support `keep`).
     pub fn check(&self) -> Result<()> {
         if self.orphans == Orphans::Keep && !cfg!(target_os = "linux") {
             return Err(Error::invalid("`orphans: keep` needs Linux: elsewhere attempts cannot be found again")
@@ -77,14 +77,14 @@ pub struct Local {
 }
 
 impl Local {
-    /// As pools name it.
+    /// Name in pool definitions.
     pub const NAME: &str = "local";
 
-    /// An executor whose attempts wait for `slots`, if there are any, before they start.
+    /// Creates an executor whose attempts wait for `slots`, if there are any, before they start.
     pub fn new(launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
         Self::named(Self::NAME, launcher, slots, options)
     }
-    /// The same under another name, for executors that differ in how the process is started.
+    /// Creates the executor under another name, for executors that differ in how the process is started.
     pub fn named(name: &'static str, launcher: Launcher, slots: Option<Slots>, options: LocalOptions) -> Self {
         Self { name, launcher, slots, options, hosts: Arc::default(), table: Table::default() }
     }
@@ -92,7 +92,8 @@ impl Local {
     fn keeps(&self) -> bool {
         self.options.orphans == Orphans::Keep
     }
-    /// `<host>:<key>`; where attempts end with their engine, nobody looks for them on another host.
+    /// Returns the handle `<host>:<key>`, or only the key where attempts end with their engine and are never looked up
+    /// on another host.
     fn handle(&self, task: &Task) -> Handle {
         Handle(if self.keeps() { format!("{}:{}", process::host(), task.key()) } else { task.key() })
     }
@@ -105,7 +106,7 @@ impl Local {
         if self.keeps()
             && let Some(root) = root_of(&task.url())
         {
-            // An engine that died started it.
+            // The attempt was started by an engine that died.
             self.adopt(handle.clone(), root, task.url());
             return handle;
         }
@@ -137,7 +138,7 @@ impl Local {
             return Ok(Some(own));
         }
         if !self.keeps() {
-            // It stops by itself when its stdin ends with its engine; this makes sure of it.
+            // The attempt stops by itself when its stdin ends with its engine; this makes sure of it.
             kill_tree(None, &task.url()).await;
             return Ok(None);
         }
@@ -183,13 +184,13 @@ impl Executor for Local {
     }
     fn outside(&self) -> BoxFuture<'_, Option<Result<Outside>>> {
         let Some(slots) = self.slots.clone() else { return ready(None).boxed() };
-        // It reads lock files.
+        // Reading lock files blocks.
         let looking = tokio::task::spawn_blocking(move || slots.others());
         async move { looking.await.ok() }.boxed()
     }
 }
 
-/// Takes the task's share of this machine. People have to be told why nothing happens meanwhile.
+/// Acquires the task's share of this machine, and reports why the attempt waits meanwhile.
 async fn wait_for_slots(
     slots: Option<&Slots>,
     task: &Task,

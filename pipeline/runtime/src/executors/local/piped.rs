@@ -1,7 +1,7 @@
-//! Attempts on the pipes of this process: the fast way, and they end with it.
+//! Attempts on pipes to this process: the fast way, and they end with this process.
 //!
-//! An attempt sends [`AttemptMessage`] lines on stdout; anything else on stdout, and all of stderr, goes to the log.
-//! `cancel` or `timeout` is written to its stdin, and the end of stdin tells it that the engine died.
+//! An attempt sends [`AttemptMessage`] lines on stdout; any other line on stdout, and all of stderr, goes to the log.
+//! `cancel` or `timeout` is written to its stdin, and the end of stdin signals that the engine died.
 
 use super::Launcher;
 use super::ending::{failed, unexplained};
@@ -22,10 +22,10 @@ use trainyard_core::Error;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::AttemptOutcome;
 
-/// How long pipes may stay open after everything is killed.
+/// How long pipes may stay open after all processes are killed.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What the attempt reported about its end.
+/// Final messages of the attempt.
 #[derive(Default)]
 struct LastWords {
     result: bool,
@@ -89,7 +89,7 @@ fn read_pipes(child: &mut Child, words: &Arc<Mutex<LastWords>>, reports: &Arc<dy
     readers
 }
 
-/// The process of an attempt, and the pipe by which it is asked to stop.
+/// Process of an attempt, and the pipe for stop requests.
 struct Piped<'a> {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -112,10 +112,11 @@ impl UnderWay for Piped<'_> {
     }
 }
 
-/// `cancel`, or `timeout` where the attempt's time is up; the attempt stops either way and its log tells which.
+/// Writes `cancel`, or `timeout` after the attempt's timeout; the attempt stops either way, and its log contains the
+/// reason.
 async fn ask_to_stop(stdin: &mut Option<ChildStdin>, line: &str) {
     if let Some(stdin) = stdin {
-        // If the process does not read any more, it is killed after its grace.
+        // A process that does not read any more is killed after its grace period.
         let _ = tokio::time::timeout(Duration::from_secs(1), stdin.write_all(line.as_bytes())).await;
     }
 }

@@ -1,14 +1,14 @@
-//! The processes of an attempt on this machine. Only Linux can find those that left their group or lost their parent.
+//! Processes of an attempt on this machine. Only Linux can find those that left their group or lost their parent.
 
 use crate::process::ProcessId;
 
-/// Kills all that an attempt started; `root` is its own process, `mark` its URL.
+/// Kills all processes that an attempt started; `root` is its main process, `mark` its URL.
 #[cfg(target_os = "linux")]
 pub(super) async fn kill_tree(root: Option<u32>, mark: &str) {
     super::super::tree::kill_all(root, mark).await;
 }
 
-/// Without `/proc` only the process group can be found.
+/// Kills the process group, which is all that can be found without `/proc`.
 #[cfg(not(target_os = "linux"))]
 pub(super) async fn kill_tree(root: Option<u32>, _: &str) {
     if let Some(pid) = root.and_then(|r| i32::try_from(r).ok()).and_then(rustix::process::Pid::from_raw) {
@@ -16,13 +16,13 @@ pub(super) async fn kill_tree(root: Option<u32>, _: &str) {
     }
 }
 
-/// The process of an attempt that an earlier engine started, if it lives.
+/// Returns the live process of an attempt that an earlier engine started.
 #[cfg(target_os = "linux")]
 pub(super) fn root_of(mark: &str) -> Option<ProcessId> {
     super::super::tree::root_of(mark)
 }
 
-/// Nobody can tell.
+/// Returns `None`: processes cannot be found without `/proc`.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn root_of(_: &str) -> Option<ProcessId> {
     None

@@ -1,4 +1,4 @@
-//! The attempts that one executor carries in this process: their states, and how to stop each.
+//! Attempts that one executor carries in this process: their states, and how to stop each.
 
 use super::super::{Control, Ended, Handle, State};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use trainyard_core::Error;
 use trainyard_core::event::AttemptOutcome;
 
-/// States by handle. Dropping it ends the tasks that carry the attempts.
+/// States by handle. Dropping the table ends the tasks that carry the attempts.
 #[derive(Default)]
 pub(super) struct Table {
     shared: Arc<Shared>,
@@ -27,18 +27,18 @@ struct Entry {
     control: watch::Sender<Control>,
 }
 
-/// Where the task of one attempt says how it stands.
+/// Reporter of one attempt's state, for the task that carries it.
 pub(super) struct Line {
     shared: Arc<Shared>,
     handle: Handle,
 }
 
 impl Table {
-    /// Whether the attempt is carried here, or its end was not told yet.
+    /// Returns whether the attempt is carried here, or its end was not reported yet.
     pub fn has(&self, handle: &Handle) -> bool {
         self.shared.entries().contains_key(handle)
     }
-    /// Carries an attempt to its end in a task of its own.
+    /// Carries an attempt to its end in a separate task.
     pub fn carry<F: Future<Output = Ended> + Send + 'static>(
         &self,
         handle: Handle,
@@ -53,10 +53,10 @@ impl Table {
             let ended = carried.await;
             end.is(State::Ended(ended));
         });
-        // Reap those that ended, so that a long run does not collect them.
+        // Reap finished tasks, so that a long run does not accumulate them.
         while tasks.try_join_next().is_some() {}
     }
-    /// The states, in order. An end is told once; then the attempt is forgotten.
+    /// Returns the states, in order. The end of an attempt is returned once; then the attempt is forgotten.
     pub fn states(&self, handles: &[Handle]) -> Vec<State> {
         let mut entries = self.shared.entries();
         let mut state = |handle: &Handle| match entries.get(handle).map(|entry| &entry.state) {
@@ -66,7 +66,7 @@ impl Table {
         };
         handles.iter().map(&mut state).collect()
     }
-    /// Passes on what the engine wants; it only ever goes up.
+    /// Forwards a control of the engine; it never decreases.
     pub fn control(&self, handle: &Handle, wanted: Control) {
         if let Some(entry) = self.shared.entries().get(handle) {
             entry.control.send_if_modified(|now| {

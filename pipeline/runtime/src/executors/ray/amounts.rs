@@ -6,20 +6,18 @@ use std::fmt;
 use trainyard_core::units::format_size;
 use trainyard_engine::Share;
 
-/// Ray's name of processors.
 pub(super) const CPU: &str = "CPU";
-/// Ray's name of GPUs.
 pub(super) const GPU: &str = "GPU";
-/// Ray's name of memory, in bytes.
+/// Memory, in bytes.
 pub(super) const MEMORY: &str = "memory";
 
-/// What a job asks for, or what a node has.
+/// Resources that a job requests, or that a node has.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Amounts(pub(super) BTreeMap<String, f64>);
 
 impl Amounts {
-    /// What an attempt asks for: its share of a machine, and custom resources.
+    /// Returns the request of an attempt: its share of a machine, and custom resources.
     pub(super) fn of(share: &Share, custom: &Self) -> Self {
         let own = [(CPU, f64::from(share.cpus)), (GPU, share.gpus.len() as f64), (MEMORY, share.memory as f64)];
         let own = own.into_iter().filter(|(_, amount)| *amount > 0.0).map(|(name, amount)| (name.to_string(), amount));
@@ -28,15 +26,15 @@ impl Amounts {
     pub(super) fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(0.0)
     }
-    /// The resources that are neither CPUs nor GPUs nor memory.
+    /// Returns the resources that are neither CPUs nor GPUs nor memory.
     pub(super) fn custom(&self) -> BTreeMap<&str, f64> {
         self.0.iter().map(|(name, amount)| (name.as_str(), *amount)).filter(|(name, _)| !is_own(name)).collect()
     }
-    /// The names of what `other` asks for and this does not have.
+    /// Returns the names of resources that `other` requests and this does not have.
     pub(super) fn lacks(&self, other: &Self) -> Vec<String> {
         other.0.iter().filter(|(name, amount)| self.get(name) < **amount).map(|(name, _)| name.clone()).collect()
     }
-    /// Only the resources that a job may ask for: not those by which Ray tells its nodes apart.
+    /// Returns only the resources that a job may request, without those by which Ray identifies its nodes.
     pub(super) fn without_internals(&self) -> Self {
         let internal = |name: &str| name.starts_with("node:") || name == "object_store_memory";
         Self(self.0.iter().filter(|(name, _)| !internal(name)).map(|(n, a)| (n.clone(), *a)).collect())

@@ -1,7 +1,7 @@
-//! HTTP to the dashboard of a Ray cluster: what is asked, and what its answers mean.
+//! HTTP client of a Ray dashboard: requests, and interpretation of responses.
 //!
-//! Ray answers 500 to nearly everything that it refuses, with a Python traceback as the body. The true status is in
-//! there, because its head hands requests on to an agent: `Request failed with status code 400`.
+//! Ray responds with status 500 to nearly everything that it refuses, with a Python traceback as the body. The actual
+//! status is in the body, because the head forwards requests to an agent: `Request failed with status code 400`.
 
 use super::job::{Job, Submission};
 use super::nodes::{self, Node};
@@ -13,32 +13,32 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How long a connection may take to be made.
+/// Connect timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long one request may take. Ray itself waits up to 30 s for its agent.
+/// Request timeout. Ray itself waits up to 30 s for its agent.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer about one thing. Of a failed job it quotes at most 20,000 characters.
+/// Maximum bytes of a response about one object. For a failed job, Ray quotes at most 20,000 characters.
 const ONE: usize = 4 << 20;
-/// Bytes of an answer about all jobs or nodes.
+/// Maximum bytes of a response about all jobs or nodes.
 const ALL: usize = 64 << 20;
-/// Bytes that are kept of a job's output.
+/// Maximum bytes kept of a job's output.
 const OUTPUT: usize = 64 << 10;
-/// Characters of an answer that an error quotes.
+/// Maximum characters of a response quoted in an error.
 const QUOTE: usize = 400;
 
-/// One cluster.
+/// Client of one cluster.
 pub(super) struct Api {
     client: Client,
     address: String,
     token_variable: Option<String>,
 }
 
-/// What Ray did with a submission.
+/// Result of a submission.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Submitted {
-    /// It has a new job.
+    /// A new job was created.
     New,
-    /// It has had a job of this name.
+    /// A job of this name already exists.
     Before,
 }
 
@@ -52,32 +52,32 @@ struct Output {
     logs: String,
 }
 
-/// An answer that has been read.
+/// Response that has been read.
 struct Answer {
     status: StatusCode,
     body: Vec<u8>,
-    /// Whether the body was longer than what was kept.
+    /// Whether the body was longer than the limit.
     cut: bool,
 }
 
 impl Answer {
-    /// Whether Ray says that it has no such job. Whoever else answers 404, a gate before Ray perhaps, knows nothing of
-    /// jobs, and must not make them lost.
+    /// Returns whether Ray reports that it has no such job. A 404 of another server, such as a gateway before Ray, must
+    /// not make jobs lost.
     fn is_unknown_job(&self, id: &str) -> bool {
         self.status == StatusCode::NOT_FOUND && String::from_utf8_lossy(&self.body).contains(id)
     }
 }
 
 impl Api {
-    /// A client of the cluster that the options name; nothing is sent. Errors: invalid (the options).
+    /// Creates a client of the cluster in the options without sending a request. Errors: invalid (the options).
     pub(super) fn new(options: &RayOptions) -> Result<Self> {
         trainyard_store::install_tls();
-        // A redirect leads to a page where people log in, which is nothing to send a token to.
+        // Redirects lead to a login page, which must not receive the token.
         let client = Client::builder().connect_timeout(CONNECT).timeout(PATIENCE).redirect(Policy::none());
         let client = client.build().map_err(|e| Error::invalid("no HTTP client can be made").caused_by(&e))?;
         Ok(Self { client, address: options.address()?, token_variable: options.token_variable()? })
     }
-    /// Where the cluster is.
+    /// Returns the address of the cluster.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
@@ -95,7 +95,7 @@ impl Api {
         }
         Err(self.refusal(&answer).at("the job was not submitted"))
     }
-    /// A job; none that Ray does not know.
+    /// Returns a job; `None` if Ray does not know it.
     pub(super) async fn job(&self, id: &str) -> Result<Option<Job>> {
         let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}"))?, ONE).await?;
         match answer.status {
@@ -104,7 +104,7 @@ impl Api {
             _ => Err(self.refusal(&answer)),
         }
     }
-    /// All jobs that Ray remembers; none if the list is longer than what is read.
+    /// Lists all jobs known to Ray; returns `None` if the list exceeds the limit.
     pub(super) async fn jobs(&self) -> Result<Option<Vec<Job>>> {
         let answer = self.send(self.request(Method::GET, "/api/jobs/")?, ALL).await?;
         match (answer.status.is_success(), answer.cut) {
@@ -113,8 +113,8 @@ impl Api {
             (false, _) => Err(self.refusal(&answer)),
         }
     }
-    /// Asks a job to stop. True if Ray has passed the request on, false if there was nobody to pass it to; also of a
-    /// job that Ray does not know.
+    /// Requests a job to stop. Returns true if Ray has forwarded the request, false if there was no process to receive
+    /// it or Ray does not know the job.
     pub(super) async fn stop(&self, id: &str) -> Result<bool> {
         let answer = self.send(self.request(Method::POST, &format!("/api/jobs/{id}/stop"))?, ONE).await?;
         match answer.status {
@@ -123,22 +123,23 @@ impl Api {
             _ => Err(self.refusal(&answer)),
         }
     }
-    /// The end of a job's output; empty before it starts.
+    /// Returns the end of a job's output; empty before it starts.
     pub(super) async fn output(&self, id: &str) -> Result<String> {
         let answer = self.send(self.request(Method::GET, &format!("/api/jobs/{id}/logs"))?, ALL).await?;
         match (answer.status, answer.cut) {
             _ if answer.is_unknown_job(id) => Ok(String::new()),
-            // Ray sends all of it at once.
+            // Ray sends the whole output at once.
             (_, true) => Ok(format!("(the output is too long to show; `ray job logs {id}` prints it)\n")),
             (status, false) if status.is_success() => Ok(tail(self.read::<Output>(&answer)?.logs)),
             _ => Err(self.refusal(&answer)),
         }
     }
-    /// What is in use and what waits, as `ray status` prints it; none if this Ray does not tell.
+    /// Returns used resources and pending demands, as printed by `ray status`; `None` if this Ray version does not
+    /// report them.
     pub(super) async fn usage(&self) -> Result<Option<String>> {
         Ok(self.get(nodes::USAGE, ONE).await?.map(nodes::usage))
     }
-    /// The nodes that are alive; none if this Ray does not tell.
+    /// Lists live nodes; returns `None` if this Ray version does not report them.
     pub(super) async fn nodes(&self) -> Result<Option<Vec<Node>>> {
         Ok(self.get(nodes::PATH, ALL).await?.map(nodes::alive))
     }
@@ -159,7 +160,7 @@ impl Api {
         })?;
         Ok(request.bearer_auth(token.trim()))
     }
-    /// Sends a request and reads at most `limit` bytes of the answer.
+    /// Sends a request and reads at most `limit` bytes of the response.
     async fn send(&self, request: RequestBuilder, limit: usize) -> Result<Answer> {
         let mut response = request.send().await.map_err(|e| self.silence(e))?;
         let (mut body, mut cut) = (Vec::new(), false);
@@ -173,7 +174,7 @@ impl Api {
         }
         Ok(Answer { status: response.status(), body, cut })
     }
-    /// The error of a request without an answer.
+    /// Returns the error of a request without a response.
     fn silence(&self, error: reqwest::Error) -> Error {
         Error::retryable(format!("no answer from Ray at {}", self.address))
             .help("check that its head runs, and that `address` of the pool is that of its dashboard")
@@ -186,7 +187,7 @@ impl Api {
                 .caused_by(&e)
         })
     }
-    /// The error of an answer that is no success.
+    /// Returns the error of an unsuccessful response.
     fn refusal(&self, answer: &Answer) -> Error {
         let (status, words) = (answer.status, quote(&answer.body));
         let error = |make: fn(String) -> Error| make(format!("Ray at {} answered {status}: {words}", self.address));
@@ -206,7 +207,7 @@ impl Api {
     }
 }
 
-/// The last bytes of a text, from the beginning of a line.
+/// Returns the last bytes of a text, from the beginning of a line.
 fn tail(text: String) -> String {
     if text.len() <= OUTPUT {
         return text;
@@ -216,12 +217,12 @@ fn tail(text: String) -> String {
     text[line..].to_string()
 }
 
-/// Whether the agent to which Ray's head handed the request found it wrong.
+/// Returns whether the agent that received the request from Ray's head rejected it.
 fn refused_by_agent(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("Request failed with status code 4")
 }
 
-/// The line of an answer that says what is wrong: of a traceback the last one with words.
+/// Returns the line of a response that has the error: the last line with words in it, as in a traceback.
 fn quote(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(ONE)]);
     let line = text.lines().rev().map(str::trim).find(|line| line.chars().any(char::is_alphanumeric));

@@ -1,24 +1,24 @@
-//! What the end of a job means for its attempt.
+//! Maps the end of a job to the end of its attempt.
 //!
-//! What the attempt itself left in the store counts more than all of this, so it matters mostly for attempts that never
-//! ran, or that died before they could say why.
+//! The attempt's objects in the store take precedence, so this mostly matters for attempts that never ran, or that died
+//! before they could store a failure.
 
 use crate::executors::Ended;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
-/// Characters of Ray's words that an error quotes.
+/// Maximum characters of Ray's message quoted in an error.
 const QUOTE: usize = 600;
 
-/// Phrases by which Ray says that it killed a process to save its node's memory.
+/// Phrases in Ray's message when it killed a process because its node was low on memory.
 const OUT_OF_MEMORY: [&str; 3] = ["low on memory", "OutOfMemory", "out of memory"];
-/// Phrases of faults that pass: a download that was cut off.
+/// Phrases of transient faults, such as an interrupted download.
 const PASSING: [&str; 4] = ["ConnectionError", "Timeout", "timed out", "Temporary failure"];
-/// Phrases by which Ray's Python says that what it was given is wrong.
+/// Phrases of Ray's Python code for invalid input.
 const WRONG: [&str; 2] = ["ValueError", "TypeError"];
 
-/// Of a job that failed: with the exit code of its command, or with Ray's word for what went wrong before. `words` are
-/// Ray's.
+/// Returns the end of a job that failed: with the exit code of its command, or with Ray's error type for a failure
+/// before that. `words` is Ray's message.
 pub(super) fn failed(exit_code: Option<i32>, error_type: Option<&str>, words: &str) -> Ended {
     let error = match exit_code {
         Some(code) => of_exit_code(code, words),
@@ -28,7 +28,7 @@ pub(super) fn failed(exit_code: Option<i32>, error_type: Option<&str>, words: &s
     Ended::with(outcome, error)
 }
 
-/// Of a job that was stopped: by us, or by somebody else.
+/// Returns the end of a job that was stopped, by this engine or by another client.
 pub(super) fn stopped(by_us: bool) -> Ended {
     if by_us {
         return Ended::cancelled();
@@ -37,14 +37,14 @@ pub(super) fn stopped(by_us: bool) -> Ended {
     Ended::with(AttemptOutcome::Cancelled, error)
 }
 
-/// Of a job that Ray does not know.
+/// Returns the end of a job that Ray does not know.
 pub(super) fn forgotten(id: &str) -> Ended {
     let error = Error::lost(format!("Ray does not know the job {id} any more"))
         .help("it was deleted there, or the head of the cluster was started anew");
     Ended::with(AttemptOutcome::Lost, error)
 }
 
-/// The command ran. Where a shell stands between, it reports signals as codes above 128.
+/// Returns the error of a command that exited. With a shell in between, signals are reported as codes above 128.
 fn of_exit_code(code: i32, words: &str) -> Error {
     let signal = if code < 0 { -code } else { code - 128 };
     match (code, signal) {
@@ -63,7 +63,7 @@ fn of_exit_code(code: i32, words: &str) -> Error {
     }
 }
 
-/// The command did not run to its end.
+/// Returns the error of a job whose command did not exit.
 fn of_type(error_type: &str, words: &str) -> Error {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     match error_type {
@@ -93,7 +93,7 @@ fn with(what: &str, kind: impl Fn(String) -> Error, words: &str) -> Error {
     if words.is_empty() { kind(what.to_string()) } else { kind(format!("{what}: {words}")) }
 }
 
-/// The end of a command's output, which Ray quotes under a line of its own and among lines of its own.
+/// Returns the end of a command's output, which Ray quotes after a heading and mixed with lines of its job manager.
 fn output(words: &str) -> String {
     let of_ray = |line: &str| line.starts_with("Running entrypoint for job ") || line.contains(" job_manager.py:");
     let lines: Vec<&str> = words.lines().skip(1).filter(|line| !of_ray(line)).collect();
@@ -102,7 +102,7 @@ fn output(words: &str) -> String {
     text[from..].trim().to_string()
 }
 
-/// What went wrong in one line: of a traceback its last line, of a dead supervisor why it is dead.
+/// Returns the cause in one line: the last line of a traceback, or the reason why a supervisor died.
 fn reason(words: &str) -> String {
     let lines: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let from = if words.contains("Traceback") {

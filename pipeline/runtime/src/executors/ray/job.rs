@@ -1,4 +1,4 @@
-//! A job as Ray is told of it, and as Ray tells of it.
+//! Ray jobs: the request that submits one, and the response that describes one.
 
 use super::amounts::{Amounts, CPU, GPU, MEMORY};
 use super::ended;
@@ -11,37 +11,37 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use trainyard_core::{Error, Result};
 
-/// Where the metadata of a job keeps what it asked for, since Ray does not tell that.
+/// Metadata key of the requested resources, which Ray does not report.
 const REQUEST: &str = "trainyard.request";
 
-/// A job to submit.
+/// Job to submit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Submission<'a> {
     pub(super) submission_id: String,
-    /// For `sh -c`.
+    /// Command for `sh -c`.
     pub(super) entrypoint: String,
     pub(super) entrypoint_num_cpus: f64,
     pub(super) entrypoint_num_gpus: f64,
-    /// Bytes; Ray takes no fractions here.
+    /// Bytes; Ray does not accept fractions here.
     pub(super) entrypoint_memory: u64,
     pub(super) entrypoint_resources: BTreeMap<&'a str, f64>,
     pub(super) metadata: BTreeMap<&'static str, String>,
     pub(super) runtime_env: Map<String, Value>,
 }
 
-/// What is the same for all jobs of a pool.
+/// Settings shared by all jobs of a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Frame {
     /// Program and arguments before the attempt's URL.
     pub(super) command: Vec<String>,
     /// Environment variables of every attempt.
     pub(super) variables: BTreeMap<String, String>,
-    /// The runtime environment; its variables are in `variables`.
+    /// Runtime environment; its variables are in `variables`.
     pub(super) runtime_env: Map<String, Value>,
 }
 
 impl Frame {
-    /// Errors: invalid (the options, or a program that Ray cannot be told of).
+    /// Reads the settings of a pool. Errors: invalid (the options, or a program path that is not UTF-8).
     pub(super) fn new(launcher: &Launcher, options: &RayOptions) -> Result<Self> {
         let program = text(launcher.program.as_os_str())?;
         let arguments = launcher.arguments.iter().map(|argument| text(argument)).collect::<Result<Vec<_>>>()?;
@@ -56,7 +56,7 @@ impl Frame {
 }
 
 impl<'a> Submission<'a> {
-    /// The job of an attempt that asks for these amounts.
+    /// Builds the job of an attempt that requests these amounts.
     pub(super) fn new(frame: &Frame, task: &Task, request: &'a Amounts) -> Self {
         let url = task.url();
         let mut runtime_env = frame.runtime_env.clone();
@@ -76,14 +76,14 @@ impl<'a> Submission<'a> {
 
 fn variables(frame: &Frame, task: &Task, url: &str, request: &Amounts) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
-    // Numeric libraries read these when the process starts.
+    // Numeric libraries read these variables at process start.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         variables.insert(name.to_string(), task.spec.resources.cpus.to_string());
     }
     variables.extend(frame.variables.clone());
     variables.insert(MARK.into(), url.into());
     if request.get(GPU) == 0.0 {
-        // Ray hides the GPUs only from jobs that ask for some.
+        // Ray hides GPUs only from jobs that request some.
         variables.insert("CUDA_VISIBLE_DEVICES".into(), String::new());
     }
     variables
@@ -92,7 +92,7 @@ fn variables(frame: &Frame, task: &Task, url: &str, request: &Amounts) -> BTreeM
 fn metadata(task: &Task, request: &Amounts) -> BTreeMap<&'static str, String> {
     let spec = &task.spec;
     BTreeMap::from([
-        // The name in Ray's own lists.
+        // Name in Ray's job lists.
         ("job_name", task.title()),
         ("trainyard.workflow", spec.workflow.clone()),
         ("trainyard.run", spec.run.0.clone()),
@@ -102,44 +102,44 @@ fn metadata(task: &Task, request: &Amounts) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The command for `sh -c`. The shell makes way for the attempt, so that Ray sees its exit code or signal, and its
-/// signals reach it.
+/// Builds the command for `sh -c`. The shell replaces itself with the attempt, so that Ray sees its exit code or
+/// signal, and Ray's signals reach it.
 fn entrypoint(command: &[String], url: &str) -> String {
     let words = command.iter().map(String::as_str).chain([url]).map(quoted);
     std::iter::once("exec".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// One word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A text that goes into a request. Errors: invalid (not UTF-8, which JSON cannot carry).
+/// Converts a text for a request. Errors: invalid (not UTF-8, which JSON requires).
 fn text(value: &OsStr) -> Result<String> {
     let text = value.to_str().map(str::to_string);
     text.ok_or_else(|| Error::invalid(format!("{} is not UTF-8, so Ray cannot be told of it", value.display())))
 }
 
-/// A job as Ray tells of it.
+/// Job as reported by Ray.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Job {
-    /// None of jobs that nobody submitted: Ray lists every driver that connected.
+    /// `None` for jobs that were not submitted: Ray lists every driver that connected.
     pub(super) submission_id: Option<String>,
     pub(super) status: Status,
-    /// In words, up to 20,000 characters; of a failed command with the end of its output.
+    /// Message of up to 20,000 characters; for a failed command it includes the end of its output.
     #[serde(default)]
     pub(super) message: Option<String>,
-    /// Why it failed, as one word.
+    /// Error type, as one word.
     #[serde(default)]
     pub(super) error_type: Option<String>,
-    /// Exit code of its command; negative: the signal that ended it.
+    /// Exit code of the command; if negative, the signal that ended it.
     #[serde(default)]
     pub(super) driver_exit_code: Option<i32>,
     #[serde(default)]
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// Where a job is.
+/// Status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {
@@ -148,25 +148,26 @@ pub(super) enum Status {
     Stopped,
     Succeeded,
     Failed,
-    /// A state that Ray did not have when this was written.
+    /// Status unknown to this version.
     #[serde(other)]
     Other,
 }
 
 impl Job {
-    /// What it asked for; none of jobs that Trainyard did not submit.
+    /// Returns the requested resources; `None` for jobs that Trainyard did not submit.
     pub(super) fn request(&self) -> Option<Amounts> {
         serde_json::from_str(self.metadata.as_ref()?.get(REQUEST)?).ok()
     }
-    /// Ray's words about it.
+    /// Returns Ray's message about the job.
     pub(super) fn words(&self) -> &str {
         self.message.as_deref().unwrap_or("Ray says nothing about it")
     }
-    /// Whether it waits or runs.
+    /// Returns whether the job waits or runs.
     pub(super) fn goes_on(&self) -> bool {
         matches!(self.status, Status::Pending | Status::Running | Status::Other)
     }
-    /// What that means for its attempt. `stop` tells whether it was asked to stop, and whether Ray passed that on.
+    /// Returns the state of the job's attempt. `stop` is set if the job was requested to stop, to whether Ray has
+    /// forwarded the request.
     pub(super) fn state(&self, stop: Option<bool>, nodes: &[Node]) -> State {
         match self.status {
             Status::Pending if stop == Some(true) => State::Ended(ended::stopped(true)),
@@ -185,7 +186,7 @@ impl Job {
 }
 
 impl Status {
-    /// As Ray writes it.
+    /// Returns the status as written by Ray.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pending => "PENDING",

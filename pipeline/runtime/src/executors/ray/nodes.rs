@@ -1,26 +1,27 @@
-//! The nodes of a cluster: what each has, and whether any could ever hold a job.
+//! Nodes of a cluster: resources of each, and whether any node could ever run a job.
 //!
-//! Ray keeps a job that no node can hold pending without a word about it.
+//! Ray keeps a job that fits no node pending without a message.
 
 use super::amounts::Amounts;
 use serde::Deserialize;
 
-/// Where Ray tells its living nodes; it would list the dead ones of the last days too. Without a limit it tells 100.
+/// Path of live nodes. Without the filter Ray also lists the dead nodes of the last days; without the limit it lists
+/// 100 nodes.
 pub(super) const PATH: &str = "/api/v0/nodes?limit=10000&filter_keys=state&filter_predicates=%3D&filter_values=ALIVE";
 
-/// Where Ray tells what is in use.
+/// Path of resource usage.
 pub(super) const USAGE: &str = "/api/cluster_status?format=1";
 
-/// One machine of the cluster.
+/// Machine of the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
-    /// Its name; its address where it was given none.
+    /// Name, or the address if it has no name.
     pub(super) name: String,
-    /// All that it has.
+    /// Total resources.
     pub(super) total: Amounts,
 }
 
-/// Ray's answer, as far as it is read.
+/// Ray's response, as far as it is read.
 #[derive(Deserialize)]
 pub(super) struct Listed {
     data: Data,
@@ -46,7 +47,7 @@ struct Row {
     resources_total: Amounts,
 }
 
-/// The nodes of an answer that are alive, by name.
+/// Returns the live nodes of a response, by name.
 pub(super) fn alive(listed: Listed) -> Vec<Node> {
     let rows = listed.data.result.result.into_iter().filter(|row| row.state == "ALIVE");
     let node = |row: Row| Node {
@@ -58,7 +59,7 @@ pub(super) fn alive(listed: Listed) -> Vec<Node> {
     nodes
 }
 
-/// Why no node could hold a job, even if it were idle; none if one could, or if no node is known.
+/// Returns why no node could run a job, even if idle; `None` if one could, or if no node is known.
 pub(super) fn misfit(nodes: &[Node], request: &Amounts) -> Option<String> {
     let lacks = |node: &&Node| node.total.lacks(request).len();
     let nearest = nodes.iter().min_by_key(lacks)?;
@@ -70,7 +71,7 @@ pub(super) fn misfit(nodes: &[Node], request: &Amounts) -> Option<String> {
     Some(format!("no node has {request}; the nearest, {}, has too little {lacking}: it has {has}", nearest.name))
 }
 
-/// Ray's answer about what is in use, as far as it is read.
+/// Ray's response about resource usage, as far as it is read.
 #[derive(Deserialize)]
 pub(super) struct Used {
     data: Text,
@@ -82,7 +83,7 @@ struct Text {
     status: String,
 }
 
-/// The part of the answer that is about resources, without its heading.
+/// Returns the part of the response about resources, without its heading.
 pub(super) fn usage(used: Used) -> String {
     let text = used.data.status;
     let from = text.find("Total Usage:").unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a pool says about its Ray cluster.
+//! Options of a Ray pool.
 
 use super::amounts::{Amounts, CPU, GPU, MEMORY};
 use reqwest::Url;
@@ -14,30 +14,29 @@ use trainyard_core::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RayOptions {
-    /// Address of the cluster's dashboard, which answers the Ray Jobs API: `http://127.0.0.1:8265`.
+    /// Address of the cluster's dashboard, which serves the Ray Jobs API: `http://127.0.0.1:8265`.
     pub address: String,
-    /// Where the token of a cluster with authentication comes from: `env:NAME`. It is sent as a bearer token.
+    /// Source of the token of a cluster with authentication: `env:NAME`. The token is sent as a bearer token.
     #[serde(default)]
     pub token: Option<String>,
-    /// Custom resources that every attempt takes, and how much of each: `{h100: 1}`. CPUs, GPUs and memory come from
-    /// the stage.
+    /// Custom resources of every attempt, with amounts: `{h100: 1}`. CPUs, GPUs and memory come from the stage.
     #[serde(default)]
     pub resources: BTreeMap<String, f64>,
-    /// Ray's runtime environment of the attempts, handed on as it is: `{working_dir: "s3://bucket/code.zip"}`.
+    /// Ray's runtime environment of the attempts, passed on unchanged: `{working_dir: "s3://bucket/code.zip"}`.
     #[serde(default)]
     pub runtime_env: Map<String, Value>,
-    /// Environment variables of the attempts. Whoever sees the dashboard sees them, so no secrets.
+    /// Environment variables of the attempts. Visible to all users of the dashboard: no secrets here.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Whether the machines of the cluster see the files of this machine under the same paths. If not, sources travel
-    /// through the store.
+    /// Whether the machines of the cluster see the files of this machine under the same paths. If not, sources are
+    /// uploaded to the store.
     #[serde(default)]
     pub shared_filesystem: bool,
-    /// Whether the cluster starts machines when it needs them. If not, an attempt that asks for more than any machine
-    /// has is refused; otherwise it waits.
+    /// Whether the cluster starts machines on demand. If not, an attempt that requests more than any machine has is
+    /// refused; otherwise it waits.
     #[serde(default)]
     pub autoscaling: bool,
-    /// Time between two looks at the jobs.
+    /// Poll interval of the jobs.
     #[serde(default = "default_poll")]
     pub poll: String,
 }
@@ -47,7 +46,7 @@ fn default_poll() -> String {
 }
 
 impl RayOptions {
-    /// The address without a trailing `/`. Errors: invalid.
+    /// Returns the address without a trailing `/`. Errors: invalid.
     pub(super) fn address(&self) -> Result<String> {
         let wrong = |why: String| {
             Error::invalid(format!("`address: {}` {why}", self.address))
@@ -62,17 +61,17 @@ impl RayOptions {
             other => Err(wrong(format!("has the scheme `{other}`; it must be http or https"))),
         }
     }
-    /// The variable that holds the token, if there is one. Errors: invalid (a token in the file).
+    /// Returns the variable that holds the token, if there is one. Errors: invalid (a token in the file).
     pub(super) fn token_variable(&self) -> Result<Option<String>> {
         match self.token.as_deref().map(|token| token.strip_prefix("env:")) {
             None => Ok(None),
             Some(Some(name)) if !name.is_empty() => Ok(Some(name.to_string())),
-            // Not quoted: it may be the token itself.
+            // Not quoted, since the text may be the token itself.
             Some(_) => Err(Error::invalid("`token` does not say where the token comes from")
                 .help("put the token into an environment variable and write `token: env:NAME`")),
         }
     }
-    /// What every attempt takes beside its CPUs, GPUs and memory. Errors: invalid.
+    /// Returns the resources of every attempt in addition to its CPUs, GPUs and memory. Errors: invalid.
     pub(super) fn custom_resources(&self) -> Result<Amounts> {
         for (name, amount) in &self.resources {
             if [CPU, GPU, MEMORY, "object_store_memory"].contains(&name.as_str()) {
@@ -86,7 +85,7 @@ impl RayOptions {
         }
         Ok(Amounts(self.resources.clone()))
     }
-    /// The variables of the runtime environment with those of the pool over them. Errors: invalid.
+    /// Merges the variables of the runtime environment with those of the pool, which take precedence. Errors: invalid.
     pub(super) fn variables(&self) -> Result<BTreeMap<String, String>> {
         let wrong =
             || Error::invalid("`runtime_env.env_vars` must map names to texts").help("put its values in quotes");
@@ -103,7 +102,7 @@ impl RayOptions {
         variables.extend(self.environment.clone());
         Ok(variables)
     }
-    /// Time between two looks. Errors: invalid.
+    /// Returns the poll interval. Errors: invalid.
     pub(super) fn interval(&self) -> Result<Duration> {
         let interval = parse_duration(&self.poll).map_err(|e| Error::invalid(format!("`poll`: {e}")))?;
         if interval < Duration::from_millis(100) {

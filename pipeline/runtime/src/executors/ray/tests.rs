@@ -1,4 +1,4 @@
-//! The executor against a small server that answers as a real Ray 2.60.0 was seen to answer (`fixtures/`).
+//! Tests of the executor against a small server with recorded responses of Ray 2.60.0 (`fixtures/`).
 
 mod answers;
 mod jobs;
@@ -14,7 +14,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptSpec};
 use trainyard_engine::{Grant, Share};
 use trainyard_store::{Store, StoreOptions};
 
-/// The program on the nodes.
+/// Path of the program on the nodes.
 const PROGRAM: &str = "/opt/trainyard's/bin/trainyard";
 
 struct Deaf;
@@ -25,7 +25,7 @@ impl Reports for Deaf {
     fn waits(&self, _: Option<&str>) {}
 }
 
-/// An executor of the cluster at this address, with further options.
+/// Creates an executor of the cluster at this address, with further options.
 fn ray(address: &str, more: serde_json::Value) -> trainyard_core::Result<Ray> {
     let mut options = json!({"address": address});
     options.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -33,7 +33,7 @@ fn ray(address: &str, more: serde_json::Value) -> trainyard_core::Result<Ray> {
     Ray::new(&Launcher::new(PROGRAM), &options)
 }
 
-/// The first attempt of this stage, with a share of one node.
+/// Builds the first attempt of this stage, with a share of one node.
 async fn task(stage: &str, share: Share) -> Task {
     let spec: AttemptSpec = serde_json::from_value(json!({
         "format": 1, "workflow": "agent", "run": "20261122-120000-abcdef", "stage": stage, "attempt": 1,

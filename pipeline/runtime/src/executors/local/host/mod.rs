@@ -1,10 +1,11 @@
-//! One process that carries the commands of many attempts.
+//! Host process for the commands of many attempts.
 //!
-//! A command needs somebody who starts it, takes its log, stores its outputs, and ends it when the engine dies. A
-//! process of its own for that costs more than most commands. So the `run:` stages of an executor that stops with its
-//! engine share one: the same program, started once. It takes orders on its standard input, a socket whose end tells it
-//! that the engine died, and reports on its standard output. It holds the locks of its attempts' slots, so these last
-//! as long as it does. If it dies, its attempts are lost, and the next one gets a new host.
+//! A command needs a process that starts it, reads its log, stores its outputs, and ends it when the engine dies. A
+//! separate process per command would cost more than most commands. Therefore the `run:` stages of an executor that
+//! stops with its engine share one host process: the same program, started once. The host reads orders from its
+//! standard input, a socket that closes when the engine dies, and reports on its standard output. It holds the locks of
+//! its attempts' slots, which are therefore released when it ends. If the host dies, its attempts are lost, and the
+//! next attempt gets a new host.
 
 mod protocol;
 mod wire;
@@ -34,27 +35,27 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, Result};
 use wire::{Parcel, send_all};
 
-/// How long a host that is not needed any more may take to end.
+/// How long an unneeded host may take to end.
 const LEAVE: Duration = Duration::from_secs(3);
-/// Time between two looks whether it has.
+/// Poll interval for its end.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Hosts of this process, so that each has a name of its own.
+/// Number of hosts started by this process, for unique names.
 static HOSTS: AtomicU64 = AtomicU64::new(0);
 
-/// The hosts of an executor by the URL of their store, each started when it is needed first.
+/// Hosts of an executor by the URL of their store, each started on first use.
 #[derive(Default)]
 pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
 
 /// How an attempt on a host ended.
 pub(super) enum End {
-    /// As the host says.
+    /// As reported by the host.
     Said { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
     /// The host died.
     Died(Error),
 }
 
-/// An attempt that a host carries.
+/// Attempt carried by a host.
 pub(super) struct Hosted {
     pub id: u64,
     orders: UnboundedSender<Parcel>,
@@ -65,12 +66,12 @@ struct Host {
     next: u64,
     orders: UnboundedSender<Parcel>,
     attempts: Attempts,
-    /// Its end is told by shutting this down.
+    /// Socket of the orders; shutting it down ends the host.
     socket: UnixStream,
     child: Arc<Mutex<Child>>,
 }
 
-/// The attempts of a host by number; none once it has died.
+/// Attempts of a host by number; `None` once it has died.
 type Attempts = Arc<Mutex<Option<HashMap<u64, Attempt>>>>;
 
 struct Attempt {
@@ -79,7 +80,7 @@ struct Attempt {
 }
 
 impl Hosts {
-    /// Hands an attempt to the host. Must be called in a tokio runtime.
+    /// Passes an attempt to the host. Must be called in a tokio runtime.
     pub fn begin(&self, launcher: &Launcher, task: &Task, held: Option<&Held>) -> Result<Hosted, Ended> {
         let lock = held.map(|held| held.handle().try_clone().map(Into::into)).transpose();
         let lock = lock.map_err(|e| lost(launcher, &e))?;
@@ -118,7 +119,7 @@ impl Host {
     fn begin(&mut self, task: &Task, lock: Option<OwnedFd>) -> Result<Hosted, Ended> {
         let (id, (end, ended)) = (self.next, oneshot::channel());
         self.next += 1;
-        // If it has died since it was looked at, the sender is dropped here, which tells the attempt.
+        // If the host has died since the check, the sender is dropped here, which ends the attempt.
         if let Some(attempts) = lock_attempts(&self.attempts).as_mut() {
             attempts.insert(id, Attempt { reports: task.reports.clone(), end });
         }
@@ -135,17 +136,17 @@ impl Hosted {
     fn send(&self, order: &Order, lock: Option<OwnedFd>) -> Result<()> {
         let mut line = serde_json::to_vec(order).map_err(|e| Error::bug("an order has no JSON form").caused_by(&e))?;
         line.push(b'\n');
-        // If the host is gone, the attempt hears of it.
+        // If the host is gone, the attempt's channel is closed.
         let _ = self.orders.send(Parcel { line, lock });
         Ok(())
     }
-    /// Orders something that concerns this attempt.
+    /// Sends an order for this attempt.
     pub fn order(&self, order: &Order) {
         if let Err(error) = self.send(order, None) {
             tracing::debug!(%error, "an order was not sent");
         }
     }
-    /// Returns at the attempt's end.
+    /// Returns when the attempt ends.
     pub async fn ended(&mut self) -> End {
         let died = || End::Died(Error::lost("the process that carried the attempt's command is gone"));
         (&mut self.end).await.unwrap_or_else(|_| died())
@@ -153,7 +154,7 @@ impl Hosted {
 }
 
 impl Drop for Host {
-    /// The host ends when its orders do. Nothing of it may be left when a run is over, so its end is waited for.
+    /// Closes the host's orders, which ends it, and waits for its end: no process may be left when a run is over.
     fn drop(&mut self) {
         let _ = self.socket.shutdown(Shutdown::Both);
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,7 +169,7 @@ impl Drop for Host {
     }
 }
 
-/// Passes on what a host says, until it ends.
+/// Forwards the reports of a host until it ends.
 async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, child: Arc<Mutex<Child>>, url: String) {
     for_each_line(stdout, |line| match serde_json::from_str::<Said>(line) {
         Ok(Said::Message { id, message }) => {
@@ -179,7 +180,7 @@ async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, chi
         }
         Ok(Said::Ended { id, stored, result, error }) => {
             if let Some(attempt) = lock_attempts(&attempts).as_mut().and_then(|all| all.remove(&id)) {
-                // Who does not wait any more was stopped.
+                // A closed channel means that the attempt was stopped.
                 let _ = attempt.end.send(End::Said { stored, result, error });
             }
         }
@@ -201,7 +202,7 @@ async fn hear(stdout: impl tokio::io::AsyncRead + Unpin, attempts: Attempts, chi
     }
 }
 
-/// What a host writes on stderr belongs to its attempt if it has but one; otherwise nobody can tell.
+/// Forwards stderr of a host to its attempt if it has exactly one; otherwise the source of a line is unknown.
 async fn hear_errors(stderr: impl tokio::io::AsyncRead + Unpin, attempts: Attempts) {
     for_each_line(stderr, |line| {
         let only = {

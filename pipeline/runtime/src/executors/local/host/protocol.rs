@@ -1,59 +1,58 @@
-//! What an engine and its host say to each other: JSON Lines, both ways.
+//! Protocol between an engine and its host: JSON Lines in both directions.
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Error;
 use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec};
 
-/// In front of a host's name, where the URL of an attempt has its folder. Folders of attempts begin in another way.
+/// Prefix of a host's name, which takes the place of the attempt folder in a URL. Attempt folders never begin with it.
 const PREFIX: &str = "host-";
 
-/// What the engine orders. Attempts have numbers that one host is never given twice.
+/// Order of the engine. A host never gets the same attempt number twice.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Carry out an attempt.
+    /// Run an attempt.
     Start {
-        /// Its number.
+        /// Number of the attempt.
         id: u64,
-        /// Its URL, which marks all that it starts.
+        /// URL of the attempt, which marks all processes that it starts.
         url: String,
-        /// What it is told.
+        /// Spec of the attempt.
         spec: Box<AttemptSpec>,
-        /// Whether the lock of its slots comes with this line.
+        /// Whether the lock of its slots is sent with this line.
         lock: bool,
     },
-    /// Ask an attempt to stop.
+    /// Request an attempt to stop.
     Stop {
-        /// Its number.
+        /// Number of the attempt.
         id: u64,
-        /// Whether its time is up.
+        /// Whether its timeout has passed.
         timed_out: bool,
     },
-    /// End an attempt and all that it started.
+    /// Kill an attempt and all processes that it started.
     Kill {
-        /// Its number.
+        /// Number of the attempt.
         id: u64,
     },
 }
 
-/// What the host says.
+/// Report of the host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// An attempt said something.
+    /// Message of an attempt.
     Message {
-        /// The attempt's number.
+        /// Number of the attempt.
         id: u64,
-        /// What it said.
         message: AttemptMessage,
     },
-    /// An attempt is over, and nothing that it started runs any more.
+    /// An attempt is over, and all processes that it started have ended.
     Ended {
-        /// The attempt's number.
+        /// Number of the attempt.
         id: u64,
         /// Whether its result is in the store.
         stored: bool,
-        /// That result, unless it is long.
+        /// That result, unless it is too long for a line.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<Box<AttemptResult>>,
         /// Why there is no result.
@@ -62,13 +61,13 @@ pub enum Said {
     },
 }
 
-/// Bytes of the longest line that a host says; whoever listens drops the rest of a longer one.
+/// Maximum bytes in a line of the host; the reader drops the rest of a longer one.
 const LONGEST: usize = 512 * 1024;
-/// Characters of an error that does not fit a line.
+/// Maximum characters of an error that does not fit into a line.
 const SHORT: usize = 4_096;
 
 impl Said {
-    /// One line, with its end. What an attempt left or failed of is told in short rather than not at all.
+    /// Encodes one line, with its newline. An end that is too long for a line is shortened rather than dropped.
     pub fn to_line(&self) -> Vec<u8> {
         match (encode(self), self) {
             (Some(line), Self::Message { .. }) => line,
@@ -92,12 +91,12 @@ fn encode(said: &Said) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// The URL of a host: that of its store, and a name that no other host of this machine has.
+/// Returns the URL of a host: that of its store, and a name that is unique on this machine.
 pub(super) fn host_url(store: &str, number: u64) -> String {
     format!("{store}#{PREFIX}{}-{number}", std::process::id())
 }
 
-/// Whether the URL that a program is started with as an attempt makes it a host.
+/// Returns whether a URL passed to the program in place of an attempt's makes it a host.
 pub fn is_host(url: &str) -> bool {
     url.rsplit_once('#').is_some_and(|(_, folder)| folder.starts_with(PREFIX))
 }

@@ -1,4 +1,4 @@
-//! Sends orders to a host through a socket, which can hand over the locks of slots with them.
+//! Sends orders to a host through a socket, which can transfer the locks of slots with them.
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::IoSlice;
@@ -8,17 +8,17 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// An order as it is sent, and the lock that goes with it.
+/// Encoded order, with the lock to transfer.
 pub(super) struct Parcel {
     pub line: Vec<u8>,
     pub lock: Option<OwnedFd>,
 }
 
-/// Sends until nobody orders any more, or the host is gone.
+/// Sends until all senders of orders are gone, or the host is gone.
 pub(super) async fn send_all(stream: UnixStream, mut parcels: UnboundedReceiver<Parcel>) {
     while let Some(parcel) = parcels.recv().await {
         if let Err(error) = send(&stream, &parcel).await {
-            // Its end is noticed where it is listened to.
+            // The reader of its output detects the end of the host.
             tracing::debug!(%error, "the host takes no orders any more");
             return;
         }
@@ -30,7 +30,7 @@ async fn send(stream: &UnixStream, parcel: &Parcel) -> std::io::Result<()> {
     let mut rest = &parcel.line[..];
     while !rest.is_empty() {
         let sent = stream.async_io(Interest::WRITABLE, || send_now(stream, rest, lock)).await?;
-        // It travels with the first byte.
+        // The lock is sent with the first byte.
         lock = None;
         rest = &rest[sent..];
     }

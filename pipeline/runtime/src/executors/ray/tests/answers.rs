@@ -1,4 +1,4 @@
-//! Answers that are no success, and no answers at all.
+//! Unsuccessful and missing responses.
 
 use super::server::{Asked, Server};
 use super::{handle, ray, share, task};
@@ -9,7 +9,7 @@ use trainyard_core::{Error, ErrorKind};
 const EXISTS: &str = include_str!("fixtures/exists.txt");
 const REFUSED: &str = include_str!("fixtures/refused.txt");
 
-/// What a submission becomes if all requests are answered so.
+/// Returns the error of a submission if all requests get this response.
 async fn submitted(status: u16, body: &'static str) -> Error {
     let server = Server::new(move |_: &Asked| (status, body.to_string())).await;
     let executor = ray(&server.address, json!({})).unwrap();
@@ -63,7 +63,7 @@ async fn another_job_that_exists_is_not_ours() {
 
 #[tokio::test]
 async fn a_cluster_that_is_away_is_retryable_and_names_its_address() {
-    // Nobody listens on a port that was just given back.
+    // No server listens on a port that was just released.
     let address = format!("http://{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let executor = ray(&address, json!({})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn long_answers_are_cut() {
 #[tokio::test]
 async fn the_token_is_sent_and_never_shown() {
     let server = Server::new(|_: &Asked| (403, "Forbidden: Invalid authentication token".to_string())).await;
-    // A variable that every process has, so that no test has to change this one's.
+    // A variable that every process has, so that the test need not modify its environment.
     let executor = ray(&server.address, json!({"token": "env:PATH"})).unwrap();
     let error = executor.poll(&[handle("trainyard-a")]).await.unwrap_err();
     let token = std::env::var("PATH").unwrap();

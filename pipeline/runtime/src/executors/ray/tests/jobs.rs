@@ -1,4 +1,4 @@
-//! What Ray tells of its jobs, and what that means for attempts.
+//! Statuses of Ray's jobs, and the states of attempts derived from them.
 
 use super::server::{Asked, Server};
 use super::{handle, ray, share, task};
@@ -26,7 +26,7 @@ const LOW_ON_MEMORY: &str = include_str!("fixtures/low_on_memory.json");
 const START_TIMEOUT: &str = include_str!("fixtures/start_timeout.json");
 const WRONG_AMOUNT: &str = include_str!("fixtures/wrong_amount.json");
 
-/// A cluster with one job.
+/// Starts a cluster with one job.
 async fn cluster(job: &'static str) -> Server {
     Server::new(move |asked: &Asked| match asked.line.as_str() {
         line if line.ends_with("/stop") => (200, r#"{"stopped": true}"#.to_string()),
@@ -43,7 +43,7 @@ async fn state(job: &'static str) -> State {
     ray(&server.address, json!({})).unwrap().poll(&[handle("trainyard-a")]).await.unwrap().remove(0)
 }
 
-/// Outcome and error of a job that ended badly.
+/// Returns outcome and error of a job that failed.
 async fn end(job: &'static str) -> (AttemptOutcome, Error) {
     match state(job).await {
         State::Ended(Ended { outcome, result: None, error: Some(error) }) => (outcome, error),
@@ -174,7 +174,7 @@ async fn a_pending_job_without_a_supervisor_goes_on() {
     assert!(matches!(executor.poll(&handles).await.unwrap()[0], State::Pending { .. }));
 }
 
-/// Ray's list of these jobs, and of a driver that nobody submitted.
+/// Returns Ray's list of these jobs, and of a driver that was not submitted.
 fn list(ids: &[&str]) -> String {
     let mut jobs = vec![json!({"type": "DRIVER", "job_id": "01000000", "submission_id": null, "status": "RUNNING"})];
     for id in ids {

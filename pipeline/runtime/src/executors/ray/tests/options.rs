@@ -1,4 +1,4 @@
-//! Options are judged before anything is sent.
+//! Options are validated before any request is sent.
 
 use super::ray;
 use crate::executors::ray::RayOptions;

@@ -1,14 +1,13 @@
-//! A server in this process that keeps what it is asked and answers as the test says.
+//! Server in this process that records requests and responds as defined by the test.
 
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// One request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// `GET /api/jobs/`.
+    /// Method and path: `GET /api/jobs/`.
     pub line: String,
     /// All header lines, in lower case.
     pub headers: String,
@@ -24,7 +23,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers every request with a status and a body.
+    /// Starts a server that responds to every request with a status and a body.
     pub async fn new(answers: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -37,11 +36,11 @@ impl Server {
         });
         Self { address, asked, task }
     }
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
-    /// Method and path of the requests so far.
+    /// Returns method and path of the requests so far.
     pub fn lines(&self) -> Vec<String> {
         self.asked().into_iter().map(|asked| asked.line).collect()
     }
@@ -53,7 +52,7 @@ impl Drop for Server {
     }
 }
 
-/// One request and its answer; then the connection is closed.
+/// Handles one request; then the connection is closed.
 async fn serve(mut stream: TcpStream, answers: Arc<Answers>, kept: Arc<Mutex<Vec<Asked>>>) {
     let Some(asked) = read(&mut stream).await else { return };
     let (status, body) = answers(&asked);

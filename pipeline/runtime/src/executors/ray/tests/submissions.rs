@@ -1,4 +1,4 @@
-//! What is submitted, and what becomes of it.
+//! Submitted jobs and their results.
 
 use super::server::{Asked, Server};
 use super::{ray, share, task};
@@ -11,7 +11,7 @@ const SUBMITTED: &str = include_str!("fixtures/submitted.json");
 const EXISTS: &str = include_str!("fixtures/exists.txt");
 const NODES: &str = include_str!("fixtures/nodes.json");
 
-/// A cluster that answers submissions so.
+/// Starts a cluster with this response to submissions.
 async fn cluster(status: u16, body: &'static str) -> Server {
     Server::new(move |asked: &Asked| match asked.line.as_str() {
         "POST /api/jobs/" => (status, body.to_string()),
