@@ -1,8 +1,8 @@
-//! An attempt that nobody holds goes on as long as its run has a living writer.
+//! Lease of an attempt without a parent process: it continues as long as its run has a live writer.
 //!
-//! A writer that lives puts a batch into the journal every 10 s at least, so a journal that grows is the sign; whoever
-//! took the run over goes on with the same numbers. As where a run is taken over, silence is what this process has seen
-//! itself by its own clock, and a look that fails or takes long says nothing: a store that is away silences everybody.
+//! A live writer appends a batch to the journal at least every 10 s, so a growing journal is the sign of life; a writer
+//! that took over the run continues with the same numbers. As for takeovers, silence is measured by this process with
+//! its own clock, and a read that fails or takes long proves nothing: an unavailable store silences every writer.
 
 use std::time::Duration;
 use trainyard_core::attempt::{AttemptSpec, ORPHAN_TIMEOUT};
@@ -10,45 +10,45 @@ use trainyard_core::event::{Event, Record};
 use trainyard_core::{Clock, Result};
 use trainyard_store::Store;
 
-/// Time between two looks at the journal, unless the timeout is about as short.
+/// Time between two reads of the journal, unless the timeout is about as short.
 const LOOK: Duration = Duration::from_secs(30);
-/// Time of a look after which the store must have been away.
+/// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// Why an attempt is not wanted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unwanted {
-    /// Nobody has written its run's journal for this long.
+    /// The journal of its run has had no writer for this long.
     Orphaned(Duration),
-    /// Its run has ended.
+    /// The run has ended.
     RunOver,
 }
 
-/// What has been seen of the journal.
+/// Observations of the journal.
 #[derive(Debug, PartialEq)]
 struct Lease {
     timeout: Duration,
-    /// Number of the batch that comes next.
+    /// Number of the next batch.
     end: u64,
-    /// From when on the journal did not grow.
+    /// Time since which the journal has not grown.
     since: Duration,
 }
 
-/// One look at the journal: when it was asked, when it answered, and its end.
+/// One read of the journal: times of request and response, and the end of the journal.
 struct Look {
     asked: Duration,
     answered: Duration,
     end: Result<u64>,
 }
 
-/// What a look says.
+/// Conclusion from a read.
 #[derive(Debug, PartialEq)]
 enum Seen {
-    /// A writer lives, or nobody can tell.
+    /// A writer is alive, or may be.
     Alive,
-    /// Nothing was written since the last look.
+    /// The journal has not grown since the last read.
     Quiet,
-    /// Nothing was written for this long, which is too long.
+    /// The journal has not grown for this long, which exceeds the timeout.
     Silent(Duration),
 }
 
@@ -63,7 +63,7 @@ impl Lease {
                 Seen::Alive
             }
             Ok(_) if look.answered.saturating_sub(look.asked) < SLOW => {
-                // Up to the question: what was written after it counts at the next one.
+                // Measured up to the request: batches written after it count at the next read.
                 let silence = look.asked.saturating_sub(self.since);
                 if silence >= self.timeout { Seen::Silent(silence) } else { Seen::Quiet }
             }
@@ -75,11 +75,11 @@ impl Lease {
     }
 }
 
-/// Watches until the attempt has to stop, and says why. The store should not be waited for.
+/// Watches until the attempt must stop, and returns why. `store` should not retry.
 pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Unwanted {
     let timeout = spec.orphan_timeout_millis.map_or(ORPHAN_TIMEOUT, Duration::from_millis);
     let mut lease = Lease::new(timeout, clock.monotonic());
-    // The batch in front of this number was read; none before the first look that is answered.
+    // Number after the last batch read; 0 before the first successful read.
     let mut read = 0;
     loop {
         let asked = clock.monotonic();
@@ -88,8 +88,8 @@ pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Unwa
         if let Seen::Silent(silence) = seen {
             return Unwanted::Orphaned(silence);
         }
-        // A run that is over writes nothing more. One that ended before this attempt began is known after the first
-        // look.
+        // The journal of a finished run does not grow. A run that ended before this attempt began is found by the first
+        // read.
         if (read == 0 || seen == Seen::Quiet) && read != lease.end {
             match ends_the_run(store, spec, lease.end - 1).await {
                 Ok(true) => return Unwanted::RunOver,
@@ -101,7 +101,7 @@ pub async fn watch(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Unwa
     }
 }
 
-/// Whether the run ended in this batch.
+/// Returns whether the run ended in this batch.
 async fn ends_the_run(store: &Store, spec: &AttemptSpec, number: u64) -> Result<bool> {
     let Some(batch) = store.journal_batch(&spec.run, number).await? else { return Ok(false) };
     let ends = |event| matches!(Record::from_value(event), Ok(Record { event: Event::RunFinished { .. }, .. }));
@@ -118,7 +118,7 @@ mod tests {
     use trainyard_core::{Error, SystemClock};
     use trainyard_store::{JournalWriter, StoreOptions};
 
-    /// Looks as (asked, answered, end), in seconds; no end is a look that failed.
+    /// Returns the conclusions from reads given as (request, response, end), in seconds; without an end the read fails.
     fn seen(timeout: u64, looks: &[(u64, u64, Option<u64>)]) -> Vec<Seen> {
         let mut lease = Lease::new(Duration::from_secs(timeout), Duration::ZERO);
         let look = |&(asked, answered, end): &(u64, u64, Option<u64>)| Look {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     async fn watched(store: &Store, spec: &AttemptSpec, clock: &dyn Clock) -> Option<Unwanted> {
-        // Whoever watches a living run never ends.
+        // Watching a live run never ends.
         tokio::time::timeout(Duration::from_millis(300), watch(store, spec, clock)).await.ok()
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let finished = Event::RunFinished { outcome: RunOutcome::Cancelled };
         writer.append(&[value(Event::CancelRequested { why: "x".into() }), value(finished)]).await.unwrap();
         assert_eq!(watched(&store, &spec, &still).await, Some(Unwanted::RunOver));
-        // Somebody resumed it.
+        // The run is resumed.
         writer.append(&[value(Event::Heartbeat {})]).await.unwrap();
         assert_eq!(watched(&store, &spec, &still).await, None);
     }

@@ -1,9 +1,8 @@
-//! The tokio shell around the engine: it carries out the engine's commands and tells it what happened.
+//! Tokio shell around the engine: executes the engine's commands and feeds it their results.
 //!
-//! It holds the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this machine's
-//! slots, logs and publication. All effects come through [`RunContext`], so a whole run can be tested with a store in
-//! memory and a fake executor. No command is carried out before the journal batch with its event is acknowledged.
-#![warn(missing_docs)]
+//! Contains the dispatch loop, the journal's writer, takeover and resume, cancellation, executors, this machine's
+//! slots, logs and publication. All effects go through [`RunContext`], so a whole run can be tested with an in-memory
+//! store and a fake executor. No command is executed before the journal batch with its event is acknowledged.
 
 pub mod cancel;
 mod carrier;

@@ -1,4 +1,4 @@
-//! What an attempt on the engine's pipes says goes to its stored log, and from there to whoever hears the news of it.
+//! Writes messages of an attempt on the engine's pipes to its stored log, and forwards them.
 
 use crate::chunks::ChunkWriter;
 use crate::executors::Reports;
@@ -8,26 +8,26 @@ use tokio::task::JoinHandle;
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
-/// Receives the messages of an attempt.
+/// Receiver of an attempt's messages.
 pub(crate) struct Sink {
     news: Arc<News>,
     chunks: Arc<ChunkWriter>,
 }
 
 impl Sink {
-    /// A sink, and the task that empties it until [`Sink::close`].
+    /// Creates a sink, and the task that empties it until [`Sink::close`].
     pub fn open(news: &Arc<News>) -> (Arc<Self>, JoinHandle<()>) {
         let (context, hears) = (&news.context, news.clone());
         let trouble = move |text: &str| hears.note(text);
         let (chunks, emptying) = ChunkWriter::open(&context.store, &news.spec, context.clock.clone(), trouble);
         (Arc::new(Self { news: news.clone(), chunks }), emptying)
     }
-    /// Puts text behind what an attempt has stored itself. Nothing of the attempt may run any more.
+    /// Appends text to the log that an attempt has stored itself. The attempt must not run any more.
     pub async fn append_behind(news: &Arc<News>, text: &str) -> Result<()> {
         let context = &news.context;
         ChunkWriter::append_behind(&context.store, &news.spec, context.clock.clone(), text).await
     }
-    /// Puts what is left and ends the task.
+    /// Stores the remaining messages and ends the task.
     pub fn close(&self) {
         self.chunks.close();
     }

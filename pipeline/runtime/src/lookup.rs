@@ -1,5 +1,5 @@
-//! What the store has under a stage digest, and the result of an attempt. Both are asked for again if the store fails,
-//! since much work may depend on the answer.
+//! Lookups of stage digests, and of an attempt's result. Both are retried if the store fails, since much work may
+//! depend on the response.
 
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use trainyard_engine::Looked;
 use trainyard_store::Store;
 use trainyard_store::manifests::Newest;
 
-/// The highest generation, sound or damaged. Objects are checked for existence and size, but not read: a reader that
-/// finds one damaged removes it, so it is missing here the next time.
+/// Looks up the highest generation, sound or damaged. Objects are checked for existence and size, but not read: a
+/// reader that finds a damaged object removes it, so it is missing at the next lookup.
 pub(crate) async fn look_up(store: &Store, digest: &Digest) -> Result<Looked> {
     patiently(store, &WAITS, || look_once(store, digest)).await
 }
 
-/// The result that an attempt left; none if it left none.
+/// Returns the result that an attempt left; `None` if it left none.
 pub(crate) async fn result(store: &Store, spec: &AttemptSpec) -> Result<Option<AttemptResult>> {
     patiently(store, &WAITS, || store.result(&spec.run, &spec.stage, spec.attempt)).await
 }
 
-/// Digest and generation of the manifests that name inputs of which an object is missing.
+/// Returns digest and generation of the manifests of inputs with missing objects.
 pub(crate) async fn lost(store: &Store, inputs: &[AttemptInput]) -> Result<Vec<(Digest, u32)>> {
     let mut lost = Vec::new();
     for input in inputs {

@@ -1,4 +1,4 @@
-//! What an attempt says, on its way to the observer and the engine.
+//! Forwards messages of an attempt to the observer and the engine.
 
 use crate::context::RunContext;
 use crate::executors::{Handle, Reports};
@@ -7,11 +7,11 @@ use tokio::sync::mpsc::UnboundedSender;
 use trainyard_core::attempt::{AttemptMessage, AttemptSpec, LogLevel};
 use trainyard_engine::{Input, NodeId};
 
-/// Passes on the news of one attempt. It stores nothing.
+/// Forwards the messages of one attempt without storing them.
 pub(crate) struct News {
     pub context: RunContext,
     pub spec: Arc<AttemptSpec>,
-    /// Where the engine hears of handles, of waiting and of resume points.
+    /// Sender of handles, waits and checkpoints to the engine.
     engine: Option<(UnboundedSender<Input>, NodeId)>,
 }
 
@@ -23,25 +23,25 @@ impl News {
     ) -> Arc<Self> {
         Arc::new(Self { context: context.clone(), spec: spec.clone(), engine })
     }
-    /// The attempt has this handle, by which the next engine finds it.
+    /// Reports the attempt's handle, by which the next engine finds it.
     pub fn submitted(&self, handle: &Handle) {
         self.tell(|node| Input::Submitted { node, attempt: self.spec.attempt, handle: handle.0.clone() });
     }
-    /// Passes a message on.
+    /// Forwards a message.
     pub fn pass_on(&self, message: &AttemptMessage) {
         if let AttemptMessage::Checkpoint { step } = message {
             self.tell(|node| Input::Saved { node, attempt: self.spec.attempt, step: *step });
         }
         self.context.observer.message(&self.spec.stage, self.spec.attempt, message);
     }
-    /// One line for people about the run as a whole.
+    /// Forwards one line for users about the run as a whole.
     pub fn note(&self, text: &str) {
         self.context.observer.note(text);
     }
 
     fn tell(&self, input: impl FnOnce(NodeId) -> Input) {
         if let Some((happened, node)) = &self.engine {
-            // Nobody listens any more only when the run is over.
+            // Sending fails only when the run is over.
             let _ = happened.send(input(*node));
         }
     }

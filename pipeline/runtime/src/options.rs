@@ -1,4 +1,4 @@
-//! What the caller of a run can choose, and what comes back.
+//! Options of a run, and its result.
 
 use crate::signals::Signals;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::RunView;
 
-/// How to run a plan.
+/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Which part of the plan runs.
+    /// Part of the plan to run.
     pub selection: Selection,
     /// Stop the run at the first failed stage.
     pub fail_fast: bool,
@@ -19,31 +19,31 @@ pub struct RunOptions {
     pub new: bool,
     /// Take over an unfinished run even if its writer seems alive.
     pub take_over: bool,
-    /// Resume this run instead of looking for one; it may also be one that failed or was cancelled.
+    /// Resume this run instead of searching for one; it may also be one that failed or was cancelled.
     pub resume: Option<RunId>,
-    /// Begin the run of this id, or go on with it if it has begun and is not over. Whoever gives the id answers for it:
-    /// runs of the same plan are not looked for.
+    /// Begin the run with this id, or resume it if it has begun and is not over. The caller is responsible for the id:
+    /// runs of the same plan are not searched for.
     pub named: Option<RunId>,
-    /// Raised by signals, or by anything else that asks the run to stop.
+    /// Raised by signals, or by any other request to stop the run.
     pub interrupt: Interrupt,
 }
 
-/// The signal that ends the process, whatever it does.
+/// Number of the signal that ends the process unconditionally.
 const GIVE_UP: u8 = 3;
 /// Exit code of an interrupted command.
 const INTERRUPTED: i32 = 130;
 
-/// A request to stop that any task can raise: once to stop cleanly, twice to kill.
+/// Request to stop that any task can raise: once to stop cleanly, twice to kill.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<(AtomicU8, Notify)>);
 
 impl Interrupt {
-    /// Raises it by one level.
+    /// Raises the request by one level.
     pub fn raise(&self) {
         let _ = self.0.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| Some(n.saturating_add(1)));
         self.0.1.notify_waiters();
     }
-    /// How often it has been raised.
+    /// Returns how often it has been raised.
     pub fn level(&self) -> u8 {
         self.0.0.load(Ordering::SeqCst)
     }
@@ -59,10 +59,10 @@ impl Interrupt {
             notified.await;
         }
     }
-    /// Raises it at every SIGINT (Ctrl-C), SIGTERM and SIGHUP that this process gets from now on; the third ends the
-    /// process with code 130. A SIGHUP that was to be ignored (`nohup`) stays so.
+    /// Raises the request at every SIGINT (Ctrl-C), SIGTERM and SIGHUP that this process receives from now on; the
+    /// third signal ends the process with code 130. An ignored SIGHUP (`nohup`) stays ignored.
     ///
-    /// It listens on a thread of its own: a disk that stands still may hold every thread of the caller's runtime, and
+    /// Signals are handled on a separate thread: a hanging disk may block every thread of the caller's runtime, and
     /// then the third signal is the only way out. Errors: retryable (no thread, or no runtime for it).
     pub fn on_signals(&self) -> Result<()> {
         let this = self.clone();
@@ -98,15 +98,15 @@ pub enum Ending {
     },
 }
 
-/// The result of a run.
+/// Result of a run.
 #[derive(Debug, Clone)]
 pub struct RunSummary {
-    /// The run.
+    /// Run id.
     pub run: RunId,
-    /// How it ended.
+    /// How the run ended.
     pub ending: Ending,
     /// Whether an unfinished run was taken over.
     pub resumed: bool,
-    /// The fold of the whole journal.
+    /// Fold of the whole journal.
     pub view: RunView,
 }

@@ -1,20 +1,20 @@
-//! Retries of store operations: how often, and after which waits.
+//! Retries of store operations: how often, and after which delays.
 //!
-//! A run's store repeats its requests itself while it is away ([`trainyard_store::StoreOptions::outage`]), for the
-//! journal as long as for everything else, so an outage that the journal survives costs no finished attempt. Here is
-//! what it does not wait for, a full disk among them. Only retryable errors are retried.
+//! A run's store retries its requests itself while it is unavailable ([`trainyard_store::StoreOptions::outage`]), for
+//! the journal as long as for everything else, so an outage that the journal survives costs no finished attempt. This
+//! module covers the errors that the store does not wait for, such as a full disk. Only retryable errors are retried.
 
 use std::time::Duration;
 use trainyard_core::{ErrorKind, Result};
 use trainyard_store::Store;
 
-/// Waits between the tries, 17 seconds in all. Each try makes several requests already.
+/// Delays between the tries, 17 seconds in all. Each try already makes several requests.
 pub(crate) const WAITS: [Duration; 6] =
     [millis(100), millis(300), millis(1_000), millis(3_000), millis(5_000), millis(8_000)];
-/// Waits for what is not worth 17 seconds.
+/// Delays for operations that do not justify 17 seconds.
 pub(crate) const SHORT_WAITS: [Duration; 3] = [millis(100), millis(300), millis(1_000)];
 
-/// The wait after this many failures in a row, for what may last: from 1 s, doubling up to 30 s.
+/// Returns the delay after this many consecutive failures, for failures that may last: from 1 s, doubling up to 30 s.
 pub(crate) fn growing(failures: u32) -> Duration {
     millis(1_000 << failures.clamp(1, 6).saturating_sub(1)).min(millis(30_000))
 }
@@ -23,7 +23,7 @@ const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// When a store was asked something.
+/// Start time of a store request.
 pub(crate) struct Asked<'a> {
     store: &'a Store,
     at: Duration,
@@ -33,15 +33,15 @@ impl<'a> Asked<'a> {
     pub fn now(store: &'a Store) -> Self {
         Self { store, at: store.options().clock.monotonic() }
     }
-    /// Whether the store has repeated the request for as long as it may be away.
+    /// Returns whether the store has retried the request for the whole outage that it tolerates.
     pub fn long_ago(&self) -> bool {
         let options = self.store.options();
         !options.outage.is_zero() && options.clock.monotonic().saturating_sub(self.at) >= options.outage
     }
 }
 
-/// Asks until the answer is not a retryable error, the store was away for too long, or the waits are used up. Returns
-/// the last answer.
+/// Retries until the result is not a retryable error, the store was unavailable for too long, or the delays are used
+/// up. Returns the last result.
 pub(crate) async fn patiently<T, F: Future<Output = Result<T>>>(
     store: &Store,
     waits: &[Duration],
@@ -68,8 +68,8 @@ mod tests {
     use trainyard_core::clock::ManualClock;
     use trainyard_store::StoreOptions;
 
-    /// How often it asked, and the last answer, of a store that may be away for `outage` seconds and fails `failures`
-    /// times, each after `each` seconds.
+    /// Returns the number of tries and the last result, with a store that tolerates an outage of `outage` seconds and
+    /// fails `failures` times, each after `each` seconds.
     async fn tries_of(outage: u64, each: u64, failures: u32, error: Error) -> (u32, Result<u32>) {
         let clock = Arc::new(ManualClock::at_millis(0));
         let options =

@@ -1,8 +1,8 @@
 //! Runs the attempts of trivial kinds on threads of this process, which may block.
 //!
-//! They share one line, because waking a thread for each would cost more than most of them take. Whoever takes the
-//! first calls a second thread if there are more, which calls a third: so slow attempts soon have a thread each, while
-//! of quick ones nothing is left when the second arrives.
+//! The attempts share one queue, because waking a thread for each would cost more than most of them take. The thread
+//! that takes the first attempt wakes a second thread if there are more, which wakes a third: slow attempts soon get a
+//! thread each, while quick ones are done before the second thread arrives.
 
 use crate::context::InProcess;
 use crate::launch::outcome_of;
@@ -16,15 +16,15 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_engine::{Finished, Input, NodeId};
 
-/// An attempt to run.
+/// Attempt to run.
 pub(crate) struct Place {
     pub node: NodeId,
     pub spec: Arc<AttemptSpec>,
-    /// What its diagnostics stand in.
+    /// Tracing span of the attempt.
     pub span: Span,
 }
 
-/// The threads and their line.
+/// Thread pool with its queue.
 #[derive(Clone)]
 pub(crate) struct Places(Arc<Shared>);
 
@@ -37,17 +37,17 @@ struct Shared {
 #[derive(Default)]
 struct Line {
     waiting: VecDeque<Place>,
-    /// A thread was called that has not taken anything yet.
+    /// Whether a thread was woken that has not taken an attempt yet.
     called: bool,
 }
 
 impl Places {
-    /// Ends are reported to `happened`.
+    /// Creates a queue that reports ends to `happened`.
     pub fn new(kinds: Arc<dyn InProcess>, happened: UnboundedSender<Input>) -> Self {
         Self(Arc::new(Shared { kinds, happened, line: Mutex::default() }))
     }
 
-    /// Runs attempts in their order. Must be called inside of a tokio runtime.
+    /// Runs attempts in their order. Must be called in a tokio runtime.
     pub fn run(&self, places: Vec<Place>) {
         let mut line = self.0.line.lock().unwrap_or_else(PoisonError::into_inner);
         line.waiting.extend(places);
@@ -63,7 +63,7 @@ impl Places {
         tokio::task::spawn_blocking(move || places.work());
     }
 
-    /// The work of one thread: until the line is empty.
+    /// Works on one thread until the queue is empty.
     fn work(&self) {
         let mut arrives = true;
         loop {

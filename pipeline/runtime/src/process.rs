@@ -1,21 +1,21 @@
-//! A name for a process that no other process has, and whether that process is still alive.
+//! Unique names of processes, and whether the process of a name is still alive.
 //!
-//! Who owns a run depends on it, so it is injected ([`Processes`]): in a simulation, processes are tasks.
+//! Ownership of a run depends on them, so they are injected ([`Processes`]): in a simulation, processes are tasks.
 
 use std::fmt;
 use std::str::FromStr;
 use trainyard_core::Digest;
 
-/// The processes of a machine, as one of them sees them.
+/// Processes of a machine, as seen by one of them.
 pub trait Processes: Send + Sync {
-    /// The name of this process, which no other process has.
+    /// Returns the unique name of this process.
     fn own(&self) -> String;
-    /// Whether the process of this name lives; more may follow the name after a `:`. `None` if it cannot be seen from
-    /// this machine.
+    /// Returns whether the process of this name is alive; the name may have a suffix after a `:`. Returns `None` if the
+    /// process is not visible from this machine.
     fn is_alive(&self, name: &str) -> Option<bool>;
 }
 
-/// The processes of the machine that this program runs on.
+/// Processes of the machine that this program runs on.
 pub struct ThisMachine;
 
 impl Processes for ThisMachine {
@@ -27,10 +27,10 @@ impl Processes for ThisMachine {
     }
 }
 
-/// A process of some machine: host, process id and start time.
+/// Process of some machine: host, process id and start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessId {
-    /// Host name with a mark of its boot and process namespace: equal only where process ids mean the same.
+    /// Host name with a hash of its boot and process namespace: equal only where process ids have the same meaning.
     pub host: String,
     /// Process id.
     pub pid: u32,
@@ -39,15 +39,15 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// This process.
+    /// Returns the id of this process.
     pub fn own() -> Self {
         Self::of(std::process::id())
     }
-    /// A process of this host.
+    /// Returns the id of a process of this host.
     pub fn of(pid: u32) -> Self {
         Self { host: host(), pid, start: start_of(pid).unwrap_or(0) }
     }
-    /// Whether it is alive; `None` if it runs on another host.
+    /// Returns whether the process is alive; `None` if it runs on another host.
     pub fn is_alive(&self) -> Option<bool> {
         if self.host != host() {
             return None;
@@ -59,7 +59,7 @@ impl ProcessId {
     }
 }
 
-/// `<host>:<pid>:<start>`.
+/// Formats `<host>:<pid>:<start>`.
 impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.host, self.pid, self.start)
@@ -68,7 +68,7 @@ impl fmt::Display for ProcessId {
 
 impl FromStr for ProcessId {
     type Err = ();
-    /// Reads the first three fields; more may follow.
+    /// Parses the first three fields; more may follow.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut fields = text.split(':');
         let mut next = || fields.next().ok_or(());
@@ -80,7 +80,7 @@ impl FromStr for ProcessId {
     }
 }
 
-/// The name of this host with a mark of its boot and process namespace.
+/// Returns the name of this host with a hash of its boot and process namespace.
 pub fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().replace(':', "-");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -90,7 +90,7 @@ pub fn host() -> String {
     format!("{name}-{}", &mark.short()[..8])
 }
 
-/// Field 22 of `/proc/<pid>/stat`; `None` if there is no such process or it is a zombie.
+/// Reads field 22 of `/proc/<pid>/stat`; `None` if there is no such process or it is a zombie.
 fn start_of(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -1,8 +1,8 @@
-//! Publication: the put of the manifest.
+//! Publication: the write of the manifest.
 //!
 //! The engine has checked that the attempt is current and its metrics are finite, the store checks that every object
-//! exists, and the create-only put decides who wins. So a failed put can be repeated with the same manifest, whether it
-//! landed or not.
+//! exists, and the create-only write decides which publication wins. A failed write can therefore be repeated with the
+//! same manifest, whether it succeeded or not.
 
 use crate::patience::{WAITS, patiently};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Questions and publications to the store: as many as there are wait in one line, and a few are under way.
+//! Queue of queries and publications to the store, processed by a fixed number of tasks.
 //!
-//! A run of 100,000 stages asks so much that a task for each question would cost more than most answers.
+//! A run of 100,000 stages makes so many queries that a task for each would cost more than most responses.
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -10,14 +10,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Instrument as _;
 use trainyard_engine::Input;
 
-/// Questions under way at the same time.
+/// Number of concurrent queries.
 const CONCURRENT: usize = 48;
 
-/// The line.
+/// Queue of queries.
 pub(crate) struct Questions(UnboundedSender<BoxFuture<'static, Input>>);
 
 impl Questions {
-    /// Answers go to `happened` as they come.
+    /// Creates a queue that sends results to `happened` as they arrive.
     pub fn new(happened: &UnboundedSender<Input>) -> Self {
         let (asked, line) = unbounded_channel();
         let line = Arc::new(Mutex::new(line));
@@ -26,9 +26,9 @@ impl Questions {
         }
         Self(asked)
     }
-    /// Asks when its turn comes.
+    /// Queues a query.
     pub fn ask(&self, question: impl Future<Output = Input> + Send + 'static) {
-        // Those who answer live as long as this does.
+        // The receiving tasks live as long as this queue.
         let _ = self.0.send(question.in_current_span().boxed());
     }
 }

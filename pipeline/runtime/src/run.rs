@@ -1,4 +1,4 @@
-//! The entry point: opens or resumes a run, sets up the engine, and carries the run to its end.
+//! Entry point: opens or resumes a run, sets up the engine, and runs to the end.
 
 use crate::context::{OpenedRun, RunContext};
 use crate::dispatch::{Dispatch, Left};
@@ -12,17 +12,17 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::{Engine, Resumed, Setup};
 use trainyard_spec::plan::Plan;
 
-/// Runs a plan to its end, or until another writer takes the run over. Must be called in a multi-threaded tokio
+/// Runs a plan to its end, or until another writer takes over the run. Must be called in a multi-threaded tokio
 /// runtime, because child processes are tied to the thread that starts them.
 ///
 /// A failed stage is not an error: see [`RunSummary::ending`]. Errors: invalid (the selection names an unknown stage, a
-/// stage can never be placed, the run to resume has another plan), retryable (the store cannot be reached, another
-/// writer of this plan is alive), data (a damaged journal), lost (the store was away for longer than it may be),
-/// cancelled (interrupted while the store was away).
+/// stage can never be placed, the run to resume has another plan), retryable (the store is unreachable, another writer
+/// of this plan is alive), data (a damaged journal), lost (the store was unavailable for longer than allowed),
+/// cancelled (interrupted while the store was unavailable).
 pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Result<RunSummary> {
     let created = created(&options, &plan);
-    // A large plan is much memory, so the engine takes it over. It comes first, because it finds mistakes that need no
-    // store, before anything is written.
+    // The engine takes ownership of the plan, which may use much memory. It is built first, because it finds errors
+    // that need no store before anything is written.
     let setup = setup(&options, &context, RunId(String::new()), Resumed::default());
     let mut engine = Engine::over(plan.workflow.clone(), std::mem::take(&mut plan.nodes), setup)?;
     for pool in &context.pools {
@@ -31,7 +31,7 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let Opened { run, writer, mut view, resumed } = tokio::select! {
         biased;
         opened = open(&options, &plan, &context) => opened?,
-        // Opening waits for a store that is away, and for a sign of a writer on another host.
+        // Opening waits for an unavailable store, and for a sign of life of a writer on another host.
         () = options.interrupt.beyond(0) => return Err(Error::cancelled("interrupted before the run was opened")),
     };
     engine.belongs_to(run.clone(), Resumed::from_view(&view));
@@ -49,8 +49,8 @@ pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Re
     let dispatch = Dispatch::new(context.clone(), engine, view, writer, &options);
     let watching = crate::cancel::watch(context, run.clone(), epoch, dispatch.sender());
     let watching = tokio::spawn(watching.instrument(span.clone()));
-    // As a task, it is woken on the thread that woke it. A future that the runtime only blocks on has a thread of its
-    // own, and going there and back takes longer than most of what happens.
+    // A task is resumed on the thread that woke it. A future in `block_on` has a dedicated thread, and switching
+    // between threads takes longer than most inputs.
     let mut carried = JoinSet::new();
     carried.spawn(dispatch.run(first).instrument(span));
     let ended = carried.join_next().await;

@@ -1,24 +1,25 @@
-//! The signals by which a user, a system or a closing terminal asks this process to stop.
+//! Signals by which a user, a system or a closing terminal requests this process to stop.
 
 use futures::future::{pending, select_all};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT (Ctrl-C), SIGTERM and SIGHUP.
+/// Stream of SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 pub(crate) struct Signals(Vec<Signal>);
 
 impl Signals {
     /// Listens from now on. Must be called in a tokio runtime.
     pub fn listen() -> Self {
         let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
-        // To listen to what is ignored would undo `nohup`. Where nobody can tell, the signal keeps its effect.
+        // Listening to an ignored signal would undo `nohup`. If its disposition is unknown, the signal keeps its
+        // default effect.
         let status = std::fs::read_to_string("/proc/self/status").ok();
         if status.is_some_and(|status| !ignores_hangup(&status)) {
             kinds.push(SignalKind::hangup());
         }
-        // A signal that cannot be listened to ends the process, as it does by default.
+        // A signal without a listener ends the process, as it does by default.
         Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
     }
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         if self.0.is_empty() {
             pending::<()>().await;
@@ -27,7 +28,7 @@ impl Signals {
     }
 }
 
-/// Reads the mask of ignored signals, of which SIGHUP is the first, from `/proc/<pid>/status`.
+/// Reads the mask of ignored signals from `/proc/<pid>/status`; SIGHUP is the lowest bit.
 fn ignores_hangup(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask & 1 == 1)

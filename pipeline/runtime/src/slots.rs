@@ -1,14 +1,14 @@
-//! This machine's slots, shared by all runs of one user, or of several, through a folder of locked files.
+//! Slots of this machine, shared by all runs of one or several users, through a folder of locked files.
 //!
 //! Each holding is a file, `<host>.<number>`, with an exclusive `flock` of its holder, and counts as long as that lock
-//! is held. The kernel drops the lock when the holder ends, however it ends, and unlike a process id it means the same
-//! in every container and after every boot. An attempt inherits the handle of its holding, and so does all that it
-//! starts: if the run is killed, its slots are free once nothing of the attempt is left. A file without a lock is a
-//! leftover, removed by whoever looks next. Several machines may share a home, so only files with this host's name
-//! count. Looking and taking are serialized by the file `lock`.
+//! is held. The kernel releases the lock when the holder ends, for any reason, and unlike a process id it has the same
+//! meaning in every container and after every boot. An attempt inherits the handle of its holding, and so do all
+//! processes that it starts: if the run is killed, its slots are free once all processes of the attempt have ended. A
+//! file without a lock is a leftover, removed by the next reader. Several machines may share a home directory, so only
+//! files with this host's name count. Reading and taking slots are serialized by the file `lock`.
 //!
-//! Who waits holds a file too, `<host>.wait.<number>`, with what it asks for. [`line`] says whose turn it is: that of
-//! the user, and then of the run, that holds the least. The attempts of a group take their slots all at once.
+//! A waiting attempt also holds a file, `<host>.wait.<number>`, with its request. [`line`] decides whose turn it is:
+//! first the user, and then the run, with the smallest holding. The attempts of a group take their slots all at once.
 
 mod group;
 mod holding;
@@ -32,14 +32,14 @@ use trainyard_core::resources::{Amounts, shortfalls};
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_engine::{Grant, Machine, Outside, Share};
 
-/// How often a waiting attempt asks again.
+/// Poll interval of a waiting attempt.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
-/// The file whose lock says whose turn it is.
+/// File whose lock serializes access to the folder.
 const LOCK: &str = "lock";
-/// What the names of those who wait begin with, behind the host's.
+/// Prefix of the names of waiting requests, after the host.
 const WAIT: &str = "wait.";
 
-/// The slots of this machine as one run sees them.
+/// Slots of this machine as seen by one run.
 #[derive(Clone)]
 pub struct Slots(Arc<Inner>);
 
@@ -49,23 +49,23 @@ struct Inner {
     machine: Machine,
     /// Numbers of the holdings taken through this object.
     own: Mutex<BTreeSet<u64>>,
-    /// Slots of groups that some of their attempts have not come for yet, by group.
+    /// Slots reserved for attempts of groups that have not taken them yet, by group.
     set_aside: Mutex<BTreeMap<usize, Vec<Option<Held>>>>,
 }
 
-/// Slots in use; dropping it gives them back.
+/// Slots in use; dropping it releases them.
 pub struct Held {
     slots: Slots,
     number: u64,
     /// Holds the lock while it is open, here or in a process that inherited it.
     file: File,
-    /// Whether they stay with the process that inherited them when this is dropped.
+    /// Whether the slots stay with the process that inherited them when this is dropped.
     left: AtomicBool,
-    /// The group whose slots were taken with these.
+    /// Group whose slots were taken with these.
     group: Option<usize>,
 }
 
-/// A place in the line of those who wait; dropping it leaves the line.
+/// Place in the waiting line; dropping it leaves the line.
 struct Place {
     path: PathBuf,
     number: u64,
@@ -75,26 +75,26 @@ struct Place {
 }
 
 impl Held {
-    /// What [`lend`] gives to a process.
+    /// Returns the file for [`lend`].
     pub(crate) fn handle(&self) -> &File {
         &self.file
     }
-    /// From now on the slots belong to the process that they were lent to, and dropping this leaves them to it; or no
-    /// longer, once that process has ended.
+    /// Sets whether the slots stay with the process that they were lent to when this is dropped. Reset once that
+    /// process has ended.
     pub(crate) fn leave_to_the_process(&self, leave: bool) {
         self.left.store(leave, Ordering::SeqCst);
     }
 }
 
-/// The process that `command` starts inherits `file`, and its lock is held until that process and its children have
-/// ended. Nothing else that is started meanwhile inherits it, because the file is opened to the child alone.
+/// Lets the process that `command` starts inherit `file`, whose lock is then held until that process and its children
+/// have ended. Other processes started meanwhile do not inherit it, because the file is opened only in the child.
 pub(crate) fn lend(file: &File, command: &mut impl CommandFdExt) -> std::io::Result<()> {
     command.preserved_fds(vec![file.try_clone()?.into()]);
     Ok(())
 }
 
 impl Slots {
-    /// The slots of `machine`, kept in a folder that is made when something is taken.
+    /// Creates the slots of `machine`; the folder is created when slots are taken.
     pub fn new(folder: impl Into<PathBuf>, machine: Machine) -> Self {
         Self(Arc::new(Inner {
             folder: folder.into(),
@@ -105,8 +105,8 @@ impl Slots {
         }))
     }
 
-    /// Waits until the first share of the grant is free and takes it, and with it those of its whole group; calls
-    /// `waits` once if it must wait, with who holds the machine. A grant without shares takes nothing.
+    /// Waits until the first share of the grant is free and takes it, together with those of its whole group; if it
+    /// must wait, calls `waits` once with the current holders. A grant without shares takes no slots.
     ///
     /// Errors: invalid (more than the machine has), cancelled (`control` rose), those of the folder.
     pub async fn acquire(
@@ -141,8 +141,8 @@ impl Slots {
         }
     }
 
-    /// Takes the share if it is free and nobody waits who goes first. Errors: invalid (more than the machine has),
-    /// those of the folder.
+    /// Takes the share if it is free and no waiting request has precedence. Errors: invalid (more than the machine
+    /// has), those of the folder.
     pub fn try_take(&self, share: &Share, holder: &Holder) -> Result<Option<Held>> {
         let _turn = self.turn_for(std::slice::from_ref(share))?;
         let (living, line) = self.living()?;
@@ -155,7 +155,7 @@ impl Slots {
         Ok(self.hold_all(&living, vec![ask], None)?.pop())
     }
 
-    /// The slots of one attempt of a group, whose others are set aside for them; or a place in line.
+    /// Takes the slots of one attempt and reserves those of its group, or takes a place in line.
     fn take_or_wait(&self, group: &Group, holder: &Holder, before: Option<Place>) -> Result<Result<Held, Place>> {
         let _turn = self.turn_for(&group.shares)?;
         if let Some(held) = self.set_aside_for(group) {
@@ -176,7 +176,7 @@ impl Slots {
         let own = all.get_mut(group.at).and_then(Option::take);
         if let Some(key) = group.key {
             let before = self.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(key, all);
-            // Only now, since dropping slots looks here too.
+            // Dropped after the lock is released, since dropping slots locks it too.
             drop(before);
         }
         own.map(Ok).ok_or_else(|| Error::bug("an attempt is not part of its own group"))
@@ -193,7 +193,7 @@ impl Slots {
         Ok(Place { path, number, since: ask.since, _file: file })
     }
 
-    /// Makes the holdings; whoever calls it has made sure that there is room.
+    /// Creates the holdings; the caller has checked that they fit.
     fn hold_all(
         &self,
         living: &BTreeMap<u64, Holding>,
@@ -210,16 +210,16 @@ impl Slots {
         free.zip(holdings).map(one).collect()
     }
 
-    /// Refuses what can never be had, makes the folder, and waits for its lock.
+    /// Refuses shares that can never be free, creates the folder, and waits for its lock.
     fn turn_for(&self, shares: &[Share]) -> Result<File> {
         shares.iter().try_for_each(|share| refuse_too_large(share, &self.0.machine))?;
         std::fs::create_dir_all(&self.0.folder).map_err(|e| fault(&self.0.folder, &e))?;
         self.turn()
     }
 
-    /// What is held of this machine now, by whomever. Errors: those of the folder.
+    /// Returns all current holdings of this machine. Errors: those of the folder.
     pub fn holdings(&self) -> Result<Vec<Holding>> {
-        // If nothing was ever taken here, looking must leave no trace.
+        // If no slots were ever taken here, reading must leave no trace.
         if !self.0.folder.join(LOCK).exists() {
             return Ok(Vec::new());
         }
@@ -227,7 +227,7 @@ impl Slots {
         Ok(values(&self.living()?.0))
     }
 
-    /// `held by run … (workflow, stage) for 4m`, of the attempts that hold slots now.
+    /// Formats the current holders: `held by run … (workflow, stage) for 4m`.
     fn holders(&self) -> Result<String> {
         let _turn = self.turn()?;
         let now = SystemClock::new().unix_millis();
@@ -236,9 +236,9 @@ impl Slots {
         Ok(format!("held by {}", names.join(", and by ")))
     }
 
-    /// What other runs hold. Errors: those of the folder.
+    /// Returns the resources held by other runs. Errors: those of the folder.
     pub fn others(&self) -> Result<Outside> {
-        // If nothing was ever taken here, looking must leave no trace.
+        // If no slots were ever taken here, reading must leave no trace.
         if !self.0.folder.join(LOCK).exists() {
             return Ok(Outside::default());
         }
@@ -255,8 +255,8 @@ impl Slots {
         Ok(file)
     }
 
-    /// All holdings of this host whose holders are alive, and those who wait. The folder's lock must be held: otherwise
-    /// a file without a lock may be one that is being made.
+    /// Returns all holdings of this host whose holders are alive, and the waiting requests. The folder's lock must be
+    /// held: otherwise a file without a lock may be one that is being created.
     fn living(&self) -> Result<(BTreeMap<u64, Holding>, BTreeMap<u64, Holding>)> {
         let folder = &self.0.folder;
         let (mut living, mut line) = (BTreeMap::new(), BTreeMap::new());
@@ -278,7 +278,7 @@ impl Slots {
     fn path(&self, number: u64) -> PathBuf {
         self.0.folder.join(format!("{}.{number}", self.0.host))
     }
-    /// The number in the name of a file of this host, and whether it is that of one who waits.
+    /// Parses the number in the name of a file of this host, and whether it is that of a waiting request.
     fn number(&self, name: &str) -> Option<(u64, bool)> {
         let rest = name.strip_prefix(self.0.host.as_str())?.strip_prefix('.')?;
         match rest.strip_prefix(WAIT) {
@@ -293,14 +293,14 @@ impl Slots {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // First, because the number may be taken again as soon as its file is gone.
+        // Removed first, because the number may be taken again as soon as its file is gone.
         self.slots.own().remove(&self.number);
         if self.left.load(Ordering::SeqCst) {
             return;
         }
-        // If the file cannot be removed it loses its lock all the same, and whoever looks next removes it.
+        // If the file cannot be removed it loses its lock all the same, and the next reader removes it.
         let _ = std::fs::remove_file(self.slots.path(self.number));
-        // What was set aside for others of its group is not wanted any more; they start together or not at all.
+        // Slots reserved for the rest of its group are not needed any more; a group starts together or not at all.
         let rest = self
             .group
             .and_then(|key| self.slots.0.set_aside.lock().unwrap_or_else(PoisonError::into_inner).remove(&key));
@@ -338,7 +338,7 @@ fn refuse_too_large(share: &Share, machine: &Machine) -> Result<()> {
     .help("ask for less under `resources`, or correct the amounts of the local pools in the site file"))
 }
 
-/// The name of this host, as part of a file's name.
+/// Returns the name of this host, as part of a file name.
 pub fn host() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     rustix::system::uname().nodename().to_string_lossy().replace(|c: char| !plain(c), "-")

@@ -1,14 +1,14 @@
-//! Unix time that nobody can set: the wall clock's at the beginning, and from there on the monotonic clock's.
+//! Unix time that does not jump: starts with the wall clock and continues with the monotonic clock.
 //!
-//! The engine waits by it before it tries a stage again. What is journaled is dated by the wall clock.
+//! The engine uses it for the delay before a retry. Journal records have wall-clock times.
 
 use std::time::Duration;
 use trainyard_core::Clock;
 
 pub(crate) struct Steady {
-    /// In Unix milliseconds.
+    /// Start in Unix milliseconds.
     began: i64,
-    /// The same moment by the monotonic clock.
+    /// Start by the monotonic clock.
     since: Duration,
 }
 
@@ -16,7 +16,7 @@ impl Steady {
     pub fn new(clock: &dyn Clock) -> Self {
         Self { began: clock.unix_millis(), since: clock.monotonic() }
     }
-    /// In Unix milliseconds.
+    /// Returns the time in Unix milliseconds.
     pub fn now(&self, clock: &dyn Clock) -> i64 {
         let passed = clock.monotonic().saturating_sub(self.since);
         self.began.saturating_add(i64::try_from(passed.as_millis()).unwrap_or(i64::MAX))

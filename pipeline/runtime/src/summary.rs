@@ -1,8 +1,8 @@
-//! Runs in short, for lists.
+//! Summaries of runs, for lists.
 //!
-//! A journal of many batches is not read for one line of a list: when such a run ends, its totals are put beside the
-//! journal, under the number of the batch that would come next. Once there is such a batch (the run was resumed) they
-//! count no longer. They are a copy: without them, the journal is read.
+//! To list runs without reading long journals, the totals of a finished run with a long journal are stored next to it,
+//! under the number of the next batch. Once that batch exists (the run was resumed), they are invalid. Totals are a
+//! copy: without them, the journal is read.
 
 use crate::resume::{fold_rest, no_such_run};
 use crate::totals;
@@ -10,20 +10,19 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::{RunView, Totals};
 use trainyard_store::{JournalReader, Store};
 
-/// Batches of a journal that are read at once anyway; one that is no longer needs no summary.
+/// Number of batches that one read of a journal returns; a journal up to this length needs no summary.
 const SHORT: u64 = 16;
 
-/// What is known of a run.
+/// Known state of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Known {
-    /// It is over, and this is what it left for lists.
+    /// Totals of a finished run.
     Totals(Totals),
-    /// The fold of its journal.
+    /// Fold of the journal.
     View(Box<RunView>),
 }
 
-/// Reads a short journal, or else the summary, or else the long journal. Errors: those of
-/// [`crate::resume::read_run`].
+/// Reads a short journal, or else the summary, or else the long journal. Errors: those of [`crate::resume::read_run`].
 pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
     let (mut journal, mut view) = (JournalReader::new(store, run), RunView::default());
     let (batches, is_end) = journal.read_some().await?;
@@ -40,7 +39,7 @@ pub async fn look(store: &Store, run: &RunId) -> Result<Known> {
     Ok(Known::View(Box::new(view)))
 }
 
-/// Leaves the totals of a run whose journal ends in front of batch `end`. Without them lists are only slower.
+/// Stores the totals of a run whose journal ends before batch `end`. Without them lists are only slower.
 pub(crate) async fn leave(store: &Store, run: &RunId, end: u64, view: &RunView) {
     if end < SHORT {
         return;

@@ -1,10 +1,10 @@
-//! What a long run that is over left of itself for whoever need not know more.
+//! Totals of a long finished run.
 
 use trainyard_core::{Result, RunId};
 use trainyard_engine::fold::Totals;
 use trainyard_store::Store;
 
-/// The summary of a run whose journal ended where the summary says; one that cannot be read is none.
+/// Reads the summary of a run whose journal ends where the summary says; an unreadable summary counts as missing.
 pub(crate) async fn read(store: &Store, run: &RunId) -> Result<Option<Totals>> {
     Ok(store.summary(run).await?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }

@@ -1,15 +1,15 @@
-//! Who started a plan: numbered objects that are created once, each naming a run and the process that begins it.
+//! Claims on a plan: numbered create-only objects, each with a run and the process that begins it.
 //!
-//! Of commands that start one plan at the same moment, the one whose put takes the next number begins its run; the
-//! others find its claim. A claim does not say that its run goes on: the run's journal does, and before there is one
-//! the process that made the claim. So a claim outlives its owner no longer than a run does.
+//! If several commands start one plan at the same time, the one whose write takes the next number begins its run; the
+//! others find its claim. A claim does not prove that its run is alive: the run's journal does, or before there is a
+//! journal, the process that made the claim. A claim therefore never outlives its owner for longer than a run does.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Digest, Error, Result, RunId};
 use trainyard_store::{Created, Store, layout};
 
-/// A run of a plan, and who begins it.
+/// Run of a plan, and the process that begins it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
     pub run: RunId,
@@ -17,9 +17,10 @@ pub(crate) struct Claim {
     pub writer: String,
 }
 
-/// The last claim of a plan; none if there is none, or if it cannot be read. Also the number of the next one.
+/// Returns the last claim of a plan, and the number of the next one. The claim is `None` if there is no claim, or if it
+/// cannot be parsed.
 ///
-/// A listing says where to begin; the last one is the one behind which a read finds nothing.
+/// A listing provides the starting number; from there, claims are read until one is missing.
 pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<Claim>, u64)> {
     let names = store.list_names(&layout::claims(identity)).await?;
     let numbers = names.iter().filter_map(|name| name.parse::<u64>().ok());
@@ -31,7 +32,7 @@ pub(crate) async fn last(store: &Store, identity: &Digest) -> Result<(Option<Cla
     Ok((claim, next))
 }
 
-/// Puts a claim under a number; whether it was the first there.
+/// Creates a claim under a number; returns false if the number is taken.
 pub(crate) async fn put(store: &Store, identity: &Digest, number: u64, claim: &Claim) -> Result<bool> {
     let bytes =
         serde_json::to_vec(claim).map_err(|e| Error::bug(format!("the claim of a run has no JSON form: {e}")))?;

@@ -1,9 +1,9 @@
 //! Opens a run: a new one, or the unfinished one of the same plan whose writer is gone.
 //!
 //! The claims of a plan name its runs, so the cost does not grow with the runs of other plans, and commands that start
-//! at the same moment begin one run. A lost claim costs a new run of cache hits. A takeover needs a writer that
-//! is a dead process of this host, or one of another host under whose eyes nothing was written for 30 s, or the
-//! caller's `take_over`. Opening the journal fences the old writer.
+//! at the same time begin one run. A lost claim costs a new run of cache hits. A takeover requires a writer that is a
+//! dead process of this host, or one of another host that was observed to write nothing for 30 s, or the caller's
+//! `take_over`. Opening the journal fences the old writer.
 
 pub(crate) mod claims;
 mod silence;
@@ -24,27 +24,27 @@ use trainyard_engine::fold::{RunView, WriterView};
 use trainyard_spec::plan::Plan;
 use trainyard_store::{AppendError, JournalReader, JournalWriter, Store};
 
-/// Claims tried before giving up; each that fails is a run that somebody else began.
+/// Maximum number of claims tried; each failure is a run that another process began.
 const TRIES: u64 = 64;
 
-/// A run that this process may write.
+/// Run that this process may write.
 pub(crate) struct Opened {
     pub run: RunId,
     pub writer: JournalWriter,
-    /// The fold of the journal up to this writer's opening.
+    /// Fold of the journal up to this writer's opening.
     pub view: RunView,
     pub resumed: bool,
 }
 
-/// Whether a run's writer seems alive. It is told to people and decides nothing: the times of a journal are those of
-/// its writer's clock, which may differ from ours.
+/// Whether a run's writer seems alive. For display only, never for decisions: the times of a journal are those of its
+/// writer's clock, which may differ from ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterState {
-    /// Its process is gone.
+    /// The process is gone.
     Dead,
-    /// It is on another host, and its last record seems at least [`SILENCE`] old.
+    /// The writer is on another host, and its last record seems at least [`SILENCE`] old.
     Silent,
-    /// Its process lives, or its last record is young.
+    /// The process is alive, or its last record is recent.
     Alive,
 }
 
@@ -53,7 +53,8 @@ pub async fn read_run(store: &Store, run: &RunId) -> Result<RunView> {
     Ok(open_run(store, run).await?.0)
 }
 
-/// The fold of a run's journal, and the position behind it, for [`follow`]. Errors: those of [`read_run`].
+/// Returns the fold of a run's journal, and a reader positioned after it, for [`follow`]. Errors: those of
+/// [`read_run`].
 pub async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
     let (view, reader) = read(store, run).await?;
     if view.writer.epoch == 0 {
@@ -62,9 +63,9 @@ pub async fn open_run(store: &Store, run: &RunId) -> Result<(RunView, JournalRea
     Ok((view, reader))
 }
 
-/// Folds into a view what its journal has got since; whether there was anything. Errors: data (damaged).
+/// Folds new batches of a journal into its view; returns whether there were any. Errors: data (damaged).
 pub async fn follow(journal: &mut JournalReader, view: &mut RunView) -> Result<bool> {
-    // Mostly there is nothing, which one question tells.
+    // In most cases there is no new batch, which takes one request.
     let Some(batch) = journal.next().await? else { return Ok(false) };
     view.apply_values(&batch.events)?;
     fold_rest(journal, view).await?;
@@ -86,7 +87,7 @@ pub fn writer_state(writer: &WriterView, clock: &dyn Clock) -> WriterState {
     }
 }
 
-/// A writer name for this process, unique even among the writers of one process.
+/// Returns a writer name for this process, unique even among the writers of one process.
 pub(crate) fn writer_name(processes: &dyn Processes, clock: &dyn Clock, chance: &Chance) -> String {
     let nonce = chance.at("writer", &[clock.unix_millis() as u64, clock.monotonic().as_nanos() as u64]).next_u32();
     format!("{}:{nonce:08x}", processes.own())
@@ -96,7 +97,7 @@ fn own_name(context: &RunContext) -> String {
     writer_name(context.processes.as_ref(), context.clock.as_ref(), &context.chance)
 }
 
-/// Two commands with the same identity continue the same run.
+/// Returns the identity of a command: two commands with the same identity continue the same run.
 pub(crate) fn identity(plan: &Plan, selection: &Selection) -> Result<Digest> {
     #[derive(Serialize)]
     struct Form<'a> {
@@ -125,7 +126,7 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
         let clock = context.clock.as_ref();
         let chance = context.chance.child("run", &[clock.monotonic().as_nanos() as u64, turn]);
         let claim = Claim { run: RunId::new(clock, &chance), writer: own_name(context) };
-        // If somebody else was first, theirs is the last claim of the next turn.
+        // If another process was first, the next turn finds its claim.
         if claims::put(&context.store, &identity, next, &claim).await?
             && let Some(opened) = begin(context, &claim).await?
         {
@@ -135,15 +136,15 @@ pub(crate) async fn open(options: &RunOptions, plan: &Plan, context: &RunContext
     Err(Error::retryable("other commands begin runs of this plan all the time").help("run the same command again"))
 }
 
-/// Begins the run of this id, or goes on with it. Errors: invalid (it is over, or has another plan), retryable
-/// (somebody else writes it).
+/// Begins the run with this id, or resumes it. Errors: invalid (it is over, or has another plan), retryable (another
+/// process writes it).
 async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run: &RunId) -> Result<Opened> {
     let (view, _) = read(&context.store, run).await.at(format!("run {run}"))?;
     if view.finished.is_some() {
         return Err(Error::invalid(format!("run {run} is over")).help("`trainyard runs show` says how it ended"));
     }
     if view.writer.epoch > 0 {
-        // A journal whose first batch alone was written has no plan yet, so any will do.
+        // A journal with only its first batch has no plan yet and accepts any.
         let owner = view.writer.name.clone();
         let opened = reopen(options, plan, context, run, Some(&owner)).await?;
         return opened.ok_or_else(|| {
@@ -155,14 +156,14 @@ async fn open_named(options: &RunOptions, plan: &Plan, context: &RunContext, run
     begun.ok_or_else(|| Error::retryable(format!("another process began run {run} at the same moment")))
 }
 
-/// Goes on with the run of a claim, unless it is over or its journal is damaged.
+/// Resumes the run of a claim, unless it is over or its journal is damaged.
 async fn go_on(options: &RunOptions, plan: &Plan, context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
-    // A long run that is over says so in its summary: its journal, of many megabytes, need not be read.
+    // The summary of a long finished run avoids reading its journal of many megabytes.
     if totals::read(&context.store, &claim.run).await?.is_some_and(|totals| totals.outcome.is_some()) {
         return Ok(None);
     }
     match reopen(options, plan, context, &claim.run, Some(&claim.writer)).await {
-        // Nobody may be there to read it, so this run must not stand in the way of all later ones.
+        // The error may go unread in unattended use, so a damaged run must not block all later ones.
         Err(error) if error.kind == ErrorKind::Data => {
             let why = error.message;
             context.observer.note(&format!("starting a new run, since the last one cannot go on: {why}"));
@@ -178,7 +179,7 @@ async fn read(store: &Store, run: &RunId) -> Result<(RunView, JournalReader)> {
     Ok((view, reader))
 }
 
-/// Folds piece by piece: a journal of 100,000 stages is much larger than its view.
+/// Folds batch by batch: a journal of 100,000 stages is much larger than its view.
 pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -> Result<()> {
     loop {
         let (batches, is_end) = journal.read_some().await?;
@@ -189,8 +190,8 @@ pub(crate) async fn fold_rest(journal: &mut JournalReader, view: &mut RunView) -
     }
 }
 
-/// Takes a run over, as [`reopen_once`] does. A writer that is not dead may write between the last read and the put
-/// that takes the run over; then everything is read again.
+/// Takes over a run with [`reopen_once`]. A live writer may write between the last read and the write that takes over
+/// the run; then everything is read again.
 async fn reopen(
     options: &RunOptions,
     plan: &Plan,
@@ -209,16 +210,17 @@ async fn reopen(
         .help("run the same command again, or stop that writer first"))
 }
 
-/// What became of a takeover.
+/// Result of a takeover.
 enum Reopened {
     Opened(Box<Opened>),
-    /// The run is finished and was not asked for, or is a run of another plan that has the same id.
+    /// The run is finished and was not requested by id, or is a run of another plan with the same id.
     Refused,
-    /// The writer before has written meanwhile.
+    /// The previous writer has written meanwhile.
     WroteOn,
 }
 
-/// Takes a run over, if that is allowed; `claimed_by` is the process that began it, unless it was asked for by name.
+/// Takes over a run if that is allowed; `claimed_by` is the process that began it, or `None` if the run was requested
+/// by id.
 async fn reopen_once(
     options: &RunOptions,
     plan: &Plan,
@@ -257,7 +259,7 @@ async fn reopen_once(
     }
 }
 
-/// Begins the run of our own claim. `None` if somebody else has written its first batch.
+/// Begins the run of this process's claim. Returns `None` if another process has written its first batch.
 async fn begin(context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
     let mut view = RunView::default();
     let reader = JournalReader::new(&context.store, &claim.run);
@@ -268,7 +270,7 @@ async fn begin(context: &RunContext, claim: &Claim) -> Result<Option<Opened>> {
     }
 }
 
-/// Becomes the writer of a journal that was read up to here.
+/// Opens the writer of a journal after the batches that were read.
 async fn open_journal(
     context: &RunContext,
     reader: JournalReader,
@@ -291,7 +293,7 @@ async fn open_journal(
     Ok(writer)
 }
 
-/// Returns if an unfinished run may be taken over. Errors: retryable (its writer lives).
+/// Returns if an unfinished run may be taken over. Errors: retryable (its writer is alive).
 async fn wait_for_the_right(
     context: &RunContext,
     run: &RunId,

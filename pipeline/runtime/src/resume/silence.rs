@@ -1,26 +1,26 @@
-//! Whether a writer of another host still writes.
+//! Detects whether a writer of another host still writes.
 //!
-//! The times in its journal are those of its own clock, which may differ from ours by any amount. So silence is what
-//! this process has seen itself: the journal did not grow while 30 s passed on its own monotonic clock. A store that is
-//! away silences every writer, so after a look that took long the 30 s begin anew.
+//! The times in its journal come from the clock of that host, which may differ from ours by any amount. Silence is
+//! therefore measured by this process: the journal did not grow while 30 s passed on its own monotonic clock. An
+//! unavailable store silences every writer, so after a slow read the 30 s start again.
 
 use crate::patience::{SHORT_WAITS, patiently};
 use std::time::Duration;
 use trainyard_core::{Clock, Result};
 use trainyard_store::{JournalReader, Store};
 
-/// A writer that puts nothing for this long may be replaced. One that lives puts a heartbeat every 10 s.
+/// Silence after which a writer may be replaced. A live writer appends a heartbeat every 10 s.
 pub const SILENCE: Duration = Duration::from_secs(30);
-/// Time between two looks at the journal.
+/// Time between two reads of the journal.
 const LOOK: Duration = Duration::from_millis(500);
-/// Time of a look after which the store must have been away.
+/// Duration of a read after which the store counts as unavailable.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Waits until the journal goes on behind this position (`false`), or [`SILENCE`] has passed without that (`true`).
+/// Waits until the journal grows past this position (`false`), or [`SILENCE`] has passed (`true`).
 pub(crate) async fn is_silent(store: &Store, reader: &JournalReader, clock: &dyn Clock) -> Result<bool> {
     let mut begin = clock.monotonic();
     loop {
-        // Taken before the look, so that the last look is made after the whole time.
+        // Taken before the read, so that the last read starts after the whole time.
         let asked = clock.monotonic();
         let goes_on = patiently(store, &SHORT_WAITS, || {
             let mut ahead = reader.clone();
@@ -48,7 +48,7 @@ mod tests {
     use trainyard_core::event::{Event, Record};
     use trainyard_store::{JournalWriter, StoreOptions};
 
-    /// A clock on which the first look takes 40 s, and after which time stands still.
+    /// Clock on which the first read takes 40 s, and which does not advance afterwards.
     #[derive(Default)]
     struct Away(AtomicU64);
     impl Clock for Away {
@@ -74,7 +74,7 @@ mod tests {
             let (store, clock) = (store.clone(), clock.clone());
             tokio::spawn(async move { is_silent(&store, &reader, clock.as_ref()).await })
         };
-        // Several looks later the writer, which waited for the store as well, goes on.
+        // Several reads later the writer, which waited for the store as well, continues.
         while clock.0.load(Ordering::SeqCst) < 9 {
             tokio::time::sleep(Duration::from_millis(20)).await;
             assert!(!looking.is_finished(), "it was taken for silent");

@@ -1,5 +1,6 @@
-//! Attempts on simulated machines, under the protocol of those that need no parent: heartbeats, the request to stop,
-//! the lease, and one of result and failure at the end. What `pipeline/app` does with threads is one task here.
+//! Attempts on simulated machines, with the protocol of attempts that need no parent: heartbeats, cancel requests, the
+//! lease, and one of result and failure at the end. `pipeline/app` implements it with threads, this module with one
+//! task.
 
 use super::process::Process;
 use super::work;
@@ -14,19 +15,19 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Clock, Error, ErrorKind, Result};
 use trainyard_store::{Created, Store};
 
-/// Time between two looks for the request to stop.
+/// Poll interval for cancel requests.
 const ASKED: Duration = Duration::from_secs(5);
-/// The longest time that a stage takes to hear that it is to stop, in milliseconds.
+/// Maximum time that a stage takes to react to a stop, in milliseconds.
 const GRACE: u64 = 10_000;
 
-/// What an attempt's machine sees of its end: nothing, or an exit code.
+/// End of an attempt as observed by its machine: success, or an exit code.
 pub type Exit = std::result::Result<(), Error>;
 
 /// Why an attempt stops before its stage ends.
 struct Stop {
     outcome: AttemptOutcome,
     error: Error,
-    /// Its run seemed to have no writer.
+    /// Whether its run seemed to have no writer.
     unwanted: bool,
 }
 
@@ -36,7 +37,7 @@ impl Stop {
     }
 }
 
-/// Runs the attempt of this folder to its end. A signal asks it to stop.
+/// Runs the attempt of this folder to its end. A signal requests it to stop.
 pub async fn run(world: Arc<World>, process: Arc<Process>, folder: String, signal: watch::Receiver<bool>) -> Exit {
     let store = world.store_of(&process, STORE_OUTAGE).await;
     let spec = store.spec_in(&folder).await?;
@@ -57,7 +58,7 @@ struct Attempt {
     store: Store,
     impatient: Store,
     spec: AttemptSpec,
-    /// What the next heartbeat says.
+    /// Progress and checkpoint for the next heartbeat.
     said: Mutex<(Option<AttemptMessage>, Option<u64>)>,
 }
 
@@ -67,7 +68,7 @@ impl Attempt {
         let outcome = tokio::select! {
             biased;
             stop = self.until_stopped(signal) => {
-                // It beats on while its stage takes its time.
+                // Heartbeats continue while the stage shuts down.
                 let grace = self.world.draw("grace").below(GRACE);
                 tokio::select! {
                     biased;
@@ -102,7 +103,7 @@ impl Attempt {
         let spec = &self.spec;
         let (run, stage, attempt) = (spec.run.clone(), spec.stage.clone(), spec.attempt);
         let failure = AttemptFailure { format: 1, run, stage, attempt, outcome, error: error.clone(), unwanted };
-        // An attempt that cannot say why ends without a word.
+        // An attempt that cannot store its failure ends without one.
         let _ = self.store.put_failure(&failure).await;
         Err(error)
     }
@@ -114,7 +115,7 @@ impl Attempt {
         }
     }
 
-    /// Beats for ever.
+    /// Sends heartbeats forever.
     async fn beat(&self) {
         let (spec, store) = (&self.spec, &self.impatient);
         let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
@@ -131,7 +132,7 @@ impl Attempt {
                 progress,
                 checkpoint,
             };
-            // A heartbeat that cannot be stored is no error: the next one may be.
+            // A heartbeat that cannot be stored is ignored: the next one may succeed.
             let _ = store.put_heartbeat(spec, &heartbeat).await;
             tokio::time::sleep(HEARTBEAT).await;
         }
@@ -150,7 +151,7 @@ impl Attempt {
             () = tokio::time::sleep(limit) => stop_of(true),
         }
     }
-    /// Whether its time is up, or it was cancelled.
+    /// Waits for a cancel request; returns whether it is for a timeout.
     async fn until_asked(&self) -> bool {
         loop {
             if let Ok(Some(request)) = self.impatient.cancel_request(&self.spec).await {
@@ -179,7 +180,7 @@ fn outcome_of(error: &Error) -> AttemptOutcome {
     if error.kind == ErrorKind::Lost { AttemptOutcome::Lost } else { AttemptOutcome::Failed }
 }
 
-/// The same on the pipes of an engine: it says everything there, and needs no heartbeat, lease or request.
+/// Runs the attempt on the pipes of an engine: messages are sent there, without heartbeats, lease or cancel requests.
 pub async fn run_on_pipes(
     world: &World,
     store: &Store,

@@ -1,4 +1,4 @@
-//! The simulated cluster: machines that no engine owns. Its jobs wait, run, are lost, preempted, cut off or cancelled.
+//! Simulated cluster: machines that no engine owns. Its jobs wait, run, are lost, preempted, cut off or cancelled.
 
 use super::attempt::{self, Exit};
 use super::process::Process;
@@ -13,14 +13,13 @@ use trainyard_core::chance::Draws;
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
-/// Number of machines.
 const MACHINES: u64 = 6;
-/// The first of their hosts; those of people come before.
+/// First host of the cluster; the operators' hosts come before it.
 const FIRST_HOST: u32 = 10;
 /// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// All jobs by their key.
+/// All jobs by key.
 #[derive(Default)]
 pub struct Cluster(Mutex<BTreeMap<String, Vec<Job>>>);
 
@@ -29,27 +28,27 @@ struct Job {
     handle: Handle,
     state: State,
     control: watch::Sender<Control>,
-    /// The cluster does not remember it.
+    /// Whether the cluster has forgotten the job.
     forgotten: bool,
     process: Option<Arc<Process>>,
 }
 
-/// What happens to a job's machine.
+/// Fault of a job's machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mishap {
-    /// It is gone, and the cluster says so.
+    /// The machine is lost, and the cluster reports it.
     Lost,
-    /// It is gone, and the cluster does not notice.
+    /// The machine is lost, and the cluster does not notice.
     Silent,
-    /// The cluster takes it for lost, and the attempt goes on.
+    /// The cluster reports the machine as lost, and the attempt continues.
     CutOff,
-    /// It is wanted for something else: the attempt gets a signal.
+    /// The job is preempted: the attempt gets a signal.
     Preempted,
-    /// The job is started again on another machine.
+    /// The job is restarted on another machine.
     Requeued,
-    /// The cluster forgets the job, which goes on.
+    /// The cluster forgets the job, which continues.
     Forgotten,
-    /// The attempt's process ends without a word.
+    /// The attempt's process is killed.
     Killed,
 }
 
@@ -75,7 +74,7 @@ impl Cluster {
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Job>>> {
         self.0.lock().unwrap()
     }
-    /// Takes a submission, unless there is one of this key.
+    /// Accepts a submission, unless one with its key exists.
     pub fn submit(&self, world: &Arc<World>, task: &Task) -> Handle {
         let key = task.key();
         if let Some(job) = self.jobs().get(&key).and_then(|jobs| jobs.first())
@@ -125,7 +124,7 @@ impl Cluster {
         world.trace.tell("cluster", format_args!("{} is {state:?}", handle.0));
         self.change(handle, |job| job.state = state);
     }
-    /// Whether a process of this submission lives on another machine.
+    /// Returns whether a process of this submission is alive on another machine.
     fn runs_already(&self, key: &str) -> bool {
         let jobs = self.jobs();
         let mut processes = jobs.get(key).into_iter().flatten().filter_map(|job| job.process.as_ref());
@@ -169,7 +168,7 @@ async fn carry(world: Arc<World>, key: String, handle: Handle, folder: String, m
     }
 }
 
-/// A machine with one process of a job.
+/// Machine with one process of a job.
 struct Machine {
     world: Arc<World>,
     process: Arc<Process>,
@@ -178,7 +177,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// How the job ended; nothing if it is to be started again.
+    /// Returns how the job ended; `None` if it is to be restarted.
     async fn run(
         self,
         running: impl Future<Output = Exit> + Send + 'static,

@@ -1,4 +1,4 @@
-//! One engine: the real runtime in a simulated process.
+//! Engine: the real runtime in a simulated process.
 
 use super::far::Far;
 use super::near::Near;
@@ -15,10 +15,10 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::event::{Event, Record};
 use trainyard_core::{AttemptNumber, Error, Result, StageKey};
 
-/// An engine that was started.
+/// Running engine.
 pub struct Engine {
     pub process: Arc<Process>,
-    /// What it knows to be journaled.
+    /// Records that the engine knows to be journaled.
     pub ear: Arc<Ear>,
     running: JoinHandle<Result<RunSummary>>,
 }
@@ -41,7 +41,7 @@ impl Engine {
         let running = tokio::spawn(run(options, world.plan.clone(), context));
         Self { process, ear, running }
     }
-    /// Waits until it has ended or died.
+    /// Waits until the engine has ended or died.
     pub async fn end(mut self, world: &World) -> Left {
         let left = tokio::select! {
             biased;
@@ -88,7 +88,7 @@ async fn context(world: &Arc<World>, process: &Arc<Process>, ear: &Arc<Ear>) -> 
     }
 }
 
-/// What an engine was told to be durable.
+/// Observer that keeps the records acknowledged to an engine.
 pub struct Ear {
     world: Arc<World>,
     pub process: Arc<Process>,

@@ -1,4 +1,5 @@
-//! The way of one engine to the cluster. Requests take time; they and their answers get lost, and some arrive late.
+//! Connection of one engine to the cluster. Requests take time; requests and responses get lost, and some requests
+//! arrive late.
 
 use super::process::Process;
 use super::world::World;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use trainyard_core::chance::Draws;
 use trainyard_core::{Error, Result};
 
-/// An engine's way to the cluster.
+/// Connection of an engine to the cluster.
 pub struct Far {
     pub world: Arc<World>,
     pub process: Arc<Process>,
@@ -20,7 +21,7 @@ enum Fate {
     Arrives,
     LostRequest,
     LostAnswer,
-    /// The error comes first, and the request arrives so much later.
+    /// The error is returned at once, and the request arrives after this time.
     Late(Duration),
 }
 
@@ -43,7 +44,7 @@ impl Far {
         self.world.trace.count(name);
         fate
     }
-    /// One request: there, what it does, and back.
+    /// Sends a request, executes it, and returns the response.
     async fn request<T>(&self, does: impl FnOnce(&Arc<World>) -> T + Send + 'static) -> Result<T>
     where
         T: Send + 'static,

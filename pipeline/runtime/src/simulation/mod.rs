@@ -1,10 +1,10 @@
-//! Deterministic simulation: the real engine, dispatch loop, journal writer, carrier and resume, over a store in memory
-//! and a simulated cluster, under one seeded scheduler with faults (`docs/design/0016-simulation.md`).
+//! Deterministic simulation: the real engine, dispatch loop, journal writer, carrier and resume, over an in-memory
+//! store and a simulated cluster, with one seeded scheduler and faults (`docs/design/0016-simulation.md`).
 //!
-//! Time is paused and everything runs on one thread, so a seed repeats itself: all that happens is drawn from it.
+//! Time is paused and everything runs on one thread, so a seed is reproducible: all events are drawn from it.
 //!
-//! - `TRAINYARD_SIMULATION_SEEDS=10000` tries so many seeds, `TRAINYARD_SIMULATION_FIRST=5000` from this one on.
-//! - `TRAINYARD_SIMULATION_SEED=17` repeats one, and `TRAINYARD_SIMULATION_TRACE=1` prints what happens in it.
+//! - `TRAINYARD_SIMULATION_SEEDS=10000` runs that many seeds, beginning with `TRAINYARD_SIMULATION_FIRST=5000`.
+//! - `TRAINYARD_SIMULATION_SEED=17` runs one seed, and `TRAINYARD_SIMULATION_TRACE=1` prints its events.
 
 mod attempt;
 mod audit;

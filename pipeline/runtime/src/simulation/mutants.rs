@@ -1,16 +1,16 @@
-//! Auditors that never complain prove nothing: here the machinery is broken on purpose, and they must notice.
+//! Tests of the auditors: each mutant breaks a component on purpose, and the auditors must detect it.
 
 use super::scenario::simulate;
 use super::setting::{Mutant, Setting};
 use std::time::Duration;
 
-/// Seeds within which a mutant must be noticed.
+/// Number of seeds within which a mutant must be detected.
 const SEEDS: u64 = 40;
 
-/// The first seed whose auditors say this of a mutant.
+/// Returns the first seed for which the auditors report this violation of a mutant.
 fn noticed(mutant: Mutant, says: &str) -> Option<u64> {
     (0..SEEDS).find(|seed| {
-        // Short enough that runs are under way when it ends.
+        // Short enough that runs are in progress when it ends.
         let chaos = Duration::from_secs(10 + 3 * seed);
         let setting = Setting { mutant, chaos, cancels: true, operators: 2, ..Setting::of(*seed) };
         simulate(&setting).complaints.iter().any(|complaint| complaint.contains(says))

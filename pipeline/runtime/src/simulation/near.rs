@@ -1,4 +1,4 @@
-//! The executor of an engine's own machine, which holds the pipes of its attempts: they end with the engine.
+//! Executor of an engine's machine, which holds the pipes of its attempts: they end with the engine.
 
 use super::attempt::run_on_pipes;
 use super::process::Process;
@@ -12,10 +12,10 @@ use tokio::sync::{Notify, watch};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind, Result};
 
-/// How long an attempt outlives its engine at most, in milliseconds.
+/// Maximum time that an attempt outlives its engine, in milliseconds.
 const ORPHANED: u64 = 2_000;
 
-/// The executor of one engine.
+/// Executor of one engine.
 pub struct Near {
     world: Arc<World>,
     engine: Arc<Process>,

@@ -1,4 +1,5 @@
-//! People, and what they do while everything fails: start the command, kill it, interrupt it, stop runs, set clocks.
+//! Operators, and their actions while everything fails: start the command, kill it, interrupt it, stop runs, set
+//! clocks.
 
 use super::engine::{Ear, Engine, Left};
 use super::process::{Doom, Process, Sight};
@@ -13,19 +14,19 @@ use trainyard_core::event::RunOutcome;
 use trainyard_core::{ErrorKind, RunId};
 use trainyard_engine::fold::RunView;
 
-/// Writes to its journal that an engine makes at most before it dies.
+/// Maximum number of journal writes of an engine before it dies.
 const WRITES: u64 = 24;
 
-/// What the auditors need to know of all engines.
+/// Observations of all engines, for the auditors.
 #[derive(Default)]
 pub struct Witness {
     pub ears: Mutex<Vec<Arc<Ear>>>,
-    /// What engines said of runs that they carried to the end.
+    /// Final views of runs that engines carried to the end.
     pub views: Mutex<Vec<(Arc<Process>, RunId, RunView)>>,
 }
 
 impl Witness {
-    /// Waits for the end of an engine, and keeps what it says.
+    /// Waits for the end of an engine, and keeps its results.
     pub async fn hear(&self, world: &World, engine: Engine) -> Left {
         let process = engine.process.clone();
         self.ears.lock().unwrap().push(engine.ear.clone());
@@ -55,7 +56,7 @@ impl Witness {
     }
 }
 
-/// Starts the command again and again until the chaos ends.
+/// Starts the command repeatedly until the chaos ends.
 pub async fn operate(world: Arc<World>, witness: Arc<Witness>, number: u64) {
     let mut draw = world.draw("operator");
     let host = if world.setting.apart { number as u32 } else { 0 };
@@ -88,7 +89,7 @@ async fn options(world: &Arc<World>, draw: &mut Draws) -> RunOptions {
     options
 }
 
-/// Kills, interrupts or misleads an engine.
+/// Kills or interrupts an engine, or sets its clock wrong.
 async fn disturb(world: Arc<World>, process: Arc<Process>, interrupt: Interrupt) {
     let mut draw = world.draw("disturb");
     loop {
@@ -118,7 +119,7 @@ async fn disturb(world: Arc<World>, process: Arc<Process>, interrupt: Interrupt)
     }
 }
 
-/// Stops runs from outside, if the seed says so.
+/// Stops runs from outside, if the seed enables this.
 pub async fn stop_runs(world: Arc<World>) {
     let mut draw = world.draw("stopper");
     while !world.is_calm() && world.setting.cancels {
@@ -133,7 +134,7 @@ pub async fn stop_runs(world: Arc<World>) {
     }
 }
 
-/// Stops a run from a process of this host, and sees to it that the promise is kept.
+/// Stops a run from a process of this host, and checks that it stops if that was promised.
 pub async fn stop(world: &Arc<World>, run: &RunId, host: u32) {
     let process = world.population.born(host);
     let store = world.store_of(&process, Duration::ZERO).await;
@@ -150,7 +151,7 @@ pub async fn stop(world: &Arc<World>, run: &RunId, host: u32) {
     }
 }
 
-/// A living engine hears of the request within seconds of calm; one that has died or was fenced need not.
+/// Checks that a live engine finds the request within seconds of calm; one that has died or was fenced need not.
 async fn see_that_it_stops(world: Arc<World>, run: RunId) {
     while !world.is_calm() {
         tokio::time::sleep(Duration::from_secs(1)).await;

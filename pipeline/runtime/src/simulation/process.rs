@@ -1,8 +1,8 @@
 //! Processes of the simulated machines, and their clocks.
 //!
-//! A process is a group of tasks that reach the world through the store and the executors alone. One that was killed
-//! gets no answer any more and sends no request: its tasks wait for ever, as if they were gone. What it has sent is on
-//! its way, and may still arrive.
+//! A process is a group of tasks that access the world only through the store and the executors. A killed process gets
+//! no responses and sends no requests: its tasks wait forever, as if they were gone. Requests that it has sent may
+//! still arrive.
 
 use crate::resume::Processes;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use trainyard_core::Clock;
 
-/// 2026-11-21T00:00:00Z, when every simulation begins.
+/// 2026-11-21T00:00:00Z, the start of every simulation.
 const BEGIN: i64 = 1_795_219_200_000;
 
-/// True time, which goes with the paused time of the runtime.
+/// True time, which follows the paused time of the runtime.
 #[derive(Clone, Copy)]
 pub struct Time(tokio::time::Instant);
 
@@ -23,24 +23,24 @@ impl Time {
     pub fn begin() -> Self {
         Self(tokio::time::Instant::now())
     }
-    /// Time since the simulation began.
+    /// Returns the time since the simulation began.
     pub fn now(&self) -> Duration {
         self.0.elapsed()
     }
-    /// The same in Unix milliseconds.
+    /// Returns the time in Unix milliseconds.
     pub fn unix_millis(&self) -> i64 {
         BEGIN + self.now().as_millis() as i64
     }
 }
 
-/// The clock of one process: its monotonic time is true, its wall-clock time may be wrong.
+/// Clock of one process: its monotonic time is true, its wall-clock time may be wrong.
 pub struct SimulatedClock {
     time: Time,
     wrong: AtomicI64,
 }
 
 impl SimulatedClock {
-    /// Sets it wrong by so many milliseconds.
+    /// Sets the wall clock wrong by this many milliseconds.
     pub fn set_wrong(&self, by: i64) {
         self.wrong.store(by, Ordering::SeqCst);
     }
@@ -55,16 +55,16 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// Where in its life a process dies.
+/// When a process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Doom {
-    /// At which of its writes to a journal, from 0.
+    /// Index of the journal write, from 0.
     pub write: u64,
-    /// Once the store has taken it, or before it is sent.
+    /// Whether it dies after the store has accepted the write, or before it is sent.
     pub after: bool,
 }
 
-/// One process.
+/// Simulated process.
 pub struct Process {
     pub id: u32,
     pub host: u32,
@@ -74,22 +74,22 @@ pub struct Process {
 }
 
 impl Process {
-    /// A name that no other process has.
+    /// Returns the unique name of the process.
     pub fn name(&self) -> String {
         format!("h{}:{}:1", self.host, self.id)
     }
     pub fn is_alive(&self) -> bool {
         !*self.ended.borrow()
     }
-    /// It does nothing more from now on.
+    /// Ends the process; its tasks do nothing from now on.
     pub fn end(&self) {
         self.ended.send_replace(true);
     }
     pub async fn until_it_ends(&self) {
-        // The sender is ours.
+        // The sender is a field of this process.
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
-    /// Goes on only in a living process.
+    /// Returns only while the process is alive.
     pub async fn goes_on(&self) {
         if !self.is_alive() {
             std::future::pending().await
@@ -98,7 +98,7 @@ impl Process {
     pub fn dies_at(&self, doom: Doom) {
         *self.doom.lock().unwrap() = Some(doom);
     }
-    /// A write to a journal begins; whether the process dies now, or once the store has taken it.
+    /// Counts a write to a journal; returns the doom if the process dies at this write.
     pub fn writes_journal(&self) -> Option<Doom> {
         let mut doom = self.doom.lock().unwrap();
         match doom.as_mut() {
@@ -122,7 +122,7 @@ impl Population {
     pub fn new(time: Time) -> Self {
         Self { time, all: Mutex::default() }
     }
-    /// A new process on this host.
+    /// Creates a process on this host.
     pub fn born(&self, host: u32) -> Arc<Process> {
         let mut all = self.all.lock().unwrap();
         let process = Arc::new(Process {
@@ -143,7 +143,7 @@ impl Population {
     }
 }
 
-/// The processes as one of them sees them: those of its own host.
+/// Processes as seen by one of them: those of its host.
 pub struct Sight {
     pub population: Arc<Population>,
     pub process: Arc<Process>,

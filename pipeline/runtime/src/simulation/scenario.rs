@@ -1,5 +1,5 @@
-//! One simulation from its beginning to the auditors' last look: chaos, healing, then the same command until its run
-//! ends as an undisturbed one, and every other run of the plan likewise.
+//! One simulation from beginning to final audit: chaos, healing, then the same command until its run ends like an
+//! undisturbed one, and every other run of the plan likewise.
 
 use super::audit::{Outcome, at_the_end, outcome_of};
 use super::engine::{Engine, Left};
@@ -14,22 +14,22 @@ use std::time::Duration;
 use trainyard_core::event::RunOutcome;
 use trainyard_core::{Digest, ErrorKind, RunId};
 
-/// How often the command is started until its run ends well.
+/// Maximum number of starts until the run ends well.
 const STARTS: u32 = 8;
-/// Longest time of one engine in a healthy world.
+/// Maximum time of one engine without faults.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// What a simulation came to.
+/// Result of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub complaints: Vec<String>,
-    /// The digest of all that happened, in order.
+    /// Digest of all events, in order.
     pub trace: Digest,
     pub counts: BTreeMap<&'static str, u64>,
     pub outcome: Outcome,
 }
 
-/// Simulates a seed beside its undisturbed run.
+/// Simulates a seed, and its undisturbed run for comparison.
 pub fn simulate(setting: &Setting) -> Report {
     let quiet = in_a_world(setting.undisturbed(), None);
     let mut report = in_a_world(setting.clone(), Some(quiet.outcome));
@@ -103,7 +103,7 @@ async fn chaos(world: &Arc<World>, witness: &Arc<Witness>) {
     }
 }
 
-/// Starts the command until the run comes to what is expected.
+/// Starts the command until the run has the expected outcome.
 async fn carry_to_the_end(
     world: &Arc<World>,
     witness: &Witness,

@@ -1,4 +1,4 @@
-//! Simulates seed after seed, and proves that a seed repeats itself.
+//! Simulates many seeds, and proves that a seed is reproducible.
 
 use super::scenario::{Report, simulate};
 use super::setting::Setting;
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// Real time after which a seed is given up; most take less than a tenth of a second.
 const STUCK: Duration = Duration::from_secs(120);
-/// Seeds that found something.
+/// Seeds that found a bug.
 const FOUND: [u64; 1] = [1475];
-/// Seeds of the test suite.
+/// Number of seeds in the test suite.
 const SEEDS: u64 = 200;
 
-/// What an idle play would lack.
+/// Events that must occur, to prove that the simulation is not idle.
 const MUST_HAPPEN: [&str; 17] = [
     "answers lost",
     "answers of an executor lost",
@@ -48,7 +48,7 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
-/// The command that repeats a seed.
+/// Returns the command that repeats a seed.
 fn again(seed: u64) -> String {
     format!(
         "repeat it: TRAINYARD_SIMULATION_SEED={seed} TRAINYARD_SIMULATION_TRACE=1 cargo test --release --package \
@@ -61,7 +61,8 @@ fn complaint(seed: u64, report: &Report) -> Option<String> {
     (!complaints.is_empty()).then(|| format!("seed {seed}:\n  {complaints}\n{}", again(seed)))
 }
 
-/// Simulates a seed. Where tasks keep each other busy, simulated time stands still and no auditor gets to look.
+/// Simulates a seed with a limit of real time: if tasks keep each other busy, simulated time does not advance and no
+/// auditor runs.
 fn watched(seed: u64) -> Report {
     let (done, ends) = mpsc::channel::<()>();
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The store behind all wires: what it holds, and when it got it. Every change passes the auditors.
+//! Store of the simulation: its objects, and when each was written. Every change is checked by the auditors.
 
 use super::audit::Ledger;
 use super::process::Process;
@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The store itself.
+/// Store of the simulation.
 pub struct Server {
     objects: Arc<InMemory>,
-    /// When each name was last written.
+    /// Last write of each name.
     written: Mutex<BTreeMap<String, (Duration, i64)>>,
-    /// What the online auditors know.
+    /// State of the online auditors.
     pub ledger: Mutex<Ledger>,
 }
 
@@ -32,7 +32,7 @@ impl Server {
     pub fn objects(&self) -> Arc<InMemory> {
         self.objects.clone()
     }
-    /// Carries out a put that has arrived.
+    /// Executes a write that has arrived.
     pub async fn put(
         &self,
         world: &World,
@@ -63,7 +63,7 @@ impl Server {
         found.into_iter().for_each(|what| world.complain(what));
         self.objects.delete(name).await
     }
-    /// A listing, and when each entry was written.
+    /// Lists objects, and when each was written.
     pub async fn list(&self, prefix: Option<&Name>) -> Result<Vec<(ObjectMeta, Duration)>> {
         let found: Vec<ObjectMeta> = self.objects.list(prefix).try_collect().await?;
         let dated = |meta| {
@@ -73,7 +73,7 @@ impl Server {
         };
         Ok(found.into_iter().map(dated).collect())
     }
-    /// The same with the time of this world; `object_store` reads the machine's clock.
+    /// Replaces the modification time by simulated time; `object_store` uses the machine's clock.
     pub fn dated(&self, meta: ObjectMeta) -> ObjectMeta {
         let millis = self.written_at(meta.location.as_ref()).map_or(0, |(_, millis)| millis.unsigned_abs());
         ObjectMeta { last_modified: (std::time::UNIX_EPOCH + Duration::from_millis(millis)).into(), ..meta }

@@ -1,71 +1,71 @@
-//! What differs between seeds beside the workflow: which faults there are, and how many.
+//! Settings drawn from a seed, apart from the workflow: kinds and rates of faults.
 
 use std::time::Duration;
 use trainyard_core::Chance;
 use trainyard_core::chance::Draws;
 
-/// A part of the machinery that is broken on purpose, to see that an auditor notices.
+/// Component broken on purpose, to check that an auditor detects it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// Everything is as it should be.
+    /// No component is broken.
     None,
-    /// The store's create-only put overwrites.
+    /// The store's create-only write overwrites.
     StoreOverwrites,
-    /// The store acknowledges some puts and forgets them.
+    /// The store acknowledges some writes and forgets them.
     StoreForgets,
-    /// The store tells a writer that came second that it came first.
+    /// The store reports success to a writer that came second.
     StoreLies,
-    /// The executor starts a submission as often as it is made.
+    /// The executor starts every repeated submission.
     ExecutorDoubles,
     /// Requests to cancel a run do not reach its engine.
     EngineIsDeaf,
-    /// A stage's outputs depend on which attempt made them.
+    /// A stage's outputs depend on the attempt that made them.
     StagesAreFickle,
 }
 
-/// A time in which the store, or the way to it, is away.
+/// Time in which the store, or the connection to it, is down.
 #[derive(Debug, Clone, Copy)]
 pub struct Outage {
     pub from: Duration,
     pub to: Duration,
-    /// The only host that is concerned; none = all.
+    /// The only host affected; `None` = all.
     pub host: Option<u32>,
 }
 
-/// What differs between seeds.
+/// Settings drawn from a seed.
 #[derive(Debug, Clone)]
 pub struct Setting {
     pub seed: u64,
     pub mutant: Mutant,
-    /// How long faults go on.
+    /// Duration of the faults.
     pub chaos: Duration,
-    /// Requests to the store of 1,000 that go wrong.
+    /// Rate of failing store requests, per 1,000.
     pub store_faults: u64,
-    /// Requests to executors of 1,000 that go wrong.
+    /// Rate of failing executor requests, per 1,000.
     pub executor_faults: u64,
-    /// Attempts of 1,000 whose machine is lost, preempted or cut off.
+    /// Rate of attempts whose machine is lost, preempted or cut off, per 1,000.
     pub lost_machines: u64,
     pub outages: Vec<Outage>,
     /// Whether engines die.
     pub crashes: bool,
-    /// Number of people who start the command.
+    /// Number of operators who start the command.
     pub operators: u64,
-    /// Whether people are on hosts of their own and do not see each other's processes.
+    /// Whether operators are on separate hosts and do not see each other's processes.
     pub apart: bool,
     /// Whether wall clocks are set.
     pub jumps: bool,
-    /// Whether people stop runs.
+    /// Whether operators stop runs.
     pub cancels: bool,
     /// Whether listings are late and incomplete.
     pub stale_lists: bool,
-    /// How long the site lets its store be away.
+    /// Outage of the store that the site tolerates.
     pub store_outage: Duration,
-    /// How long it lets attempts go on without an engine.
+    /// How long the site lets attempts continue without an engine.
     pub orphan_timeout: Duration,
 }
 
 impl Setting {
-    /// That of a seed. A third of them lack each kind of fault, so that one kind does not hide another.
+    /// Draws the settings of a seed. Many seeds lack some kind of fault, so that one kind does not hide another.
     pub fn of(seed: u64) -> Self {
         let mut draw = Chance::new(seed).at("setting", &[]);
         let chaos = seconds(draw.between(60, 420));
@@ -87,7 +87,7 @@ impl Setting {
             orphan_timeout: seconds(draw.between(120, 600)),
         }
     }
-    /// The same without faults.
+    /// Returns the settings without faults.
     pub fn undisturbed(&self) -> Self {
         Self {
             mutant: Mutant::None,

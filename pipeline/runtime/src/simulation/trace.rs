@@ -1,5 +1,5 @@
-//! What happened in a simulation, in order: its digest is the proof that a seed repeats itself, its lines are what one
-//! reads when a seed fails, and its counts say that it was no idle play.
+//! Events of a simulation, in order: their digest proves that a seed is reproducible, their lines help to debug a
+//! failing seed, and their counts show that the simulation was not idle.
 
 use super::process::Time;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use trainyard_core::Digest;
 use trainyard_core::digest::Hasher;
 
-/// Print what happens.
+/// Environment variable that enables printing of events.
 const VARIABLE: &str = "TRAINYARD_SIMULATION_TRACE";
 
 pub struct Trace {
@@ -23,7 +23,7 @@ impl Trace {
         let prints = std::env::var_os(VARIABLE).is_some();
         Self { time, hasher: Mutex::new(Hasher::new()), counts: Mutex::default(), prints }
     }
-    /// Something happened to somebody.
+    /// Records an event of `who`.
     pub fn tell(&self, who: impl fmt::Display, what: impl fmt::Display) {
         let line = format!("{:>9} {who} {what}\n", self.time.now().as_millis());
         self.hasher.lock().unwrap().update(line.as_bytes());
@@ -31,7 +31,7 @@ impl Trace {
             print!("{line}");
         }
     }
-    /// Counts something worth a figure.
+    /// Counts an event for the statistics.
     pub fn count(&self, what: &'static str) {
         *self.counts.lock().unwrap().entry(what).or_default() += 1;
     }

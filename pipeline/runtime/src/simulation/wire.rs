@@ -1,4 +1,4 @@
-//! The way of one process to the store: requests take time, get lost on the way there or back, arrive twice or late,
+//! Connection of one process to the store: requests take time, get lost on the way there or back, arrive twice or late,
 //! and end with the process that sent them.
 
 use super::process::Process;
@@ -20,26 +20,26 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use trainyard_core::chance::Draws;
 
-/// How young an object has to be to be missing in a listing.
+/// Maximum age of an object that may be missing in a listing.
 const YOUNG: Duration = Duration::from_secs(5);
 
-/// What becomes of a request.
+/// Fate of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
-    /// Nothing happens, and the error is unclear.
+    /// The request is not executed, and the error is ambiguous.
     LostRequest,
-    /// It happens, and the error is unclear.
+    /// The request is executed, and the error is ambiguous.
     LostAnswer,
-    /// It happens, and whoever repeats it inside the connection hears that the name exists.
+    /// The request is executed, and its retry inside the connection fails because the name exists.
     Repeated,
-    /// The error comes first; it happens so much later.
+    /// The error is returned at once, and the request is executed after this time.
     Late(Duration),
-    /// It happens twice.
+    /// The request is executed twice.
     Twice(Duration),
 }
 
-/// The way of one process to the store.
+/// Connection of one process to the store.
 #[derive(Clone)]
 pub struct Wire {
     world: Arc<World>,
@@ -74,7 +74,7 @@ impl Wire {
         fate
     }
 
-    /// The time of one way.
+    /// Sleeps for the time of one direction.
     async fn travel(&self, draw: &mut Draws) {
         let slow = self.world.goes_wrong(draw, self.world.setting.store_faults);
         let millis = if slow { draw.below(9_000) } else { 1 + draw.below(15) };
@@ -82,7 +82,7 @@ impl Wire {
         self.process.goes_on().await;
     }
 
-    /// Sends a put; the answer comes if and when it was carried out, which no end of this process prevents.
+    /// Sends a write; its response arrives once it was executed, which the end of this process does not prevent.
     fn send(
         &self,
         name: &Name,
@@ -95,7 +95,7 @@ impl Wire {
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
             let put = this.world.server.put(&this.world, &this.process, &name, bytes, mode).await;
-            // Nobody listens to one that was given up.
+            // The receiver is gone if the request was given up.
             let _ = answer.send(put);
         });
         answered
@@ -152,7 +152,7 @@ impl Wire {
         self.process.goes_on().await;
     }
 
-    /// A question, with its way there; the answer's way is the caller's.
+    /// Sends a read request; the caller simulates the way back.
     async fn ask(&self, draw: &mut Draws) -> Result<()> {
         self.process.goes_on().await;
         self.travel(draw).await;

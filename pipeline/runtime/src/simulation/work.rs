@@ -1,5 +1,5 @@
-//! What a simulated stage does: it reads its inputs, takes steps from its last resume point on, fails as its config
-//! says, and stores outputs that are a function of its digest and its inputs.
+//! Work of a simulated stage: it reads its inputs, takes steps from its last checkpoint on, fails as configured, and
+//! stores outputs that are a function of its digest and its inputs.
 
 use super::setting::Mutant;
 use super::world::World;
@@ -12,10 +12,10 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResult, AttemptSpec, Checkp
 use trainyard_core::{Chance, Digest, Error, FileEntry, Output, Result};
 use trainyard_store::{Store, layout};
 
-/// An attempt's number below which a stage fails, if this or more: always.
+/// Number of failing attempts from which a stage always fails.
 const ALWAYS: u64 = 99;
 
-/// Carries a stage to its result. `says` hears of resume points and progress.
+/// Carries out a stage and returns its result. `says` receives checkpoints and progress.
 pub async fn carry_out(
     world: &World,
     store: &Store,
@@ -31,7 +31,7 @@ pub async fn carry_out(
         says(AttemptMessage::Progress { done: step, total: steps, unit: "steps".into(), metric: None });
         match save(store, spec, step).await {
             Ok(()) => says(AttemptMessage::Checkpoint { step }),
-            // A stage goes on without it.
+            // The stage continues without it.
             Err(error) => tracing::debug!(%error, "a resume point was not stored"),
         }
     }
@@ -65,21 +65,21 @@ fn number(spec: &AttemptSpec, name: &str) -> u64 {
     spec.config[name].as_u64().unwrap_or(0)
 }
 
-/// Chance that depends on the digest alone.
+/// Returns a source of randomness that depends only on the digest.
 fn chance_of(spec: &AttemptSpec) -> Chance {
     let mut seed = [0; 8];
     seed.copy_from_slice(&spec.stage_digest.as_str().as_bytes()[..8]);
     Chance::new(u64::from_le_bytes(seed))
 }
 
-/// The rows of a list, each with how often its stage fails.
+/// Returns the rows of a list, each with the number of failures of its stage.
 fn table(spec: &AttemptSpec) -> Option<TableSummary> {
     let rows = spec.config["rows"].as_u64()?;
     let preview = (0..rows).map(|row| json!({ "row": row, "fails": row % 2 })).collect::<Vec<Value>>();
     Some(TableSummary { rows, columns: Vec::new(), preview })
 }
 
-/// The content of all inputs, each byte verified.
+/// Returns the digest of all inputs, each byte verified.
 async fn read_inputs(store: &Store, spec: &AttemptSpec) -> Result<Digest> {
     let mut text = Vec::new();
     for input in spec.inputs.values().flatten() {
@@ -102,7 +102,7 @@ async fn save(store: &Store, spec: &AttemptSpec, step: u64) -> Result<()> {
     store.save_checkpoint(&record).await
 }
 
-/// The step of the newest resume point that can be read.
+/// Returns the step of the newest readable checkpoint.
 async fn resume_point(store: &Store, spec: &AttemptSpec) -> Result<Option<u64>> {
     let mut names = store.list(&layout::checkpoints(&spec.stage_digest)).await?;
     names.sort_by(|a, b| b.cmp(a));

@@ -1,5 +1,5 @@
-//! Random workflows: graphs with retries, late fan-outs, conditions, checks, stages of equal digests and stages that
-//! fail. How a stage goes stands in its config, so it is the same in every order.
+//! Random workflows: graphs with retries, late fan-outs, conditions, checks, stages with equal digests and failing
+//! stages. The behavior of a stage is in its config, so it does not depend on the order of execution.
 
 use crate::tests::{key, node, plan};
 use serde_json::json;
@@ -14,11 +14,11 @@ use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Check, FanOut, Node, OutputOf, Plan, Request, Retry, Severity, When};
 use trainyard_spec::template::Template;
 
-/// The pool whose attempts outlive their engine, and the one whose attempts end with it.
+/// Pools: attempts of `FAR` outlive their engine, those of `NEAR` end with it.
 pub const FAR: &str = "far";
 pub const NEAR: &str = "near";
 
-/// The plan of a seed.
+/// Returns the plan of a seed.
 pub fn random(seed: u64) -> Plan {
     let mut draw = Chance::new(seed).at("workflow", &[]);
     let count = 2 + draw.below(8) as usize;
@@ -35,7 +35,7 @@ pub fn random(seed: u64) -> Plan {
     plan
 }
 
-/// The machines of a seed.
+/// Returns the machines of a seed.
 pub fn pools(seed: u64) -> Vec<MachinePool> {
     let mut draw = Chance::new(seed).at("pools", &[]);
     let pool = |name: &str, cpus| MachinePool {
@@ -69,7 +69,7 @@ fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
             next = needs(next, "s0");
             next.when = When::Late(Expression::parse("stages.s0.metrics.accuracy > 0.5").unwrap());
         }
-        // A twin: the digest of the first stage, if the inputs agree.
+        // A twin: has the digest of the first stage if the inputs agree.
         3 if at > 0 => next.config = before[0].config.clone(),
         4 => next.config = Template::Literal(json!({ "name": next.key.0, "steps": 1, "seconds": 3, "fails": 99 })),
         5 => next.timeout = Some(Duration::from_secs(300)),
@@ -78,7 +78,7 @@ fn stage(at: usize, before: &[Node], draw: &mut Draws) -> Node {
     next
 }
 
-/// A table, a stage for each of its rows, and one that takes what they made.
+/// Returns a table, a stage per row, and a stage that reads their outputs.
 fn fan_out(draw: &mut Draws) -> Vec<Node> {
     let mut list = node("list", &[]);
     let rows = 1 + draw.below(4);

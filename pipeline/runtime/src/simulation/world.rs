@@ -1,4 +1,4 @@
-//! Everything that is not one process: the store's servers, the cluster, time, and chance.
+//! Shared state of a simulation: the store, the cluster, time, and randomness.
 
 use super::cluster::Cluster;
 use super::process::{Population, Process, Time};
@@ -17,10 +17,8 @@ use trainyard_engine::MachinePool;
 use trainyard_spec::plan::Plan;
 use trainyard_store::{Store, StoreOptions};
 
-/// URL of the simulated store.
 const URL: &str = "memory://simulation";
 
-/// The simulated world.
 pub struct World {
     pub setting: Setting,
     pub time: Time,
@@ -32,7 +30,7 @@ pub struct World {
     pub pools: Vec<MachinePool>,
     chance: Chance,
     draws: AtomicU64,
-    /// No faults any more.
+    /// Whether faults are disabled.
     calm: AtomicBool,
     complaints: Mutex<Vec<String>>,
 }
@@ -55,18 +53,18 @@ impl World {
             setting,
         })
     }
-    /// The next draws; their order is that in which things happen.
+    /// Returns the next draws; their order is the order of events.
     pub fn draw(&self, purpose: &str) -> Draws {
         self.chance.at(purpose, &[self.draws.fetch_add(1, Ordering::SeqCst)])
     }
-    /// A source of chance for one process.
+    /// Returns a source of randomness for one process.
     pub fn chance_of(&self, process: &Process) -> Chance {
         self.chance.child("process", &[u64::from(process.id)])
     }
     pub fn is(&self, mutant: Mutant) -> bool {
         self.setting.mutant == mutant
     }
-    /// Whether something goes wrong that does so `of_1000` times of 1,000 while there are faults.
+    /// Draws whether a fault with a rate of `of_1000` per 1,000 occurs; never while calm.
     pub fn goes_wrong(&self, draw: &mut Draws, of_1000: u64) -> bool {
         !self.is_calm() && draw.below(1_000) < of_1000
     }
@@ -81,7 +79,7 @@ impl World {
         }
         self.trace.tell("world", "is healed");
     }
-    /// An auditor found something wrong.
+    /// Records a violation found by an auditor.
     pub fn complain(&self, what: impl fmt::Display) {
         self.trace.tell("auditor", format_args!("COMPLAINS: {what}"));
         let mut complaints = self.complaints.lock().unwrap();
@@ -92,12 +90,12 @@ impl World {
     pub fn complaints(&self) -> Vec<String> {
         self.complaints.lock().unwrap().clone()
     }
-    /// The store as this process reaches it.
+    /// Opens the store through the connection of this process.
     pub async fn store_of(self: &Arc<Self>, process: &Arc<Process>, outage: Duration) -> Store {
         let wire = Wire::new(self, process);
         self.open(Arc::new(wire), process, outage).await
     }
-    /// The store as it is, for auditors.
+    /// Opens the store directly, for auditors.
     pub async fn store_itself(self: &Arc<Self>) -> Store {
         let auditor = self.population.born(u32::MAX);
         let store = self.open(self.server.objects(), &auditor, Duration::ZERO).await;
@@ -112,7 +110,7 @@ impl World {
             chance: self.chance_of(process),
             ..StoreOptions::default()
         };
-        // Without a probe nothing is asked, so nothing can fail.
+        // Without a probe no request is sent, so this cannot fail.
         Store::over(objects, URL, options).await.unwrap()
     }
 }

@@ -1,14 +1,14 @@
-//! The shares that an attempt takes of this machine together with those of its group.
+//! Shares of this machine that an attempt takes together with its group.
 
 use trainyard_engine::{Grant, Share};
 
-/// What an attempt and those that start with it take of this machine.
+/// Shares of this machine for an attempt and those that start with it.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     pub shares: Vec<Share>,
-    /// The attempt's own place among them.
+    /// Index of the attempt's share.
     pub at: usize,
-    /// The same for all of them, while they run; none for an attempt alone.
+    /// Key shared by the group while it runs; `None` for a single attempt.
     pub key: Option<usize>,
 }
 

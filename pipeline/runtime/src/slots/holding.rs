@@ -1,4 +1,4 @@
-//! What somebody holds of this machine, or waits for, and the locked file that says so.
+//! Held or requested resources of this machine, and the locked file that records them.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -12,24 +12,23 @@ use trainyard_core::error::io_error;
 use trainyard_core::units::format_duration;
 use trainyard_engine::{Outside, Share};
 
-/// Who holds slots, for the people who wait for them.
+/// Holder of slots, shown to users who wait for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Number of the user. Unknown, and 0, in files of earlier versions.
+    /// User id. Unknown, and 0, in files of earlier versions.
     #[serde(default)]
     pub user: u32,
-    /// Id of the run.
+    /// Run id.
     pub run: String,
-    /// Name of its workflow.
+    /// Workflow name.
     pub workflow: String,
-    /// Key of the stage.
+    /// Stage key.
     pub stage: String,
 }
 
-/// The content of a holding's file, or of one who waits.
+/// Content of the file of a holding or of a waiting request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
-    /// CPUs.
     pub cpus: u32,
     /// Bytes of memory.
     pub memory: u64,
@@ -38,13 +37,13 @@ pub struct Holding {
     /// Unknown in files of earlier versions.
     #[serde(default)]
     pub holder: Holder,
-    /// Since when, in Unix milliseconds.
+    /// Start time, in Unix milliseconds.
     #[serde(default)]
     pub since: i64,
 }
 
 impl Holding {
-    /// `run 20261122-… (quickstart, rl) for 4m`; `now` is in Unix milliseconds.
+    /// Formats `run 20261122-… (quickstart, rl) for 4m`; `now` is in Unix milliseconds.
     pub fn describe(&self, now: i64) -> String {
         let Holder { run, workflow, stage, .. } = &self.holder;
         if run.is_empty() {
@@ -56,7 +55,7 @@ impl Holding {
 }
 
 impl Holding {
-    /// What these shares are together.
+    /// Returns the sum of these shares.
     pub(super) fn of(shares: &[Share], holder: &Holder, since: i64) -> Self {
         let mut all = Self { holder: holder.clone(), since, ..Self::default() };
         for share in shares {
@@ -68,7 +67,7 @@ impl Holding {
     }
 }
 
-/// Makes a holding's file, locked by the returned handle.
+/// Creates a holding's file, locked by the returned handle.
 pub(super) fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
     let text = serde_json::to_vec(holding)?;
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
@@ -77,7 +76,7 @@ pub(super) fn hold(path: &Path, holding: &Holding) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// What a holder has; `None` if the holder is gone, and then the file is removed.
+/// Reads a holding; if its holder is gone, removes the file and returns `None`.
 pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
     let mut file = match open(path, false) {
         Ok(file) => file,
@@ -86,7 +85,7 @@ pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
     };
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {
-            // If the removal fails, the next look tries again.
+            // If the removal fails, the next read tries again.
             let _ = std::fs::remove_file(path);
             Ok(None)
         }
@@ -100,8 +99,8 @@ pub(super) fn look(path: &Path) -> std::io::Result<Option<Holding>> {
     }
 }
 
-/// Opens a file to lock it: for writing too, since network file systems demand that for an exclusive lock, unless it is
-/// another user's.
+/// Opens a file to lock it: for writing too, since network file systems require that for an exclusive lock, unless it
+/// belongs to another user.
 pub(super) fn open(path: &Path, create: bool) -> std::io::Result<File> {
     match OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path) {
         Err(e) if e.kind() == ErrorKind::PermissionDenied => File::open(path),

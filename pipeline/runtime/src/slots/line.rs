@@ -1,9 +1,9 @@
-//! Whose turn it is among all that wait for this machine. Pure: what is held and who waits comes from the folder.
+//! Order of all requests that wait for this machine. Pure: holdings and waiting requests come from the folder.
 //!
-//! The user who holds the least of the machine goes first, then the run that does, then who has waited longest. Whoever
-//! does not fit is passed over for a while, so that nothing idles; after [`PASSED_OVER`] what it asks for is kept for
-//! it, so that a large request is not starved by small ones, and after [`AGED`] it goes before everybody, so that a run
-//! that holds much is not starved by an endless row of new ones.
+//! The user with the smallest holding goes first, then the run with the smallest, then the longest wait. A request that
+//! does not fit is passed over for a while, to avoid idle resources; after [`PASSED_OVER`] its resources are reserved,
+//! so that small requests do not starve a large one, and after [`AGED`] it goes before all others, so that an endless
+//! sequence of new runs does not starve a run with a large holding.
 
 use super::holding::Holding;
 use std::cmp::Reverse;
@@ -13,16 +13,16 @@ use trainyard_engine::Machine;
 
 /// How long others may pass a request that does not fit.
 const PASSED_OVER: Duration = Duration::from_secs(30);
-/// When a request goes before everybody.
+/// Wait after which a request goes before all others.
 const AGED: Duration = Duration::from_secs(600);
 /// Shares are counted in millionths of the machine.
 const WHOLE: u64 = 1_000_000;
 
-/// What is left of a machine.
+/// Remaining resources of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Left {
     cpus: u32,
-    /// `u64::MAX` if nobody knows how much there is.
+    /// `u64::MAX` if the total is unknown.
     memory: u64,
     gpus: BTreeSet<u32>,
 }
@@ -46,7 +46,8 @@ impl Left {
     }
 }
 
-/// Whether `ask`, which is not in the line, may be taken now: it fits into what the others leave that go before it.
+/// Returns whether `ask`, which is not in the line, may be taken now: it fits into the resources that requests before
+/// it leave.
 pub(super) fn may_take(machine: &Machine, held: &[Holding], line: &[Holding], ask: &Holding, now: i64) -> bool {
     let shares = Shares::of(machine, held);
     let mut left = Left::of(machine, held);
@@ -61,7 +62,7 @@ pub(super) fn may_take(machine: &Machine, held: &[Holding], line: &[Holding], as
     left.fits(ask)
 }
 
-/// What users and runs hold, in millionths of the machine.
+/// Holdings of users and runs, in millionths of the machine.
 struct Shares<'a> {
     users: BTreeMap<u32, u64>,
     runs: BTreeMap<&'a str, u64>,
@@ -74,7 +75,8 @@ impl<'a> Shares<'a> {
             runs: shares(machine, held, |holding| holding.holder.run.as_str()),
         }
     }
-    /// Order in line: the aged by age, then by what the user holds, then by what the run holds, then by age.
+    /// Returns the order in line: aged requests by age, then by holding of the user, then by holding of the run, then
+    /// by age.
     fn rank(&self, ask: &Holding, now: i64) -> (Reverse<bool>, u64, u64, i64) {
         if waited(ask, now) >= AGED {
             return (Reverse(true), 0, 0, ask.since);
@@ -89,7 +91,7 @@ fn waited(ask: &Holding, now: i64) -> Duration {
     Duration::from_millis(u64::try_from(now.saturating_sub(ask.since)).unwrap_or(0))
 }
 
-/// What each user or run holds: the largest of its parts of CPUs, memory and GPUs.
+/// Returns the holding of each user or run: the largest of its fractions of CPUs, memory and GPUs.
 fn shares<'a, K: Ord>(machine: &Machine, held: &'a [Holding], whose: impl Fn(&'a Holding) -> K) -> BTreeMap<K, u64> {
     let mut sums: BTreeMap<K, (u64, u64, u64)> = BTreeMap::new();
     for holding in held {
@@ -162,7 +164,7 @@ mod tests {
         assert!(!may_take(&machine, &[gpu(0)], &[], &gpu(0), 0));
     }
 
-    /// `runs` runs want slots of different sizes again and again; each step ends one attempt or gives one slot.
+    /// Runs that repeatedly request slots; each step ends one attempt or grants one request.
     struct World {
         machine: Machine,
         held: Vec<Holding>,
@@ -171,7 +173,7 @@ mod tests {
     }
 
     impl World {
-        /// Everybody asks; the first whose turn it is takes. Returns who did.
+        /// Tries all requests; takes and returns the first whose turn it is.
         fn give(&mut self, order: usize) -> Option<Holding> {
             let count = self.line.len();
             for at in (0..count).map(|at| (at + order) % count.max(1)) {
@@ -194,8 +196,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// Equal runs with more equal attempts than there is room for: whoever is given a slot while another run waits
-        /// has no more than its share and one.
+        /// Equal runs with more equal attempts than fit: a run that gets a slot while another run waits has at most one
+        /// slot more than the smallest holding.
         #[test]
         fn nobody_gets_more_than_its_share_while_another_waits(
             seed in any::<u64>(),
@@ -208,7 +210,7 @@ mod tests {
             for _ in 0..300 {
                 world.now += 200;
                 for name in &names {
-                    // Each always has something that waits, except now and then.
+                    // Each run almost always has a waiting request.
                     if draws.below(4) > 0 && !world.line.iter().any(|w| w.holder.run == *name) {
                         world.line.push(ask(name, 1, world.now + draws.below(100) as i64));
                     }
@@ -217,7 +219,7 @@ mod tests {
                 while let Some(one) = world.give(draws.below(7) as usize) {
                     given.push(one.holder.run);
                 }
-                // There was no room for who waits still.
+                // The requests that still wait did not fit.
                 if let Some(least) = world.line.iter().map(|w| world.holds(&w.holder.run)).min() {
                     for run in &given {
                         prop_assert!(world.holds(run) <= least + 1, "{run} has {}, another {least}", world.holds(run));
@@ -230,7 +232,7 @@ mod tests {
             }
         }
 
-        /// A request for the whole machine among an endless row of small ones gets its turn.
+        /// A request for the whole machine among an endless sequence of small ones gets its turn.
         #[test]
         fn a_large_request_gets_its_turn(seed in any::<u64>(), cpus in 2u32..9) {
             let mut draws = Chance::new(seed).at("line", &[]);
@@ -239,7 +241,7 @@ mod tests {
             for turn in 0..2_000u64 {
                 world.now += 1_000;
                 while world.line.len() < 4 {
-                    // New runs hold nothing yet.
+                    // New runs have no holding yet.
                     world.line.push(ask(&format!("small-{turn}-{}", world.line.len()), 1, world.now));
                 }
                 while let Some(given) = world.give(draws.below(5) as usize) {

@@ -1,4 +1,4 @@
-//! Slots taken and given back; holders are handles of this process, since a lock belongs to the handle, not to the
+//! Slots taken and released; holders are handles of this process, since a lock belongs to the handle, not to the
 //! process.
 
 use super::*;
@@ -60,11 +60,11 @@ fn a_holding_counts_only_while_its_lock_is_held() {
     let folder = tempfile::tempdir().unwrap();
     let slots = slots(&folder);
     drop(slots.try_take(&share(1, &[]), &Holder::default()).unwrap());
-    // Like a process in another container: nobody knows which one it is, but it holds the lock.
+    // Like a process in another container: its id is unknown, but it holds the lock.
     let holder = hold(&slots.path(7), &whole()).unwrap();
     assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
     assert!(slots.try_take(&share(1, &[]), &Holder::default()).unwrap().is_none());
-    // As after its kill, or a reboot: the file stays, the lock is gone.
+    // As after its kill, or a reboot: the file remains, the lock is gone.
     drop(holder);
     assert!(slots.path(7).exists());
     assert_eq!(slots.others().unwrap(), Outside::default());
@@ -176,7 +176,7 @@ async fn waiting_is_reported_and_ends_with_a_request_to_stop() {
     assert_eq!(waiting.await.unwrap().unwrap_err().kind, ErrorKind::Cancelled);
 }
 
-/// The grants of a group with these shares.
+/// Builds the grants of a group with these shares.
 fn group(shares: &[Share]) -> Vec<Grant> {
     let plain: Vec<Grant> = shares.iter().map(|share| Grant::new("p", "local", vec![share.clone()])).collect();
     let together: Arc<[Grant]> = plain.clone().into();

@@ -1,4 +1,4 @@
-//! Commands that start one plan at the same moment begin one run.
+//! Commands that start one plan at the same time begin one run.
 
 use super::{Act, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::resume::claims::{self, Claim};

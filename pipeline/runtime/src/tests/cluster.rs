@@ -1,4 +1,5 @@
-//! A cluster that relays nothing and outlives engines: its jobs do as the test says and speak through the store alone.
+//! Cluster that relays no messages and outlives engines: its jobs follow the script of a test and communicate only
+//! through the store.
 
 use super::empty_result;
 use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
@@ -10,7 +11,7 @@ use trainyard_core::attempt::{AttemptFailure, AttemptMessage, Heartbeat, Phase};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Clock, Error, Result};
 
-/// A clock that goes with the paused time of a test.
+/// Clock that follows the paused time of a test.
 pub struct PausedClock(tokio::time::Instant);
 
 impl PausedClock {
@@ -44,23 +45,23 @@ pub struct Cluster {
 #[derive(Default)]
 pub struct Inner {
     jobs: BTreeMap<Handle, (String, State)>,
-    /// The stages of each request.
+    /// Stages of each submission request.
     pub submissions: Vec<Vec<String>>,
-    /// What was to be ended, and how.
+    /// Cancelled handles, with the requested control.
     pub cancels: Vec<(Handle, Control)>,
-    /// The handles that were asked for.
+    /// Handles of reattach requests.
     pub reattached: Vec<Option<Handle>>,
     /// Errors of the next submissions.
     pub refusals: VecDeque<Error>,
-    /// Polls and reattachments that fail from now on.
+    /// Number of polls and reattachments that fail from now on.
     pub away: u32,
-    /// Submissions are taken, and never answered.
+    /// Whether submissions are accepted without a response.
     pub mute: bool,
-    /// What the cluster kept of its jobs' output.
+    /// Output of jobs as kept by the cluster.
     pub kept: String,
 }
 
-/// One job, as its script sees it.
+/// Job, as seen by its script.
 #[derive(Clone)]
 pub struct Job {
     pub cluster: Arc<Cluster>,
@@ -77,12 +78,12 @@ impl Cluster {
     pub fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap()
     }
-    /// An engine's way to it, as the pool `local`.
+    /// Returns the connection of an engine, as the pool `local`.
     pub fn executors(self: &Arc<Self>) -> Executors {
         let remote: Arc<dyn Executor> = Arc::new(Remote(self.clone()));
         Executors::new([("local".to_string(), remote)])
     }
-    /// Forgets all jobs, as a cluster that was set up anew.
+    /// Forgets all jobs, like a cluster that was reinstalled.
     pub fn forget(&self) {
         self.inner().jobs.clear();
     }
@@ -132,10 +133,10 @@ impl Job {
         let progress = Some(AttemptMessage::Progress { done, total: 9, unit: "steps".into(), metric: None });
         let (host, phase) = ("node-1".to_string(), Phase::Running);
         let heartbeat = Heartbeat { format: 1, beat, at: 0, host, phase, progress, checkpoint };
-        // A store that is away costs a sign of life, as it does a real attempt.
+        // An unavailable store costs a heartbeat, as for a real attempt.
         let _ = self.task.store.put_heartbeat(&self.task.spec, &heartbeat).await;
     }
-    /// Runs for so long, and beats.
+    /// Runs for this many seconds, with heartbeats.
     pub async fn runs_for(&self, time: u64) {
         self.starts();
         for beat in 0..time / 10 {
@@ -149,7 +150,7 @@ impl Job {
     pub async fn leaves_a_failure(&self, outcome: AttemptOutcome, error: Error) {
         self.leaves(AttemptFailure { unwanted: false, ..self.failure(outcome, error) }).await;
     }
-    /// Ends as an attempt does whose run has no living writer.
+    /// Ends like an attempt whose run has no live writer.
     pub async fn is_unwanted(&self) {
         let failure = self.failure(AttemptOutcome::Lost, Error::lost("its run has had no living writer for 1h"));
         self.leaves(failure).await;

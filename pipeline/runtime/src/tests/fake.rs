@@ -1,4 +1,4 @@
-//! An executor without processes that relays, whose attempts do as the test says.
+//! Executor without processes that relays; its attempts act as defined by the test.
 
 use super::empty_result;
 use crate::executors::{Capabilities, Control, Ended, Executor, Executors, Handle, State, Task};
@@ -14,9 +14,9 @@ use trainyard_core::{Error, Result};
 pub enum Act {
     Succeed,
     Fail(Error),
-    /// Stores the resume point of this step, then fails.
+    /// Stores the checkpoint of this step, then fails.
     FailAfter(u64, Error),
-    /// Runs until it is asked to stop.
+    /// Runs until it is requested to stop.
     Hang,
     /// Waits for the gate, then succeeds.
     WaitFor(watch::Receiver<bool>),
@@ -36,7 +36,7 @@ struct Shared {
     changed: Notify,
 }
 
-/// The executor of the pool `local`.
+/// Creates the executor of the pool `local`.
 pub fn fake(act: impl Fn(&AttemptSpec) -> Act + Send + Sync + 'static) -> Executors {
     let fake: Arc<dyn Executor> = Arc::new(Fake { act: Box::new(act), shared: Arc::default() });
     Executors::new([("local".to_string(), fake)])

@@ -1,4 +1,4 @@
-//! Attempts that no pipe leads to: carried over a cluster that only starts them, and followed in the store.
+//! Attempts without a pipe: carried by a cluster that only starts them, and followed in the store.
 
 use super::cluster::{Cluster, Job, PausedClock, seconds};
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, key, node, options, plan};
@@ -28,7 +28,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// A store that may be away for ten minutes, and its executors as well.
+    /// Creates a store that tolerates an outage of ten minutes, as do its executors.
     pub async fn new() -> Self {
         let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
         let clock = Arc::new(PausedClock::new());
@@ -45,11 +45,11 @@ impl Bench {
     pub async fn run(&self, cluster: &Arc<Cluster>, nodes: Vec<Node>) -> RunSummary {
         run(options(), plan(nodes), self.context(cluster)).await.unwrap()
     }
-    /// An engine that can be killed.
+    /// Starts an engine that can be killed.
     fn engine(&self, cluster: &Arc<Cluster>, options: RunOptions) -> JoinHandle<Result<RunSummary>> {
         tokio::spawn(run(options, plan(vec![node("a", &[])]), self.context(cluster)))
     }
-    /// The next engine of the same run.
+    /// Runs the next engine of the same run.
     async fn next(&self, cluster: &Arc<Cluster>) -> RunSummary {
         self.engine(cluster, RunOptions { take_over: true, ..options() }).await.unwrap().unwrap()
     }
@@ -59,7 +59,7 @@ impl Bench {
     fn notes(&self) -> String {
         self.watcher.notes.lock().unwrap().join("\n")
     }
-    /// What the journal says of waiting: a reason, or that work begins.
+    /// Returns the waits in the journal: each reason, and `works` for the end of a wait.
     fn waits(&self) -> Vec<String> {
         let one = |record: &Record| match &record.event {
             Event::AttemptWaiting { why, .. } => Some(why.clone()),
@@ -88,7 +88,7 @@ fn end_of(summary: &RunSummary, stage: &str) -> (AttemptOutcome, Option<Error>) 
     (attempt.outcome.unwrap(), attempt.error)
 }
 
-/// How the only attempt of stage `a` ends.
+/// Returns how the only attempt of stage `a` ends.
 async fn ends<F: Future<Output = ()> + Send + 'static>(
     script: impl Fn(Job) -> F + Send + Sync + 'static,
 ) -> (AttemptOutcome, Option<Error>) {
@@ -163,7 +163,7 @@ async fn an_attempt_that_has_left_its_result_is_over_even_if_nobody_says_so() {
 #[tokio::test(start_paused = true)]
 async fn heartbeats_carry_progress_and_resume_points() {
     let bench = Bench::new().await;
-    // Four attempts fail, each after a later resume point than all before it.
+    // Four attempts fail, each after a later checkpoint than all before it.
     let cluster = Cluster::new(|job| async move {
         job.starts();
         let attempt = u64::from(job.task.spec.attempt);
@@ -171,7 +171,7 @@ async fn heartbeats_carry_progress_and_resume_points() {
         if attempt == 1 {
             seconds(30).await;
             job.beats(2, 7, Some(15)).await;
-            // Its last beat is younger than the last look.
+            // The last heartbeat is more recent than the last read.
         }
         if attempt < 5 {
             return job.ends(Ended::with(AttemptOutcome::Lost, Error::lost("preempted")));
@@ -313,7 +313,7 @@ async fn a_long_wait_for_a_machine_is_no_silence() {
         job.waits("Priority");
         seconds(5_000).await;
         job.starts();
-        // The image is pulled.
+        // Time to pull the image.
         seconds(500).await;
         job.runs_for(20).await;
         job.succeeds().await;

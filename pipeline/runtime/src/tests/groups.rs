@@ -1,5 +1,5 @@
-//! Groups over a cluster that relays nothing: started with one request, ended with their lead, tried again together;
-//! and attempts that wait for a machine only so long.
+//! Groups on a cluster that relays no messages: started with one request, ended with their lead, retried together; and
+//! attempts with a limited wait for a machine.
 
 use super::cluster::{Cluster, Job, seconds};
 use super::followed::Bench;
@@ -19,7 +19,7 @@ fn group(attempts: u32) -> Vec<Node> {
     vec![lead, Node { beside: Some(key("train")), outputs: BTreeMap::new(), ..node("server", &[]) }]
 }
 
-/// Does what the process of an attempt does: says where it is, and waits for the others.
+/// Acts like the process of an attempt: publishes its address, and waits for the others.
 async fn meets(job: &Job) {
     job.starts();
     let (store, spec) = (&job.task.store, &job.task.spec);
@@ -33,7 +33,7 @@ async fn meets(job: &Job) {
     }
 }
 
-/// Beats until it is asked to end.
+/// Sends heartbeats until it is requested to stop.
 async fn serves(job: &Job) {
     let mut beat = 0;
     while job.task.store.cancel_request(&job.task.spec).await.unwrap().is_none() {
@@ -78,7 +78,7 @@ async fn a_server_that_fails_takes_its_trainer_with_it_and_both_begin_again() {
                 job.leaves_a_failure(AttemptOutcome::Failed, error.clone()).await;
                 job.ends(Ended::with(AttemptOutcome::Failed, error));
             }
-            // It would run for ever without its server.
+            // Would run forever without its server.
             ("server", _) | ("train", 1) => serves(&job).await,
             _ => job.succeeds().await,
         }

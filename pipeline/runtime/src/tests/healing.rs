@@ -1,4 +1,4 @@
-//! Manifests that cannot be read: their stages publish again, and a forecast goes on.
+//! Unreadable manifests: their stages publish again, and a forecast continues.
 
 use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, forecast, run};
@@ -17,7 +17,7 @@ async fn folder_store(folder: &Path) -> Store {
     Store::open(folder.to_str().unwrap(), StoreOptions::default()).await.unwrap()
 }
 
-/// What a power loss may leave of a manifest.
+/// Truncates a manifest, as a power loss may.
 fn empty(folder: &Path, stage: &Digest, generation: u32) {
     let manifest = folder.join(layout::manifest(stage, generation));
     assert!(manifest.exists());

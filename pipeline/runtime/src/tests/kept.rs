@@ -106,7 +106,7 @@ impl Reports for Mute {
     fn waits(&self, _: Option<&str>) {}
 }
 
-/// An attempt, and two executors that know nothing of each other.
+/// Returns an attempt, and two independent executors.
 async fn two(bench: &Bench, script: &str) -> (Task, [Arc<dyn Executor>; 2]) {
     let spec = json!({
         "format": 1, "workflow": "w", "run": "20261121-000000-000000", "stage": "a", "attempt": 1,

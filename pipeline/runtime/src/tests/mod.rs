@@ -1,4 +1,4 @@
-//! Runs against a memory store or a folder, with a fake executor or real processes of `sh`.
+//! Runs on an in-memory store or a folder, with a fake executor or real `sh` processes.
 
 mod claims;
 mod cluster;
@@ -37,7 +37,7 @@ use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf, Plan, Request, R
 use trainyard_spec::template::Template;
 use trainyard_store::{Store, StoreOptions};
 
-/// How runs end.
+/// Endings of runs.
 pub const SUCCEEDED: Ending = Ending::Finished(RunOutcome::Succeeded);
 pub const FAILED: Ending = Ending::Finished(RunOutcome::Failed);
 pub const CANCELLED: Ending = Ending::Finished(RunOutcome::Cancelled);
@@ -56,7 +56,7 @@ impl StageKinds for NoKinds {
     }
 }
 
-/// A complete config of which nothing else is known.
+/// Complete config without further knowledge.
 struct Complete(Value);
 
 impl Settled for Complete {
@@ -101,7 +101,7 @@ impl RowReader for Empty {
     }
 }
 
-/// Keeps what it sees.
+/// Observer that keeps all events.
 #[derive(Default)]
 pub struct Watcher {
     pub events: Mutex<Vec<Record>>,

@@ -1,4 +1,4 @@
-//! Stores that are away for a while: attempts go on, and whoever stops a run does not wait for them.
+//! Unavailable stores: attempts continue, and stopping a run does not wait for them.
 
 use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
 use crate::{RunOptions, run};
@@ -11,7 +11,7 @@ use trainyard_core::{Clock, Error, ErrorKind};
 use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Store, StoreOptions};
 
-/// A clock that is a minute further at every look.
+/// Clock that advances by a minute at every read.
 #[derive(Default)]
 struct Leaping(AtomicU64);
 
@@ -24,7 +24,7 @@ impl Clock for Leaping {
     }
 }
 
-/// A store that fails on command and may be away for an hour.
+/// Creates a store that fails on command and tolerates an outage of an hour.
 async fn faulty(options: StoreOptions) -> (Arc<Faulty>, Store) {
     let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
     let options = StoreOptions { outage: Duration::from_secs(3_600), ..options };

@@ -1,4 +1,4 @@
-//! Attempts as real processes of `sh`: outcomes, logs, cancel, and the kill of the whole tree.
+//! Attempts as real `sh` processes: outcomes, logs, cancel, and the kill of the whole tree.
 
 use super::{CANCELLED, FAILED, SUCCEEDED, Watcher, context, inside, key, node, options, plan};
 use crate::executors::{Executors, Launcher, Launching, kinds};
@@ -15,7 +15,7 @@ use trainyard_engine::{MachinePool, Share};
 use trainyard_spec::plan::Node;
 use trainyard_store::{Chunk, Store, StoreOptions};
 
-/// Reads the spec and leaves a result, as an attempt would.
+/// Reads the spec and stores a result, like an attempt.
 pub const SUCCEED: &str = r#"
 store=${1%%#*}; store=${store#file://}; folder="$store/${1#*#}"
 digest=$(sed 's/.*"stage_digest":"\([0-9a-f]*\)".*/\1/' "$folder/spec.json")
@@ -49,7 +49,7 @@ impl Bench {
         let launcher = self.launcher(script);
         context(&self.store, local(launcher, Some(self.slots()), &json!({})), &self.watcher)
     }
-    /// Those that every run of this bench shares.
+    /// Returns slots shared by every run of this bench.
     pub fn slots(&self) -> Slots {
         let machine = context(&self.store, Executors::default(), &self.watcher).pools[0].machines[0].clone();
         Slots::new(self.folder.path().join("slots"), machine)
@@ -63,13 +63,13 @@ impl Bench {
     }
 }
 
-/// The executor `local` for the pool `local`.
+/// Creates the executor `local` for the pool `local`.
 pub fn local(launcher: Launcher, slots: Option<Slots>, options: &Value) -> Executors {
     let launching = Launching { pool: "local".into(), launcher, slots };
     Executors::new([("local".to_string(), kinds()[0].build(&launching, options).unwrap())])
 }
 
-/// No outputs, so that a shell script can write the result.
+/// Builds a stage without outputs, so that a shell script can write the result.
 pub fn stage() -> Node {
     let mut stage = node("a", &[]);
     stage.outputs.clear();
@@ -143,7 +143,7 @@ async fn another_program_may_start_the_attempt() {
     assert!(log.contains(&format!("another {}\n", bench.folder.path().display())), "{log}");
 }
 
-/// Starts a child, and a grandchild in a session of its own that lost its parent; both note their process ids.
+/// Starts a child, and a grandchild in a separate session that lost its parent; both write their process ids.
 #[cfg(target_os = "linux")]
 pub const FAMILY: &str = r#"
 sleep 300 & echo $! > "$TEST_FOLDER/child"
@@ -214,7 +214,7 @@ async fn two_runs_of_one_user_share_the_slots_of_the_machine() {
     let mut other = whole.clone();
     other.key = key("b");
     let (first, second) = tokio::join!(run(options(), plan(vec![whole]), bench.context(script)), async {
-        // One process can play both runs, since each holding has a lock of its own.
+        // One process can execute both runs, since each holding has a separate lock.
         run(options(), plan(vec![other]), bench.context(script)).await
     });
     assert_eq!((first.unwrap().ending, second.unwrap().ending), (FAILED, FAILED));

@@ -82,7 +82,7 @@ async fn a_long_run_leaves_a_summary_that_counts_until_the_run_goes_on() {
     let long = run(options(), plan(chain), context.clone()).await.unwrap();
     assert_eq!(look(&store, &long.run).await.unwrap(), Known::Totals(long.view.totals()));
     assert_eq!((long.view.totals().all(), long.view.totals().of(StageStatus::Done)), (20, 20));
-    // Its journal is not read beyond the beginning.
+    // The journal is read only at its beginning.
     let middle = folder.path().join(layout::journal(&long.run, 17));
     let aside = std::fs::read(&middle).unwrap();
     std::fs::remove_file(&middle).unwrap();
@@ -108,7 +108,7 @@ async fn a_run_is_followed_without_reading_anything_twice() {
     let opened = |epoch| value(1, Event::WriterOpened { epoch, writer: "w".into() });
     let (mut writer, _) = JournalWriter::open(&store, &id, "w", opened).await.unwrap();
     let (mut view, mut journal) = open_run(&store, &id).await.unwrap();
-    // What was read before could not be read again.
+    // Batches that were already read are not read again.
     std::fs::remove_file(folder.path().join(layout::journal(&id, 0))).unwrap();
     assert!(!follow(&mut journal, &mut view).await.unwrap());
     for at in 2..40 {
@@ -214,7 +214,7 @@ async fn a_store_that_turns_read_only_ends_the_run_and_keeps_what_was_published(
     );
 }
 
-/// A store whose puts fail on command.
+/// Creates a store whose writes fail on command.
 async fn faulty() -> (Arc<Faulty>, Store) {
     let faulty = Faulty::new(Arc::new(object_store::memory::InMemory::new()));
     let store = Store::over(faulty.clone(), "memory://faulty", StoreOptions::default()).await.unwrap();
@@ -224,7 +224,7 @@ async fn faulty() -> (Arc<Faulty>, Store) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_manifest_that_is_not_taken_at_once_costs_no_attempt() {
     let (faulty, store) = faulty().await;
-    // More than the tries of one put.
+    // More than the tries of one write.
     faulty.inject(Fault::LostRequest, "artifacts/", 6);
     let watcher = Arc::new(Watcher::default());
     let summary =
@@ -263,7 +263,7 @@ async fn a_plan_that_cannot_be_placed_leaves_no_run() {
     assert!(store.list_runs().await.unwrap().is_empty());
 }
 
-/// Run by hand: `cargo test --release -p trainyard-runtime -- --ignored --nocapture many`.
+/// Run manually: `cargo test --release -p trainyard-runtime -- --ignored --nocapture many`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures, does not judge"]
 async fn many_stages() {

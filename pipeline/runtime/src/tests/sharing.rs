@@ -1,4 +1,4 @@
-//! Runs of different plans that come to one stage at the same moment.
+//! Runs of different plans that reach one stage at the same time.
 
 use super::cluster::{Cluster, PausedClock, seconds};
 use super::{Act, SUCCEEDED, Watcher, context, fake, key, node, options, plan};
@@ -36,13 +36,13 @@ impl Bench {
     fn start(&self, executors: Executors, plan: Plan) -> JoinHandle<Result<RunSummary>> {
         self.start_asked(executors, plan, options())
     }
-    /// Each as a process of its own, whose chance is its own.
+    /// Starts a run like a separate process, with separate randomness.
     fn start_asked(&self, executors: Executors, plan: Plan, asked: RunOptions) -> JoinHandle<Result<RunSummary>> {
         let chance = Chance::new(self.started.fetch_add(1, Ordering::SeqCst) as u64);
         let context = context(&self.store, executors, &self.watcher);
         tokio::spawn(run(asked, plan, RunContext { clock: self.clock.clone(), chance, ..context }))
     }
-    /// Why stages waited, as people were told.
+    /// Returns the reported reasons why stages waited.
     fn told(&self) -> Vec<String> {
         let why = |event: &Event| match event {
             Event::Queued { why, .. } => Some(why.clone()),
@@ -52,12 +52,12 @@ impl Bench {
     }
 }
 
-/// A plan of its own, whose stage `a` is that of every other.
+/// Builds a distinct plan whose stage `a` is the same in all plans.
 fn with(other: &str) -> Plan {
     plan(vec![node("a", &[]), node(other, &["a"])])
 }
 
-/// Counts launches of `a`; each does what `act` says of its number.
+/// Counts launches of `a`; `act` defines the action of each by its number.
 fn counted(launches: &Arc<AtomicUsize>, act: impl Fn(usize) -> Act + Send + Sync + 'static) -> Executors {
     let launches = launches.clone();
     fake(move |spec| if spec.stage == key("a") { act(launches.fetch_add(1, Ordering::SeqCst)) } else { Act::Succeed })
@@ -135,7 +135,7 @@ async fn a_failed_attempt_lets_the_other_run_compute() {
         "a" => Act::FailWhen(open.clone(), Error::data("row 7 is damaged")),
         _ => Act::Hang,
     });
-    // It goes on with something else, so its run is not over.
+    // The run has another stage, so it is not over.
     let first = bench.start(failing, plan(vec![node("a", &[]), node("z", &[])]));
     seconds(20).await;
     let second = bench.start(counted(&launches, |_| Act::Succeed), with("c"));
@@ -171,12 +171,12 @@ async fn a_full_pool_of_one_run_does_not_keep_another_from_its_own() {
     seconds(10).await;
     let second = end(bench.start(cluster.executors(), with("c"))).await;
     assert_eq!(second.ending, SUCCEEDED);
-    // The job that waited for so long computes it once more; its result is that of the other.
+    // The job that waited so long computes the stage once more; its result is that of the other.
     let first = tokio::time::timeout(Duration::from_secs(2_000), first).await.unwrap().unwrap().unwrap();
     assert_eq!(first.ending, SUCCEEDED);
 }
 
-/// A clock that can be set.
+/// Clock that can be set.
 struct Settable(PausedClock, AtomicI64);
 
 impl Clock for Settable {

@@ -1,4 +1,4 @@
-//! Who may write a run: takeover, fencing, cancelling from outside.
+//! Ownership of a run: takeover, fencing, cancelling from outside.
 
 use super::{Act, CANCELLED, SUCCEEDED, Watcher, context, fake, key, memory, node, options, plan};
 use crate::cancel::{Cancelled, cancel_run};
@@ -36,13 +36,14 @@ async fn hanging(
     (running, gate, plan, context, id)
 }
 
-/// The journal of a run whose writer died: everything up to the first attempt, by a process that is gone.
+/// Returns the journal of a run whose writer died: all events up to the first attempt, by a dead process.
 async fn left_by_the_dead(store: &Store) -> (Plan, RunId) {
     let (plan, id, _) = left_by(store, ProcessId { pid: 0x3fff_fff0, ..ProcessId::own() }).await;
     (plan, id)
 }
 
-/// The journal of an unfinished run, everything up to the first attempt, whose last writer is this process.
+/// Returns the journal of an unfinished run, with all events up to the first attempt, whose last writer is this
+/// process.
 async fn left_by(store: &Store, process: ProcessId) -> (Plan, RunId, JournalWriter) {
     let (running, _gate, plan, _, id) = hanging(store).await;
     running.abort();
@@ -58,7 +59,7 @@ fn elsewhere() -> ProcessId {
     ProcessId { host: "elsewhere".into(), ..ProcessId::own() }
 }
 
-/// A clock that is far ahead of every journal, and on which 20 s pass between two looks.
+/// Clock that is far ahead of every journal, and that advances by 20 s between two reads.
 #[derive(Default)]
 struct Hasty(AtomicU64);
 
@@ -93,7 +94,7 @@ async fn a_clock_that_is_ahead_takes_no_writer_of_another_host_for_silent() {
     let store = memory().await;
     let (plan, _, mut writer) = left_by(&store, elsewhere()).await;
     let watcher = Arc::new(Watcher::default());
-    // Its time stands still, so it can only learn from the journal.
+    // Time does not advance, so the run can only learn from the journal.
     let clock = Arc::new(ManualClock::at_millis(4_000_000_000_000));
     let context = RunContext { clock, ..context(&store, fake(|_| Act::Succeed), &watcher) };
     let second = tokio::spawn(run(options(), plan, context));

@@ -1,4 +1,4 @@
-//! What must hold when everything is over.
+//! Invariants at the end of a simulation.
 
 use super::super::people::Witness;
 use super::super::process::Process;
@@ -11,10 +11,10 @@ use trainyard_core::{Digest, Result, RunId};
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_store::{Batch, JournalReader, Store, layout};
 
-/// What a run came to: for each stage whether it succeeded, its digest, and the content of its outputs.
+/// Outcome of a run: for each stage its status, its digest, and the content of its outputs.
 pub type Outcome = BTreeMap<String, (&'static str, Option<Digest>, Vec<Digest>)>;
 
-/// What a run came to. That of an undisturbed run is expected of every other.
+/// Returns the outcome of a run. All disturbed runs must have the outcome of an undisturbed run.
 pub fn outcome_of(view: &RunView) -> Outcome {
     let one = |stage: &trainyard_engine::fold::StageView| {
         let status = match stage.status {
@@ -22,14 +22,14 @@ pub fn outcome_of(view: &RunView) -> Outcome {
             other => other.name(),
         };
         let outputs = stage.outputs.values().map(|output| output.digest.clone()).collect();
-        // A stage that failed as its twin did may have no digest of its own in the journal.
+        // A stage that failed because its twin did may have no digest in the journal.
         let digest = stage.digest.clone().filter(|_| status == "succeeded");
         (stage.key().0.clone(), (status, digest, outputs))
     };
     view.stages.iter().map(one).collect()
 }
 
-/// Looks at everything that is left.
+/// Checks all remaining objects.
 pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
     let store = world.store_itself().await;
     let mut journals = BTreeMap::new();
@@ -62,7 +62,7 @@ pub async fn at_the_end(world: &Arc<World>, witness: &Witness) {
     manifests(world, &store).await;
 }
 
-/// The batches of a run: one chain, with nothing behind it.
+/// Reads the batches of a run, which must be one chain with nothing after its end.
 async fn journal(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
     let batches = JournalReader::read_all(store, run).await?;
     let names = store.list(&format!("{}/journal", layout::run(run))).await?;
@@ -80,7 +80,7 @@ fn fold<'a>(batches: impl Iterator<Item = &'a Batch>) -> Result<RunView> {
     Ok(view)
 }
 
-/// Each success left its result, and each stage that succeeded has its manifest.
+/// Checks that each successful attempt left its result.
 async fn successes(world: &World, store: &Store, run: &RunId, view: &RunView) {
     for stage in &view.stages {
         for attempt in stage.attempts.iter().filter(|a| a.outcome == Some(AttemptOutcome::Succeeded)) {
@@ -109,7 +109,8 @@ async fn everything_published_is_there(world: &World, store: &Store, view: &RunV
     }
 }
 
-/// All manifests can be read with all their bytes, and no stage was published again without a reason that holds.
+/// Checks that all manifests can be read with all their bytes, and that no stage was published again without a valid
+/// reason.
 async fn manifests(world: &World, store: &Store) {
     for (digest, generation) in store.list_manifests().await.unwrap_or_default() {
         let manifest = match store.manifest_at(&digest, generation).await {
@@ -131,7 +132,7 @@ async fn manifests(world: &World, store: &Store) {
     }
 }
 
-/// What an engine was told to be durable stands in the journal, in this order.
+/// Checks that the records acknowledged to an engine are in the journal, in this order.
 fn nothing_acknowledged_is_lost(
     world: &World,
     process: &Process,
@@ -150,7 +151,7 @@ fn nothing_acknowledged_is_lost(
     }
 }
 
-/// What an engine says of the run that it carried to its end is the fold of the journal up to there.
+/// Checks that the final view of an engine is the fold of the journal up to its last batch.
 fn the_journal_explains(world: &World, process: &Process, view: &RunView, journal: Option<&Vec<Batch>>) {
     let mark = format!("{}:", process.name());
     let batches = journal.map(Vec::as_slice).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What one run's journal says, batch by batch as they arrive: one gapless chain, one writer for each epoch, attempts
-//! whose numbers grow, and nothing started after a cancel.
+//! Checks one run's journal as batches arrive: one gapless chain, one writer per epoch, increasing attempt numbers, and
+//! no start after a cancel.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use trainyard_core::event::{Event, Record};
 use trainyard_core::{AttemptNumber, Epoch, StageKey};
 use trainyard_store::Header;
 
-/// A journal so far.
+/// Journal up to now.
 #[derive(Default)]
 pub struct Journal {
     next: u64,
@@ -22,7 +22,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes up a batch; returns its events, and what is wrong with it.
+    /// Adds a batch; returns its events and violations.
     pub fn batch(&mut self, number: u64, bytes: &[u8]) -> (Vec<Event>, Vec<String>) {
         let mut wrong = Vec::new();
         let mut lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
@@ -43,7 +43,7 @@ impl Journal {
         }
         (events, wrong)
     }
-    /// Whether the attempt's start is journaled.
+    /// Returns whether the attempt's start is journaled.
     pub fn has_started(&self, stage: &StageKey, attempt: AttemptNumber) -> bool {
         self.started.contains(&(stage.clone(), attempt))
     }

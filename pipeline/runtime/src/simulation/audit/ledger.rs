@@ -1,4 +1,4 @@
-//! What the auditors know of the store, kept up to date with every change.
+//! State of the store as known to the auditors, updated with every change.
 
 use super::super::process::Process;
 use super::journal::Journal;
@@ -8,24 +8,24 @@ use trainyard_core::event::Event;
 use trainyard_core::{Digest, Epoch, Error, ErrorKind, Manifest, RunId};
 use trainyard_store::layout;
 
-/// What is known of the store.
+/// State of the store as known to the auditors.
 #[derive(Default)]
 pub struct Ledger {
-    /// Content of everything that is written once.
+    /// Content of all create-only objects.
     content: BTreeMap<String, Digest>,
     journals: BTreeMap<RunId, Journal>,
     manifests: BTreeMap<(Digest, u32), Manifest>,
     results: BTreeMap<String, AttemptResult>,
-    /// The epochs whose writers were asked to stop.
+    /// Epochs whose writers were requested to stop.
     asked: BTreeMap<RunId, Epoch>,
     /// Folders of attempts that an engine submitted.
     submitted: BTreeSet<String>,
-    /// Publications that a journal calls its own.
+    /// Publications that a journal records as its own.
     published: BTreeSet<(Digest, u32)>,
 }
 
 impl Ledger {
-    /// Something was written; returns what is wrong with it.
+    /// Records a write; returns its violations.
     pub fn put(&mut self, process: &Process, name: &str, bytes: &[u8]) -> Vec<String> {
         let content = Digest::of(bytes);
         if name.starts_with("objects/") {
@@ -57,12 +57,12 @@ impl Ledger {
             _ => Vec::new(),
         }
     }
-    /// Something was removed.
+    /// Records a removal; returns its violations.
     pub fn delete(&mut self, name: &str) -> Vec<String> {
         self.content.remove(name);
         if name.starts_with("checkpoints/") { Vec::new() } else { vec![format!("{name} was removed")] }
     }
-    /// An engine submits an attempt.
+    /// Records the submission of an attempt by an engine; returns its violations.
     pub fn submits(&mut self, process: &Process, spec: &AttemptSpec) -> Vec<String> {
         self.submitted.insert(layout::attempt(&spec.run, &spec.stage, spec.attempt));
         let known = self.journals.get(&spec.run).is_some_and(|j| j.has_started(&spec.stage, spec.attempt));
@@ -73,12 +73,12 @@ impl Ledger {
             vec![format!("{who} submits attempt {attempt} of {stage} before its journal says so")]
         }
     }
-    /// An attempt's process begins.
+    /// Records the start of an attempt's process; returns its violations.
     pub fn starts(&mut self, process: &Process, folder: &str) -> Vec<String> {
         let known = self.submitted.contains(folder);
         if known { Vec::new() } else { vec![format!("{} runs {folder}, which nobody submitted", process.name())] }
     }
-    /// The writer of a run that was asked to stop and has not journaled that.
+    /// Returns the writer of a run that was requested to stop and has not journaled that.
     pub fn ignores_its_cancel(&self, run: &RunId) -> Option<String> {
         let journal = self.journals.get(run)?;
         (!journal.finished && !journal.cancelled && self.asked.get(run) == Some(&journal.epoch))
@@ -117,7 +117,7 @@ impl Ledger {
             _ => None,
         }
     }
-    /// A publication must be that of an attempt which was started and left this very result.
+    /// Checks that a publication belongs to an attempt that was started and left exactly this result.
     fn manifest(&mut self, name: &str, bytes: &[u8]) -> Vec<String> {
         let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else {
             return vec![format!("{name} is no manifest")];
@@ -137,7 +137,8 @@ impl Ledger {
     }
 }
 
-/// Nothing in this world is damaged, and what its stages do wrong is not a bug of theirs.
+/// Returns whether an error falsely reports damage or a bug: no object in the simulation is damaged, and failures of
+/// its stages are intended.
 fn unjust(error: &Error) -> bool {
     let own = ["ended with", "accuracy", "instances failed"].iter().any(|said| error.message.contains(said));
     matches!(error.kind, ErrorKind::Data | ErrorKind::Bug) && !own

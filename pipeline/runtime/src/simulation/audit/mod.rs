@@ -1,5 +1,5 @@
-//! The auditors. Some look at every change of the store as it happens ([`Ledger`]), the others at what is there when
-//! everything is over ([`at_the_end`]). They read the store behind all wires, so no fault misleads them.
+//! Auditors of a simulation. Some check every change of the store as it happens ([`Ledger`]), others the objects at the
+//! end ([`at_the_end`]). They bypass the faulty connections, so no fault misleads them.
 
 mod end;
 mod journal;

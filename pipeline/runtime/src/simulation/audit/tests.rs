@@ -1,4 +1,4 @@
-//! Histories with one thing wrong, which the online auditors must name.
+//! Histories with one violation each, which the online auditors must report.
 
 use super::Ledger;
 use crate::simulation::process::{Population, Process, Time};
@@ -51,7 +51,7 @@ fn process() -> Arc<Process> {
     Population::new(Time::begin()).born(0)
 }
 
-/// The batches of a journal, one event each, by one writer after the other.
+/// Builds the batches of a journal, one event each, by consecutive writers.
 async fn batches(writers: &[(&str, Vec<Event>)]) -> Vec<(String, Vec<u8>)> {
     let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
     for (name, events) in writers {
@@ -69,7 +69,7 @@ async fn batches(writers: &[(&str, Vec<Event>)]) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// What the auditors say of such batches.
+/// Returns the violations that the auditors report for such batches.
 fn complaints(batches: &[(String, Vec<u8>)]) -> String {
     let (mut ledger, process) = (Ledger::default(), process());
     let found: Vec<String> = batches.iter().flat_map(|(name, bytes)| ledger.put(&process, name, bytes)).collect();

@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine, and what they and their executors leave in the store.
+//! Attempts that outlive their engine, and their objects in the store.
 
 use super::*;
 
@@ -122,7 +122,7 @@ async fn as_long_as_an_attempt_beats_the_next_engine_waits_for_its_executor() {
     wait_for(|| !bench.handles().is_empty()).await;
     first.abort();
     let _ = first.await;
-    // More than ten minutes, with waits of half a minute.
+    // More than ten minutes, with delays of half a minute.
     cluster.inner().away = 40;
     let second = bench.next(&cluster).await;
     assert_eq!(second.ending, SUCCEEDED);
@@ -147,7 +147,7 @@ async fn a_fenced_engine_leaves_its_attempts_to_the_next() {
     assert!(cluster.inner().cancels.is_empty());
 }
 
-/// A stage that reads a file.
+/// Builds a stage that reads a file.
 fn reads(path: &std::path::Path, digest: Digest) -> Node {
     let mut stage = node("a", &[]);
     let source = Source { location: path.to_str().unwrap().to_string(), digest };
