@@ -28,7 +28,6 @@ const SLACK: Duration = Duration::from_secs(15 * 60);
 pub(crate) struct Submission {
     /// Name of the Job.
     pub key: String,
-    /// URL of the attempt.
     pub url: String,
     /// Workflow and stage.
     pub title: String,

@@ -18,11 +18,9 @@ use trainyard_store::Store;
 pub struct RunContext {
     /// Store of artifacts and the journal.
     pub store: Store,
-    /// Machine pools.
     pub pools: Vec<MachinePool>,
     /// Executors, one per pool.
     pub executors: Executors,
-    /// All stage kinds.
     pub catalogue: Arc<dyn StageKinds>,
     /// Runs kinds whose placement is in-process.
     pub in_process: Arc<dyn InProcess>,
@@ -38,7 +36,6 @@ pub struct RunContext {
     pub clock: Arc<dyn Clock>,
     /// Randomness for run ids and writer names only.
     pub chance: Chance,
-    /// Observer of the run.
     pub observer: Arc<dyn Observer>,
 }
 
@@ -72,9 +69,7 @@ pub trait Observer: Send + Sync {
 /// Run that was opened, by its first writer or by one that resumes it.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenedRun<'a> {
-    /// Run id.
     pub run: &'a RunId,
-    /// Workflow name.
     pub workflow: &'a str,
     /// Parameters after defaults.
     pub params: &'a BTreeMap<String, Value>,

@@ -69,7 +69,6 @@ pub(crate) struct Dispatch {
     steady: Steady,
 }
 
-/// Running attempt.
 struct Running {
     /// Stops the attempt.
     control: watch::Sender<Control>,

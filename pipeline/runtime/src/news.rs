@@ -27,7 +27,6 @@ impl News {
     pub fn submitted(&self, handle: &Handle) {
         self.tell(|node| Input::Submitted { node, attempt: self.spec.attempt, handle: handle.0.clone() });
     }
-    /// Forwards a message.
     pub fn pass_on(&self, message: &AttemptMessage) {
         if let AttemptMessage::Checkpoint { step } = message {
             self.tell(|node| Input::Saved { node, attempt: self.spec.attempt, step: *step });

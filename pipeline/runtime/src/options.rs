@@ -8,7 +8,6 @@ use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Error, Result, RunId};
 use trainyard_engine::fold::RunView;
 
-/// Options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
     /// Part of the plan to run.
@@ -89,7 +88,6 @@ impl Interrupt {
 /// How a call of [`crate::run()`] ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// The run finished.
     Finished(RunOutcome),
     /// Another writer owns the run now; this one stopped its attempts and published nothing more.
     Fenced {
@@ -98,12 +96,9 @@ pub enum Ending {
     },
 }
 
-/// Result of a run.
 #[derive(Debug, Clone)]
 pub struct RunSummary {
-    /// Run id.
     pub run: RunId,
-    /// How the run ended.
     pub ending: Ending,
     /// Whether an unfinished run was taken over.
     pub resumed: bool,

@@ -32,7 +32,6 @@ impl Processes for ThisMachine {
 pub struct ProcessId {
     /// Host name with a hash of its boot and process namespace: equal only where process ids have the same meaning.
     pub host: String,
-    /// Process id.
     pub pid: u32,
     /// Start in clock ticks since boot; 0 = unknown.
     pub start: u64,

@@ -21,8 +21,8 @@ use trainyard_spec::plan::Plan;
 /// cancelled (interrupted while the store was unavailable).
 pub async fn run(options: RunOptions, mut plan: Plan, context: RunContext) -> Result<RunSummary> {
     let created = created(&options, &plan);
-    // The engine takes ownership of the plan, which may use much memory. It is built first, because it finds errors
-    // that need no store before anything is written.
+    // Built before the store is used, to detect invalid plans before anything is written. The engine takes ownership of
+    // the plan, which may use much memory.
     let setup = setup(&options, &context, RunId(String::new()), Resumed::default());
     let mut engine = Engine::over(plan.workflow.clone(), std::mem::take(&mut plan.nodes), setup)?;
     for pool in &context.pools {

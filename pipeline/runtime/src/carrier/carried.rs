@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Attempt in a carrier.
 pub(crate) struct Carried {
     pub(super) carrier: Carrier,
     pub(super) task: Task,

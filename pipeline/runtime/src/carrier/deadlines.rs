@@ -47,7 +47,6 @@ pub(super) enum Due {
     GiveUp,
 }
 
-/// Times of one attempt.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     timeout: Option<Duration>,

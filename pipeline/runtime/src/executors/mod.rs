@@ -127,7 +127,6 @@ pub enum State {
     Ended(Ended),
 }
 
-/// Capabilities of an executor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Whether the executor holds the attempts' pipes and forwards their messages; otherwise the engine follows
@@ -153,7 +152,6 @@ pub enum Control {
 
 /// Receives the messages of an attempt.
 pub trait Reports: Send + Sync {
-    /// Receives a message.
     fn message(&self, message: AttemptMessage);
     /// Receives a line that is not a message (stderr, or stray stdout), for the log.
     fn raw(&self, line: &str);
@@ -203,7 +201,6 @@ impl Ended {
 /// Errors of every function: retryable (the executor is unreachable now; the caller retries), invalid (the executor
 /// refuses, and would refuse again).
 pub trait Executor: Send + Sync {
-    /// Returns the executor's capabilities.
     fn capabilities(&self) -> Capabilities;
     /// Starts attempts, with one request if possible; returns one result per task, in order. A task whose [`Task::key`]
     /// was submitted before, by any client, is not started again: the result is the handle of the first submission.

@@ -21,11 +21,9 @@ pub struct Launching {
 
 type Build = Box<dyn Fn(&Launching, &Value) -> Result<Arc<dyn Executor>> + Send + Sync>;
 
-/// Kind of executor.
 pub struct ExecutorKind {
     /// Name in pool definitions.
     pub name: &'static str,
-    /// Summary in one line.
     pub summary: &'static str,
     /// Whether attempts run on this machine; if so, its pools count toward this machine's limits, shared by the runs of
     /// this user.

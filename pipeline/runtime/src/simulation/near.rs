@@ -15,7 +15,6 @@ use trainyard_core::{Error, ErrorKind, Result};
 /// Maximum time that an attempt outlives its engine, in milliseconds.
 const ORPHANED: u64 = 2_000;
 
-/// Executor of one engine.
 pub struct Near {
     world: Arc<World>,
     engine: Arc<Process>,

@@ -64,7 +64,6 @@ pub struct Doom {
     pub after: bool,
 }
 
-/// Simulated process.
 pub struct Process {
     pub id: u32,
     pub host: u32,

@@ -19,7 +19,6 @@ const STARTS: u32 = 8;
 /// Maximum time of one engine without faults.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
-/// Result of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub complaints: Vec<String>,

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Store of the simulation.
 pub struct Server {
     objects: Arc<InMemory>,
     /// Last write of each name.

@@ -46,7 +46,6 @@ pub struct Setting {
     /// Rate of attempts whose machine is lost, preempted or cut off, per 1,000.
     pub lost_machines: u64,
     pub outages: Vec<Outage>,
-    /// Whether engines die.
     pub crashes: bool,
     /// Number of operators who start the command.
     pub operators: u64,

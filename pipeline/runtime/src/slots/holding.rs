@@ -18,11 +18,8 @@ pub struct Holder {
     /// User id. Unknown, and 0, in files of earlier versions.
     #[serde(default)]
     pub user: u32,
-    /// Run id.
     pub run: String,
-    /// Workflow name.
     pub workflow: String,
-    /// Stage key.
     pub stage: String,
 }
 
@@ -32,7 +29,6 @@ pub struct Holding {
     pub cpus: u32,
     /// Bytes of memory.
     pub memory: u64,
-    /// Indices of the GPUs.
     pub gpus: Vec<u32>,
     /// Unknown in files of earlier versions.
     #[serde(default)]

@@ -75,8 +75,8 @@ impl<'a> Shares<'a> {
             runs: shares(machine, held, |holding| holding.holder.run.as_str()),
         }
     }
-    /// Returns the order in line: aged requests by age, then by holding of the user, then by holding of the run, then
-    /// by age.
+    /// Returns the order in line: aged requests by age, then by the user's holding, then by the run's holding, then by
+    /// age.
     fn rank(&self, ask: &Holding, now: i64) -> (Reverse<bool>, u64, u64, i64) {
         if waited(ask, now) >= AGED {
             return (Reverse(true), 0, 0, ask.since);
@@ -196,8 +196,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
-        /// Equal runs with more equal attempts than fit: a run that gets a slot while another run waits has at most one
-        /// slot more than the smallest holding.
+        /// Equal runs with more equal attempts than fit: a run that gets a slot while others wait holds at most one
+        /// slot more than the smallest holding among the waiting runs.
         #[test]
         fn nobody_gets_more_than_its_share_while_another_waits(
             seed in any::<u64>(),

@@ -64,7 +64,7 @@ fn a_holding_counts_only_while_its_lock_is_held() {
     let holder = hold(&slots.path(7), &whole()).unwrap();
     assert_eq!(slots.others().unwrap(), Outside { cpus: 2, memory: 0, gpus: vec![1] });
     assert!(slots.try_take(&share(1, &[]), &Holder::default()).unwrap().is_none());
-    // As after its kill, or a reboot: the file remains, the lock is gone.
+    // State after a kill or a reboot: the file remains, the lock is gone.
     drop(holder);
     assert!(slots.path(7).exists());
     assert_eq!(slots.others().unwrap(), Outside::default());

@@ -174,7 +174,6 @@ impl Server {
             "involvedObject": {"kind": "Pod", "name": about}, "reason": reason, "message": message,
             "lastTimestamp": at}));
     }
-    /// Adds a Kueue workload.
     pub fn workload(&self, workload: Value) {
         self.objects().workloads.push(workload);
     }

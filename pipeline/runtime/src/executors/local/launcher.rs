@@ -14,7 +14,6 @@ use trainyard_core::event::AttemptOutcome;
 /// Program that runs attempts.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// Path of the program.
     pub program: PathBuf,
     /// Arguments before the attempt's URL; usually `attempt`.
     pub arguments: Vec<OsString>,

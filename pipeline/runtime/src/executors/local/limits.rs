@@ -18,7 +18,6 @@ pub(super) enum Stopped {
 
 /// Running attempt.
 pub(super) trait UnderWay {
-    /// How the attempt ended.
     type End;
     /// Returns when the attempt ends.
     fn ended(&mut self) -> impl Future<Output = Self::End> + Send;

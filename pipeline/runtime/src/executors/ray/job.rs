@@ -14,7 +14,6 @@ use trainyard_core::{Error, Result};
 /// Metadata key of the requested resources, which Ray does not report.
 const REQUEST: &str = "trainyard.request";
 
-/// Job to submit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Submission<'a> {
     pub(super) submission_id: String,
@@ -139,7 +138,6 @@ pub(super) struct Job {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// Status of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Status {

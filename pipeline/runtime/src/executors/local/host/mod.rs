@@ -49,7 +49,7 @@ pub(super) struct Hosts(Mutex<BTreeMap<String, Host>>);
 
 /// How an attempt on a host ended.
 pub(super) enum End {
-    /// As reported by the host.
+    /// Reported by the host.
     Said { stored: bool, result: Option<Box<AttemptResult>>, error: Option<Error> },
     /// The host died.
     Died(Error),

@@ -17,7 +17,6 @@ pub enum Order {
         id: u64,
         /// URL of the attempt, which marks all processes that it starts.
         url: String,
-        /// Spec of the attempt.
         spec: Box<AttemptSpec>,
         /// Whether the lock of its slots is sent with this line.
         lock: bool,
