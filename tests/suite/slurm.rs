@@ -150,6 +150,33 @@ fn a_job_that_uses_more_memory_than_it_asked_for_says_so_and_is_not_tried_again(
 }
 
 #[test]
+fn several_nodes_that_use_more_memory_than_they_asked_for_say_so_and_are_not_tried_again() {
+    let Some(s) = cluster("") else { return };
+    if std::env::var_os("TRAINYARD_TEST_SLURM_MEMORY").is_none() {
+        return skipped("this Slurm does not limit memory");
+    }
+    workflow(
+        &s,
+        "run: echo try >> @log; head -c 400000000 /dev/zero | tail\n\
+         resources: {nodes: 2, memory: 120MiB, wait: 2m}\nretry: {attempts: 3, backoff: 1s..1s}",
+    );
+    run(&s).code(1).says("out of memory").says("resources");
+    assert_eq!(lines(&s, "log").len(), 2, "once on each node");
+}
+
+#[test]
+fn several_nodes_whose_attempts_are_killed_are_lost_and_tried_again() {
+    let Some(s) = cluster("") else { return };
+    workflow(
+        &s,
+        "run: \"echo try >> @log; if [ $(grep -c . @log) -gt 2 ]; then exit 0; fi; sleep 1; kill -9 $PPID; sleep 5\"\n\
+         resources: {nodes: 2, memory: 300MiB, wait: 2m}\nretry: {attempts: 3, backoff: 1s..1s}",
+    );
+    run(&s).code(0).says("signal 9");
+    assert_eq!(lines(&s, "log").len(), 4, "once on each node, and again");
+}
+
+#[test]
 fn a_fan_out_is_one_array() {
     let Some(s) = cluster("") else { return };
     s.write_placed(
@@ -255,7 +282,7 @@ fn a_stage_on_two_nodes_is_one_job_with_a_process_on_each() {
         &s,
         "run: echo \"$SLURM_JOB_ID $SLURMD_NODENAME $TRAINYARD_NODE_RANK $TRAINYARD_NODES $TRAINYARD_NODE_ADDRESSES\" \
          >> @log; echo $TRAINYARD_NODE_RANK > ${{ outputs.o }}/rank\noutputs: {o: {kind: files}}\n\
-         resources: {nodes: 2, memory: 50MiB, wait: 2m}",
+         resources: {nodes: 2, memory: 300MiB, wait: 2m}",
     );
     run(&s).code(0);
     let log = lines(&s, "log");
@@ -273,7 +300,7 @@ fn a_node_that_fails_ends_the_stage_and_is_named() {
     workflow(
         &s,
         "run: if [ $TRAINYARD_NODE_RANK = 1 ]; then echo no link >&2; exit 5; fi; sleep 2929.2\n\
-         resources: {nodes: 2, memory: 50MiB}",
+         resources: {nodes: 2, memory: 300MiB}",
     );
     run(&s).code(1).says("node 1").says("no link");
     wait_for("the end of the processes", 30, || processes("sleep 2929.2").is_empty());

@@ -17,7 +17,7 @@ pub fn evaluate(checks: &[Check], metrics: &BTreeMap<String, f64>, comparisons: 
             value,
             min: check.min,
             max: check.max,
-            gates: check.severity == Severity::Error,
+            gates: check.severity == Severity::Error && !check.pooled,
             role: check.role.clone(),
             passed: value.is_some_and(within),
         }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn check(metric: &str, min: Option<f64>, max: Option<f64>, severity: Severity) -> Check {
-        Check { metric: metric.into(), of: None, min, max, severity, role: None }
+        Check { metric: metric.into(), of: None, min, max, severity, role: None, pooled: false }
     }
 
     #[test]
@@ -86,6 +86,13 @@ mod tests {
         let expected = "mechanism check failed: a is 0.5, must be at most 0.1; \
                         mechanism check failed: a is 0.5, must be at most 0.2";
         assert_eq!(gate(&results).unwrap().message, expected);
+    }
+
+    #[test]
+    fn a_check_that_waits_for_several_seeds_gates_nothing() {
+        let pooled = Check { pooled: true, ..check("a", Some(0.6), None, Severity::Error) };
+        let results = evaluate(&[pooled], &BTreeMap::from([("a".to_string(), 0.5)]), &[]);
+        assert!(!results[0].passed && gate(&results).is_none());
     }
 
     #[test]

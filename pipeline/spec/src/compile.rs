@@ -10,7 +10,7 @@ use crate::expand::{Arguments, Expanded, expand, params::ParamValue};
 use crate::files::{Files, absolute};
 use crate::identity;
 use crate::plan::Plan;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, is_pooled};
 use crate::site::Site;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +84,10 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
         nodes.push(node);
     }
     let main = &expanded.spaces[0];
+    if main.workflow.recipe.as_ref().is_some_and(|recipe| recipe.result.is_some()) {
+        let checks = nodes.iter_mut().flat_map(|node| &mut node.checks);
+        checks.for_each(|check| check.pooled = check.role.as_deref().is_some_and(is_pooled));
+    }
     let params: BTreeMap<String, Value> = main
         .params
         .iter()

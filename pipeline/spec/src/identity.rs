@@ -269,6 +269,7 @@ mod tests {
                 max: None,
                 severity: Severity::Warn,
                 role: Some("guard".into()),
+                pooled: true,
             }],
             timeout: Some(Duration::from_millis(1_500)),
             wait: Some(Duration::from_secs(60)),

@@ -185,8 +185,11 @@ pub struct Check {
     pub max: Option<f64>,
     /// What happens out of bounds.
     pub severity: Severity,
-    /// `mechanism` or `guard` in recipes.
+    /// What the check is for in a recipe: one of [`crate::recipe::ROLES`].
     pub role: Option<String>,
+    /// Whether the check is judged on several seeds of a recipe and fails no single run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pooled: bool,
 }
 
 /// When a failed attempt is followed by another one, and after which wait.

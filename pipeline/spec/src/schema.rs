@@ -5,6 +5,7 @@
 
 mod share;
 
+use crate::recipe::{self, RecipeResult};
 use serde_json::{Map, Value, json};
 use trainyard_core::{ArtifactKind, Declared, KindInfo, Of, StageKinds};
 
@@ -108,7 +109,7 @@ fn schedule_schema() -> Value {
 
 fn recipe_schema() -> Value {
     json!({
-        "type": "object", "required": crate::recipe::KEYS, "additionalProperties": false,
+        "type": "object", "required": recipe::KEYS, "additionalProperties": false,
         "description": "the published system that this file shows; `trainyard recipes` lists and runs such files",
         "properties": {
             "system": {"$ref": "#/$defs/text", "description": "its name"},
@@ -118,6 +119,13 @@ fn recipe_schema() -> Value {
                 "description": "one sentence: what distinguishes the treatment from the baseline",
             },
             "limits": {"$ref": "#/$defs/text", "description": "what the toy scale cannot show"},
+            "result": {
+                "enum": RecipeResult::NAMES,
+                "description": "outcome over the pooled seeds; `trainyard recipes run --seeds` fails on another one",
+            },
+            "claim": {"$ref": "#/$defs/text", "description": "the gain that the source claims; required by `result`"},
+            "world": {"$ref": "#/$defs/text", "description": "problems and policy of the trial; required by `result`"},
+            "tried": {"$ref": "#/$defs/texts", "description": "other settings that were tried, each with its result"},
         },
     })
 }
@@ -153,7 +161,7 @@ fn stage_schema(kinds: &[Value]) -> Value {
                     "metric": {"type": "string", "description": "as `trainyard stages KIND` lists them"},
                     "of": {"enum": Of::NAMES, "description": "which number of a comparison"},
                     "min": {"$ref": "#/$defs/number"}, "max": {"$ref": "#/$defs/number"},
-                    "severity": {"enum": ["error", "warn"]}, "role": {"enum": ["mechanism", "guard"]},
+                    "severity": {"enum": ["error", "warn"]}, "role": {"enum": recipe::ROLES},
                 },
             }},
             "cache": {"$ref": "#/$defs/cache"},

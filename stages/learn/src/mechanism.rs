@@ -1,48 +1,74 @@
-//! The key `mechanism` of `rl`, `{enabled: true, with: {…options of rl…}}`, which is the only difference between
-//! the two arms of a recipe.
+//! The keys `mechanism` and `placebo` of `rl`, `{enabled: true, with: {…options of rl…}}`, which are the only
+//! differences between the arms of a recipe.
 //!
-//! Enabled, `with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. Disabled,
-//! it has no effect. The expansion removes the key in both cases, so a disabled treatment has the baseline's digest and
-//! is found in the cache.
+//! Enabled, `mechanism.with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. An
+//! enabled placebo lays the mechanism's options first and its own over them: the same mechanism with its signal
+//! replaced by chance. Disabled, a key has no effect. The expansion removes both keys in all cases, so a disabled arm
+//! has the baseline's digest and is found in the cache.
 
+use crate::merge::merge;
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
 
-/// Name of the key in the options of `rl`.
+/// Name of the mechanism's key in the options of `rl`.
 pub const KEY: &str = "mechanism";
+/// Name of the placebo's key in the options of `rl`.
+pub const PLACEBO: &str = "placebo";
 
-/// Removes the key from a config and returns the options to lay over the rest: `None` without a mechanism, or if it is
-/// disabled.
+/// Removes both keys from a config and returns the options to lay over the rest: `None` without an enabled key.
 ///
 /// Errors: invalid, naming the key that is wrong.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {
-    let mut fields = match config.remove(KEY) {
+    if config.contains_key(PLACEBO) && !config.contains_key(KEY) {
+        return Err(Error::invalid(format!("`{PLACEBO}` stands without a `{KEY}`"))
+            .help("a placebo is the mechanism with its signal replaced by chance: write both, or remove it"));
+    }
+    let mechanism = switched(config, KEY)?;
+    let Some(placebo) = switched(config, PLACEBO)?.filter(|placebo| placebo.enabled) else {
+        return Ok(mechanism.filter(|mechanism| mechanism.enabled).map(|mechanism| mechanism.with));
+    };
+    let under = mechanism.map(|mechanism| mechanism.with).unwrap_or_default();
+    match merge(Value::Object(under), Value::Object(placebo.with)) {
+        Value::Object(with) => Ok(Some(with)),
+        _ => unreachable!("two maps merge to a map"),
+    }
+}
+
+/// Value of one of the keys.
+struct Switched {
+    enabled: bool,
+    with: Map<String, Value>,
+}
+
+/// Removes one key from a config and reads it.
+fn switched(config: &mut Map<String, Value>, key: &str) -> Result<Option<Switched>> {
+    let mut fields = match config.remove(key) {
         None => return Ok(None),
         Some(Value::Object(fields)) => fields,
-        Some(other) => return Err(wrong("", "a map", &other)),
+        Some(other) => return Err(wrong(key, "a map", &other)),
     };
     let enabled = match fields.remove("enabled") {
         None => true,
         Some(Value::Bool(enabled)) => enabled,
-        Some(other) => return Err(wrong(".enabled", "true or false", &other)),
+        Some(other) => return Err(wrong(&format!("{key}.enabled"), "true or false", &other)),
     };
     let with = match fields.remove("with") {
         None => Map::new(),
         Some(Value::Object(with)) => with,
-        Some(other) => return Err(wrong(".with", "a map of options", &other)),
+        Some(other) => return Err(wrong(&format!("{key}.with"), "a map of options", &other)),
     };
-    if let Some(key) = fields.keys().next() {
-        return Err(Error::invalid(format!("`{KEY}` has no key `{key}`")).help("it takes `enabled` and `with`"));
+    if let Some(other) = fields.keys().next() {
+        return Err(Error::invalid(format!("`{key}` has no key `{other}`")).help("it takes `enabled` and `with`"));
     }
-    if with.contains_key(KEY) {
-        return Err(Error::invalid(format!("`{KEY}.with` holds a mechanism itself"))
+    if let Some(inner) = [KEY, PLACEBO].into_iter().find(|inner| with.contains_key(*inner)) {
+        return Err(Error::invalid(format!("`{key}.with` holds a `{inner}` itself"))
             .help("put the options of both into one `with`"));
     }
-    Ok(enabled.then_some(with))
+    Ok(Some(Switched { enabled, with }))
 }
 
 fn wrong(at: &str, wanted: &str, found: &Value) -> Error {
-    Error::invalid(format!("`{KEY}{at}` must be {wanted}, found {found}"))
+    Error::invalid(format!("`{at}` must be {wanted}, found {found}"))
         .help("write `mechanism: {enabled: true, with: {filters: […]}}`")
 }
 
@@ -116,12 +142,33 @@ mod tests {
     }
 
     #[test]
+    fn a_placebo_is_laid_over_the_mechanism() {
+        let strategy = |more: Value| {
+            let mut strategy = json!({ "kind": "resample_on_correct", "oversample": 2 });
+            strategy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "rollout": { "strategy": strategy } })
+        };
+        let of = |mechanism: bool, placebo: bool| {
+            let mut config = arm(mechanism, &strategy(json!({})));
+            let with = json!({ "rollout": { "strategy": { "smoothing": 5.0 } } });
+            config["placebo"] = json!({ "enabled": placebo, "with": with });
+            expand(config).unwrap()
+        };
+        assert_eq!(of(false, false), expand(arm(false, &json!({}))).unwrap());
+        assert_eq!(of(true, false), expand(arm(true, &strategy(json!({})))).unwrap());
+        let placebo = expand(arm(true, &strategy(json!({ "smoothing": 5.0 })))).unwrap();
+        assert_eq!((of(false, true), of(true, true)), (placebo.clone(), placebo));
+        let alone = expand(json!({ "placebo": { "with": {} } })).unwrap_err();
+        assert!(alone.message.contains("`placebo` stands without a `mechanism`"), "{alone}");
+    }
+
+    #[test]
     fn mistakes_name_the_key() {
         let message = |mechanism: Value| expand(json!({ "mechanism": mechanism })).unwrap_err().message;
         assert!(message(json!(true)).contains("must be a map"));
         assert!(message(json!({ "enabled": "on" })).contains("mechanism.enabled"));
         assert!(message(json!({ "with": [] })).contains("mechanism.with"));
         assert!(message(json!({ "filters": [] })).contains("no key `filters`"));
-        assert!(message(json!({ "with": { "mechanism": {} } })).contains("a mechanism itself"));
+        assert!(message(json!({ "with": { "mechanism": {} } })).contains("a `mechanism` itself"));
     }
 }

@@ -151,7 +151,7 @@ fn numbers<T: ArrowPrimitiveType>(batch: &RecordBatch, name: &str) -> Result<Vec
     Ok(column::<PrimitiveArray<T>>(batch, name)?.iter().collect())
 }
 
-fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
+pub(crate) fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str) -> Result<&'a A> {
     let help = "give the output `results` of an `evaluate` stage";
     let column = batch
         .column_by_name(name)

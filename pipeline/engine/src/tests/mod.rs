@@ -134,6 +134,7 @@ impl Build for Node {
             max: None,
             severity: Severity::Error,
             role: None,
+            pooled: false,
         });
         self
     }

@@ -6,6 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::expand::View;
 use crate::plan::{Check, Severity};
 use crate::read::{Binder, Bound, Reader};
+use crate::recipe::ROLES;
 use trainyard_core::Of;
 
 impl Checker<'_> {
@@ -56,7 +57,7 @@ fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Us
     let min = reader.optional(fields.get("min").filter(|b| !b.is_null()), |r, b| r.float(b, "`min`"));
     let max = reader.optional(fields.get("max").filter(|b| !b.is_null()), |r, b| r.float(b, "`max`"));
     let severity = reader.optional(fields.get("severity"), |r, b| r.word(b, "`severity`", &["error", "warn"]));
-    let role = reader.optional(fields.get("role"), |r, b| r.word(b, "`role`", &["mechanism", "guard"]));
+    let role = reader.optional(fields.get("role"), |r, b| r.word(b, "`role`", &ROLES));
     let (min, max) = (min?, max?);
     if min.is_none() && max.is_none() {
         let message = format!("the check of `{metric}` has neither `min` nor `max`");
@@ -68,5 +69,5 @@ fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Us
         reader.report(Diagnostic::error("out-of-range", bound.span, message));
     }
     let severity = if severity? == Some("warn") { Severity::Warn } else { Severity::Error };
-    Some(Check { metric, of: of?, min, max, severity, role: role?.map(str::to_string) })
+    Some(Check { metric, of: of?, min, max, severity, role: role?.map(str::to_string), pooled: false })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use trainyard_api::family::prefixes;
 use trainyard_api::{Chosen, Family};
 use trainyard_core::error::Context as _;
-use trainyard_core::{Error, Metric, OptionProblem, Result};
+use trainyard_core::{Chance, Error, Metric, OptionProblem, Result};
 use trainyard_tables::Status;
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
@@ -15,6 +15,8 @@ pub struct WeightedReward {
     pub component: String,
     /// Factor in the sum.
     pub weight: f64,
+    /// Placebo: the scores of a group are permuted among its rollouts by chance.
+    pub by_chance: bool,
     /// The reward.
     pub reward: Box<dyn Reward>,
 }
@@ -26,6 +28,11 @@ pub fn schema(family: &Family<dyn Reward>) -> Value {
     {
         branch["properties"]["weight"] =
             json!({ "type": "number", "default": 1.0, "description": "Factor in the sum." });
+        branch["properties"]["by_chance"] = json!({
+            "type": "boolean",
+            "default": false,
+            "description": "Placebo: the scores of a group are permuted among its rollouts by chance.",
+        });
     }
     json!({ "type": "array", "items": entry })
 }
@@ -39,6 +46,7 @@ pub struct RewardList {
 
 struct Entry {
     weight: Result<f64, OptionProblem>,
+    by_chance: Result<bool, OptionProblem>,
     /// The option of this name; empty if there is none.
     name: String,
     reward: Result<Chosen<dyn Reward>, OptionProblem>,
@@ -85,10 +93,8 @@ impl RewardList {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
         }
-        let one = |(i, (entry, component)): (usize, (&Entry, String))| {
-            let (weight, reward) = entry.build().at(format!("rewards[{i}]"))?;
-            Ok(WeightedReward { component, weight, reward })
-        };
+        let one =
+            |(i, (entry, component)): (usize, (&Entry, String))| entry.build(component).at(format!("rewards[{i}]"));
         self.entries.iter().zip(self.components()).enumerate().map(one).collect()
     }
 }
@@ -102,15 +108,24 @@ impl Entry {
                 OptionProblem::new("/weight", "the weight of a reward must be a number").help("write for example 0.5")
             }),
         };
+        let by_chance = match own.as_object_mut().and_then(|map| map.remove("by_chance")) {
+            None => Ok(false),
+            Some(value) => value.as_bool().ok_or_else(|| {
+                OptionProblem::new("/by_chance", format!("`by_chance` must be true or false, found {value}"))
+            }),
+        };
         let reward = family.read(&own);
-        if let (Ok(weight), Ok(reward)) = (&weight, &reward)
+        if let (Ok(weight), Ok(by_chance), Ok(reward)) = (&weight, &by_chance, &reward)
             && let Ok(mut complete) = reward.complete()
         {
             complete["weight"] = json!(weight);
+            if *by_chance {
+                complete["by_chance"] = json!(true);
+            }
             *options = complete;
         }
         let name = own.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
-        Self { weight, name, reward }
+        Self { weight, by_chance, name, reward }
     }
     fn name(&self) -> &str {
         let kind = self.reward.as_ref().map(Chosen::kind).unwrap_or_default();
@@ -118,14 +133,17 @@ impl Entry {
     }
     fn problems(&self) -> Vec<OptionProblem> {
         let reward = self.reward.as_ref().map_or_else(|problem| vec![problem.clone()], Chosen::problems);
-        self.weight.as_ref().err().cloned().into_iter().chain(reward).collect()
+        let own = self.weight.as_ref().err().into_iter().chain(self.by_chance.as_ref().err());
+        own.cloned().chain(reward).collect()
     }
-    fn build(&self) -> Result<(f64, Box<dyn Reward>)> {
+    fn build(&self, component: String) -> Result<WeightedReward> {
         let refused = |problem: &OptionProblem| {
             problem.help.clone().into_iter().fold(Error::invalid(problem.message.clone()), Error::help)
         };
-        let weight = self.weight.as_ref().map_err(refused)?;
-        Ok((*weight, self.reward.as_ref().map_err(refused)?.build(&())?))
+        let weight = *self.weight.as_ref().map_err(refused)?;
+        let by_chance = *self.by_chance.as_ref().map_err(refused)?;
+        let reward = self.reward.as_ref().map_err(refused)?.build(&())?;
+        Ok(WeightedReward { component, weight, by_chance, reward })
     }
 }
 
@@ -178,7 +196,10 @@ pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Res
         let place = weighted.place();
         // A program has said its name already.
         let named = |e: Error| if e.message.starts_with("reward `") { e } else { e.at(place) };
-        let scores = weighted.reward.score_all(&seen).map_err(named)?;
+        let mut scores = weighted.reward.score_all(&seen).map_err(named)?;
+        if weighted.by_chance {
+            scores.iter_mut().zip(scenes).for_each(|(scores, scene)| permute(scores, scene));
+        }
         for ((totals, scores), scene) in totals.iter_mut().zip(&scores).zip(scenes) {
             // What the infrastructure broke was not the agent's fault.
             let scored = totals.iter_mut().zip(scores).zip(scene.group.members);
@@ -187,6 +208,17 @@ pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Res
         }
     }
     Ok(totals)
+}
+
+/// Permutes the scores of a group among the rollouts that infrastructure did not break; their ids name the draw.
+fn permute(scores: &mut [Score], scene: &Scene<'_>) {
+    let members = scene.group.members;
+    let fair: Vec<usize> = (0..members.len()).filter(|&i| members[i].status != Status::Infrastructure).collect();
+    let Some(&first) = fair.first() else { return };
+    let mut order = fair.clone();
+    Chance::new(0).child("rewards by chance", &[]).at(&members[first].id, &[]).shuffle(&mut order);
+    let drawn: Vec<Score> = order.iter().map(|&i| scores[i].clone()).collect();
+    fair.into_iter().zip(drawn).for_each(|(i, score)| scores[i] = score);
 }
 
 /// The name under which records have what a reward reports.
@@ -307,6 +339,29 @@ mod tests {
         assert_eq!(total.components, BTreeMap::from([("answer".to_string(), 1.0), ("format".to_string(), 1.0)]));
         assert_eq!(total.value, 1.5);
         assert_eq!(total.per_turn, [0.5]);
+    }
+
+    #[test]
+    fn by_chance_a_group_keeps_its_scores_and_its_rollouts_do_not() {
+        let whole = complete(&json!({"kind": "answer", "by_chance": true}));
+        assert_eq!(whole["by_chance"], json!(true));
+        assert!(complete(&json!("answer")).get("by_chance").is_none());
+        assert_eq!(check(&json!({"kind": "answer", "by_chance": 3}))[0].pointer, "/by_chance");
+        let mut rewards = build(&[whole]).unwrap();
+        let p = Problem { answer: "7".to_string(), ..Problem::default() };
+        let answers: Vec<Trajectory> = (0..16)
+            .map(|i| Trajectory {
+                id: format!("rl/0/{i}"),
+                answer: Some(if i < 8 { "7" } else { "8" }.to_string()),
+                ..Trajectory::default()
+            })
+            .collect();
+        let members: Vec<&Trajectory> = answers.iter().collect();
+        let correct: Vec<bool> = (0..16).map(|i| i < 8).collect();
+        let scene = Scene { problem: &p, group: GroupView::alone(&members, &correct) };
+        let values: Vec<f64> = score_groups(&mut rewards, &[scene]).unwrap()[0].iter().map(|t| t.value).collect();
+        assert_eq!(values.iter().sum::<f64>(), 8.0);
+        assert!(values[..8].contains(&0.0), "{values:?}");
     }
 
     #[test]

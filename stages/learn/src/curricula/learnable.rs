@@ -25,6 +25,9 @@ pub struct Learnable {
     /// … and at most this. Below 1, problems leave once they are mastered.
     #[schemars(range(min = 0, max = 1))]
     pub below_or_equal: f64,
+    /// Placebo: keeps as many of the tried problems as are learnable, chosen by chance.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
     /// Position and measured share; saved in checkpoints.
     #[serde(skip)]
     state: Position,
@@ -42,7 +45,7 @@ struct Position {
 
 impl Default for Learnable {
     fn default() -> Self {
-        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, state: Position::default() }
+        Self { levels: Vec::new(), above: 0.0, below_or_equal: 1.0, by_chance: false, state: Position::default() }
     }
 }
 
@@ -97,10 +100,15 @@ impl Part for Learnable {
 impl Curriculum for Learnable {
     fn next(&mut self, _step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw {
         let cards = super::of_levels(pool, &self.levels);
-        let tried = cards.iter().filter(|&&card| rates.problem(card).0 > 0).count();
-        let learnable: BTreeSet<usize> =
-            cards.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
-        self.state.share = if tried > 0 { Some(learnable.len() as f64 / tried as f64) } else { None };
+        let tried: Vec<usize> = cards.iter().copied().filter(|&card| rates.problem(card).0 > 0).collect();
+        let mut learnable: BTreeSet<usize> =
+            tried.iter().copied().filter(|&card| self.teaches(rates.problem(card))).collect();
+        self.state.share = if tried.is_empty() { None } else { Some(learnable.len() as f64 / tried.len() as f64) };
+        if self.by_chance {
+            let mut ranked = tried;
+            ranked.sort_by_cached_key(|&card| (chance.at("learnable by chance", &[card as u64]).next_u64(), card));
+            learnable = ranked.into_iter().take(learnable.len()).collect();
+        }
         let shuffled = |pass: u64| {
             let mut order = cards.clone();
             chance.at("learnable", &[pass]).shuffle(&mut order);
@@ -219,6 +227,16 @@ mod tests {
         assert_eq!(part.metrics(), [("share", 0.0)]);
         let none = part.next(0, 3, &Pool::default(), &rates, &Chance::new(9));
         assert!(none.problems.is_empty());
+    }
+
+    #[test]
+    fn by_chance_as_many_stay_whatever_they_passed() {
+        let (mut part, mut rates) = (Learnable { by_chance: true, ..Learnable::default() }, PassRates::default());
+        observe(&mut rates, &next(&mut part, SIZE, &PassRates::default()));
+        let kept: BTreeSet<usize> = (0..4).flat_map(|_| next(&mut part, 8, &rates)).collect();
+        assert_eq!(kept.len(), 8, "eight of ten are learnable");
+        assert!(kept.contains(&0) || kept.contains(&5), "this seed keeps a problem that never passes: {kept:?}");
+        assert_eq!(part.metrics(), [("share", 0.8)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::part::{Filter, Needs, Part, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
-use trainyard_core::OptionProblem;
+use trainyard_core::{Chance, OptionProblem};
 
 /// Options of `zero_variance`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,11 +15,14 @@ pub struct ZeroVariance {
     /// Rewards that differ by at most this count as equal.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
+    /// Placebo: drops as many groups, chosen by chance.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
 }
 
 impl Default for ZeroVariance {
     fn default() -> Self {
-        Self { epsilon: 1e-9 }
+        Self { epsilon: 1e-9, by_chance: false }
     }
 }
 
@@ -41,8 +44,28 @@ impl Part for ZeroVariance {
 
 impl Filter for ZeroVariance {
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>> {
-        groups.iter().map(|g| vec![self.of_group(g); g.rollouts.len()]).collect()
+        let mut verdicts: Vec<Verdict> = groups.iter().map(|g| self.of_group(g)).collect();
+        if self.by_chance {
+            let dropped = verdicts.iter().filter(|v| **v != Verdict::Keep).count();
+            verdicts = by_chance(groups, dropped);
+        }
+        verdicts.into_iter().zip(groups).map(|(verdict, g)| vec![verdict; g.rollouts.len()]).collect()
     }
+}
+
+/// One verdict per group: `dropped` of them leave, chosen by the ids of their rollouts.
+fn by_chance(groups: &[Group], dropped: usize) -> Vec<Verdict> {
+    let draw = |g: &Group| {
+        let id = g.rollouts.first().map(|r| r.trajectory.id.as_str()).unwrap_or_default();
+        Chance::new(0).child("zero_variance by chance", &[]).at(id, &[]).next_u64()
+    };
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_cached_key(|&i| (draw(&groups[i]), i));
+    let mut verdicts = vec![Verdict::Keep; groups.len()];
+    for &i in order.iter().take(dropped) {
+        verdicts[i] = Verdict::Drop("dropped by chance".into());
+    }
+    verdicts
 }
 
 impl ZeroVariance {
@@ -64,18 +87,28 @@ mod tests {
     use crate::batch::Rollout;
     use trainyard_tables::Trajectory;
 
+    fn named(id: &str, rewards: &[f64]) -> Group {
+        let rollout = |&reward: &f64| Rollout {
+            trajectory: Trajectory { id: id.into(), reward, ..Trajectory::default() },
+            ..Rollout::default()
+        };
+        Group { rollouts: rewards.iter().map(rollout).collect(), ..Group::default() }
+    }
+
+    #[test]
+    fn by_chance_as_many_groups_leave_whatever_their_rewards() {
+        let part = || ZeroVariance { by_chance: true, ..ZeroVariance::default() };
+        let groups: Vec<Group> =
+            (0..40).map(|i| named(&format!("rl/3/{i}"), if i < 20 { &[1.0, 1.0] } else { &[0.0, 1.0] })).collect();
+        let dropped: Vec<usize> =
+            (0..40).filter(|&i| part().judge(&groups)[i].iter().all(|v| *v != Verdict::Keep)).collect();
+        assert_eq!(dropped.len(), 20);
+        assert!(dropped.iter().any(|&i| i >= 20), "groups with spread leave as well: {dropped:?}");
+    }
+
     #[test]
     fn groups_with_equal_rewards_leave() {
-        let group = |rewards: &[f64]| Group {
-            rollouts: rewards
-                .iter()
-                .map(|&reward| Rollout {
-                    trajectory: Trajectory { reward, ..Trajectory::default() },
-                    ..Rollout::default()
-                })
-                .collect(),
-            ..Group::default()
-        };
+        let group = |rewards: &[f64]| named("", rewards);
         let verdicts = ZeroVariance::default().judge(&[group(&[1.0, 1.0]), group(&[0.0, 1.0]), group(&[0.5])]);
         let kept: Vec<bool> = verdicts.iter().map(|g| g.iter().all(|v| *v == Verdict::Keep)).collect();
         assert_eq!(kept, [false, true, false]);

@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Bound;
 use trainyard_api::PartOptions;
-use trainyard_core::{Metric, OptionProblem, above};
+use trainyard_core::{Chance, Metric, OptionProblem, above};
 
 /// Weight of the tokens of a problem with pass rate r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -54,11 +54,15 @@ pub struct Nft {
     /// wrong answers more.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub floor: f64,
+    /// Placebo: right answers are learned as before, and the loss of wrong answers applies to rollouts drawn by chance,
+    /// each with probability 1 − r.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
 }
 
 impl Default for Nft {
     fn default() -> Self {
-        Self { weight: Weight::Linear, rate_low: 0.02, rate_high: 0.98, floor: 1.0 }
+        Self { weight: Weight::Linear, rate_low: 0.02, rate_high: 0.98, floor: 1.0, by_chance: false }
     }
 }
 
@@ -101,11 +105,14 @@ impl LossTerm for Nft {
         for (i, t) in b.places() {
             let log_ratio = b.logprobs[i][t] - b.old_logprobs[i][t];
             let rate = b.pass_rates[i].clamp(self.rate_low, self.rate_high);
-            let token = if b.correct[i] { Token::right(log_ratio) } else { self.wrong(log_ratio, rate) };
             let weight = b.weights[i][t] * b.importance(i, t) * self.weight.of(rate);
-            term.loss += weight * token.loss;
-            term.d_logprobs[i][t] = weight * token.gradient;
-            sums.add(ratio(log_ratio).0, token.held);
+            let negative = if self.by_chance { Self::drawn(b, i, rate) } else { !b.correct[i] };
+            let right = b.correct[i].then(|| Token::right(log_ratio));
+            let wrong = negative.then(|| self.wrong(log_ratio, rate));
+            let tokens = || right.iter().chain(&wrong);
+            term.loss += weight * tokens().map(|token| token.loss).sum::<f64>();
+            term.d_logprobs[i][t] = weight * tokens().map(|token| token.gradient).sum::<f64>();
+            sums.add(ratio(log_ratio).0, tokens().any(|token| token.held));
         }
         term.sums = sums.named();
         term
@@ -126,6 +133,13 @@ impl Token {
 }
 
 impl Nft {
+    /// Draws by chance whether a rollout is a negative one. Its log-probabilities name it, so the draw does not depend
+    /// on how a minibatch is cut.
+    fn drawn(b: &TokenBatch, i: usize, rate: f64) -> bool {
+        let key = b.old_logprobs[i].iter().fold(0_u64, |key, x| key.rotate_left(7) ^ x.to_bits());
+        Chance::new(b.seed).at("nft by chance", &[key]).uniform() >= rate
+    }
+
     fn wrong(&self, log_ratio: f64, rate: f64) -> Token {
         let (rho, slope) = ratio(log_ratio);
         let negative = (1.0 - rate * rho) / (1.0 - rate);
@@ -233,6 +247,19 @@ mod tests {
             assert_gradients(&part, &b);
             assert_gradients(&part, &TokenBatch { correction: Some(batch(8).advantages), ..b });
         }
+    }
+
+    #[test]
+    fn by_chance_negatives_are_drawn_and_right_answers_stay() {
+        let part = Nft { weight: Weight::None, by_chance: true, floor: 0.1, ..Nft::default() };
+        let gradients: Vec<f64> =
+            (0..400).map(|seed| part.value(&TokenBatch { seed, ..one(1.0, 0.25, true) }).d_logprobs[0][0]).collect();
+        // Right: −1; drawn as negative as well: −1 + 0.25/0.75.
+        let drawn = gradients.iter().filter(|g| (**g + 2.0 / 3.0).abs() < 1e-12).count();
+        assert_eq!(gradients.iter().filter(|g| (**g + 1.0).abs() < 1e-12).count() + drawn, 400);
+        assert!((260..340).contains(&drawn), "{drawn} of 400, where 300 are expected");
+        let plain = Nft { by_chance: false, ..part.clone() };
+        assert_eq!(plain.value(&one(1.0, 0.25, true)).d_logprobs[0][0], -1.0);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn bootstrap_interval<K: Ord>(
 }
 
 /// Linear interpolation between order statistics; `sorted` must not be empty.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
+pub(super) fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q * (sorted.len() - 1) as f64;
     let low = place.floor() as usize;
     let high = (low + 1).min(sorted.len() - 1);

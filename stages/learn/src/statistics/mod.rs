@@ -10,6 +10,7 @@ pub mod clustered;
 pub mod majority;
 pub mod moments;
 pub mod pass_at_k;
+pub mod pooled;
 pub mod proportion;
 pub mod ranking;
 pub mod selection;
@@ -20,6 +21,7 @@ pub use clustered::{Difference, Estimate, cluster_means, clustered_mean, paired_
 pub use majority::{Majority, Vote, majority, majority_at_k, weighted_majority_at_k};
 pub use moments::{deviation, mean, variance};
 pub use pass_at_k::{pass_at_k, pass_hat_k};
+pub use pooled::{Pooled, student_quantile, two_level_bootstrap};
 pub use proportion::wilson;
 pub use ranking::auc;
 pub use selection::{StepReduction, best_at_k, best_of};

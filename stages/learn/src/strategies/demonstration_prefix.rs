@@ -38,6 +38,9 @@ pub struct DemonstrationPrefix {
     pub last_share: f64,
     /// Whether the scheduled share is given, or one drawn between it and `first_share`.
     pub length: PrefixLength,
+    /// Placebo: the demonstration is that of another problem of the pool, drawn by chance.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
     #[serde(skip)]
     tally: Tally,
 }
@@ -49,6 +52,7 @@ impl Default for DemonstrationPrefix {
             first_share: 0.95,
             last_share: 0.05,
             length: PrefixLength::Schedule,
+            by_chance: false,
             tally: Tally::default(),
         }
     }
@@ -106,11 +110,13 @@ impl Strategy for DemonstrationPrefix {
         self.tally.add("hybrids", 0.0, draw.problems.len());
         let mut spawns = from_root(draw, size);
         for spawn in spawns.iter_mut().filter(|s| s.sample < self.hybrids) {
-            let demonstrations = &pool.problems[draw.problems[spawn.group]].demonstrations;
+            let group = spawn.group as u64;
+            let own = draw.problems[spawn.group];
+            let shown = if self.by_chance { other(pool, own, &chance.child("other", &[group])) } else { Some(own) };
+            let Some(demonstrations) = shown.map(|place| &pool.problems[place].demonstrations) else { continue };
             if demonstrations.is_empty() {
                 continue;
             }
-            let group = spawn.group as u64;
             let first = chance.at("demonstration", &[group]).below(demonstrations.len() as u64) as usize;
             let demonstration = &demonstrations[(first + spawn.sample as usize) % demonstrations.len()];
             let lowest = self.scheduled(progress.share());
@@ -138,6 +144,13 @@ impl DemonstrationPrefix {
     fn scheduled(&self, done: f64) -> f64 {
         self.last_share + (self.first_share - self.last_share) * (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
     }
+}
+
+/// Another problem of the pool that has a demonstration. `None` without one.
+fn other(pool: &Pool, own: usize, chance: &Chance) -> Option<usize> {
+    let places: Vec<usize> =
+        (0..pool.problems.len()).filter(|&i| i != own && !pool.problems[i].demonstrations.is_empty()).collect();
+    (!places.is_empty()).then(|| *chance.at("problem", &[]).choose(&places))
 }
 
 /// The first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
@@ -185,6 +198,16 @@ mod tests {
     }
     fn fixed(share: f64) -> DemonstrationPrefix {
         DemonstrationPrefix { first_share: share, last_share: share, ..DemonstrationPrefix::default() }
+    }
+
+    #[test]
+    fn by_chance_the_demonstration_is_that_of_another_problem() {
+        let mut part = DemonstrationPrefix { by_chance: true, ..fixed(0.5) };
+        let first = |spawn: &Spawn| spawn.prefix.as_ref().map(|p| p.turns[0][0]);
+        let spawns = started(&mut part, &[1, 2], 0);
+        let hybrids: Vec<Option<u32>> = spawns.iter().filter(|s| s.sample == 0).map(first).collect();
+        assert!(matches!(hybrids[0], Some(200 | 300)), "{hybrids:?}");
+        assert_eq!(hybrids[1], Some(100), "the only other one");
     }
 
     #[test]

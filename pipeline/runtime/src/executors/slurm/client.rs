@@ -95,7 +95,7 @@ impl Client {
 
     /// What the controller knows of one job.
     pub async fn shown(&self, id: JobId) -> Option<Record> {
-        let call = Call::new("scontrol", ["--oneliner", "show", "job", &id.to_string()]);
+        let call = Call::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
         let answer = self.tools.call(call).await.ok().filter(|answer| answer.success)?;
         records::from_scontrol(&answer.stdout, id)
     }

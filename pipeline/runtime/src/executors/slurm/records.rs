@@ -10,7 +10,7 @@ pub(super) const SQUEUE: &str = "%i|%T|%r|%N|%S|%P|%k";
 /// The same without comments, which are long and repeated for every member of an array.
 pub(super) const SQUEUE_WITHOUT_COMMENTS: &str = "%i|%T|%r|%N|%S|%P|";
 /// Columns of [`from_sacct`].
-pub(super) const SACCT: &str = "JobID,State,ExitCode,NodeList,Comment";
+pub(super) const SACCT: &str = "JobID,State,ExitCode,DerivedExitCode,NodeList,Comment";
 
 /// What Slurm says of a job, or of some members of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,9 @@ pub(super) struct Record {
     pub partition: String,
     pub comment: String,
 }
+
+/// What Slurm reports as the signal of a step that the kernel stopped for its memory limit.
+const OUT_OF_MEMORY: u32 = 125;
 
 /// How a job's script ended: the two numbers of `7:0`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,24 +82,34 @@ fn squeue_line(line: &str) -> Option<Record> {
     })
 }
 
+/// The state of a job, which Slurm calls a failure where only a step ran out of memory: on several nodes the attempts
+/// are a step of `srun`, which outlives them. `steps` is the worst end of a step.
+fn with_steps(state: JobState, steps: Option<Exit>) -> JobState {
+    let out_of_memory = steps.is_some_and(|exit| exit.signal == OUT_OF_MEMORY);
+    if state == JobState::Failed && out_of_memory { JobState::OutOfMemory } else { state }
+}
+
 /// Lines of `sacct --allocations --noheader --parsable2 --format=`[`SACCT`].
 pub(super) fn from_sacct(text: &str) -> Vec<Record> {
     text.lines().filter_map(sacct_line).collect()
 }
 
 fn sacct_line(line: &str) -> Option<Record> {
-    let mut columns = line.splitn(5, '|');
+    let mut columns = line.splitn(6, '|');
     let mut next = || columns.next().map(plain);
-    let record = Record::of(Jobs::parse(next()?)?, JobState::parse(next()?));
-    let (exit, nodes, comment) = (exit(next()?), next()?, next()?);
-    Some(Record { exit, nodes: nodes.into(), comment: comment.into(), ..record })
+    let (jobs, state) = (Jobs::parse(next()?)?, JobState::parse(next()?));
+    let (own, steps, nodes, comment) = (exit(next()?), exit(next()?), next()?, next()?);
+    let record = Record::of(jobs, with_steps(state, steps));
+    Some(Record { exit: own, nodes: nodes.into(), comment: comment.into(), ..record })
 }
 
-/// The one line of `scontrol --oneliner show job ID`. Only of our own jobs, whose names hold no spaces.
+/// The one line of `scontrol --details --oneliner show job ID`. Only of our own jobs, whose names hold no spaces.
 pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<Record> {
     let line = text.lines().next()?;
     let value = |key: &str| line.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('=')).map(plain);
-    let record = Record::of(Jobs::parse(&id.to_string())?, JobState::parse(value("JobState")?));
+    let steps = value("DerivedExitCode").and_then(exit);
+    let state = with_steps(JobState::parse(value("JobState")?), steps);
+    let record = Record::of(Jobs::parse(&id.to_string())?, state);
     let text = |key: &str| value(key).unwrap_or_default().to_string();
     Some(Record { exit: value("ExitCode").and_then(exit), reason: text("Reason"), nodes: text("NodeList"), ..record })
 }
@@ -153,6 +166,7 @@ mod tests {
         assert_eq!(exit("1"), (JobState::Failed, Some((7, 0))));
         assert_eq!(exit("10"), (JobState::Failed, Some((0, 9))));
         assert_eq!(exit("9"), (JobState::OutOfMemory, Some((0, 125))));
+        assert_eq!(exit("24"), (JobState::OutOfMemory, Some((1, 0))), "on two nodes");
         assert_eq!(exit("6_0"), (JobState::Cancelled { by: Some(0) }, Some((0, 0))));
         assert_eq!(exit("6_1"), (JobState::Lost("NODE_FAIL"), Some((0, 0))));
         assert_eq!(exit("6_3"), (JobState::Active, Some((0, 0))));
@@ -169,6 +183,8 @@ mod tests {
         assert_eq!((record.reason.as_str(), record.nodes.as_str()), ("NonZeroExitCode", "node1"));
         let member = from_scontrol(include_str!("recorded/scontrol_member.txt"), id("6_0")).unwrap();
         assert_eq!((member.state, member.exit), (JobState::Cancelled { by: None }, Some(Exit { code: 0, signal: 15 })));
+        let step = from_scontrol(include_str!("recorded/scontrol_step.txt"), id("24")).unwrap();
+        assert_eq!((step.state, step.exit), (JobState::OutOfMemory, Some(Exit { code: 1, signal: 0 })));
         assert_eq!(from_scontrol("Job 6_4 not found\n", id("6_4")), None);
         assert_eq!(from_scontrol("", id("6_4")), None);
     }
@@ -190,7 +206,7 @@ mod tests {
         assert_eq!(records.len(), 2, "{records:?}");
         assert_eq!(records[0].comment, "a|b|c");
         assert_eq!((&records[1].state, records[1].comment.as_str()), (&JobState::Active, ""));
-        assert!(from_sacct("1.batch|FAILED|7:0|n|\nheader\n1|FAILED\n").is_empty());
-        assert_eq!(from_sacct("1|FAILED|x|n|c\n")[0].exit, None);
+        assert!(from_sacct("1.batch|FAILED|7:0||n|\nheader\n1|FAILED\n").is_empty());
+        assert_eq!(from_sacct("1|FAILED|x||n|c\n")[0].exit, None);
     }
 }

@@ -332,7 +332,7 @@ async fn an_attempt_is_found_by_its_handle_or_else_by_its_key() {
     let tools = Arc::new(Recorded::default());
     let comment = comment::comment(&keys[..2]);
     tools.says("squeue", &format!("6_0|RUNNING|None|n1||low|{comment}\n7|RUNNING|None|n1||low|other\n"));
-    tools.says("sacct", &format!("6_1|COMPLETED|0:0|n1|{comment}\n8|COMPLETED|0:0|n1|\n"));
+    tools.says("sacct", &format!("6_1|COMPLETED|0:0|0:0|n1|{comment}\n8|COMPLETED|0:0|0:0|n1|\n"));
     let (slurm, _folder) = slurm(&tools, json!({}));
     let find = async |task: usize, handle: Option<&str>| {
         let handle = handle.map(|text| Handle(text.into()));

@@ -105,6 +105,13 @@ fn of_exit(id: JobId, record: &Record, nodes: &str, log: &str) -> Error {
         Exit { signal: signal @ (4 | 6 | 7 | 8 | 11 | 31), .. } => {
             Error::bug(format!("{job} crashed (signal {signal}){nodes}")).help(see)
         }
+        // On several nodes `srun` passes a kill on as exit code 137, of which accounting keeps 9. No attempt ends so of
+        // its own accord.
+        Exit { signal: 9, .. } | Exit { code: 9 | 137, .. } => {
+            Error::lost(format!("{job} was stopped from outside (signal 9){nodes}")).help(format!(
+                "if its machine was short of memory, ask for more with the stage's `resources: {{memory: …}}`; {see}"
+            ))
+        }
         Exit { signal: signal @ 1.., .. } => {
             Error::lost(format!("{job} was stopped from outside (signal {signal}){nodes}")).help(see)
         }
@@ -169,6 +176,8 @@ mod tests {
             ("6_1", Lost, ErrorKind::Lost, "its node failed"),
             ("9", Failed, ErrorKind::Invalid, "ran out of memory on node1"),
             ("10", Lost, ErrorKind::Lost, "signal 9"),
+            ("24", Failed, ErrorKind::Invalid, "ran out of memory on node[1-2]"),
+            ("25", Lost, ErrorKind::Lost, "signal 9"),
             ("11", Failed, ErrorKind::Bug, "crashed (signal 11)"),
             ("17", Lost, ErrorKind::Lost, "preempted for a job of higher priority on node2"),
         ] {
@@ -252,10 +261,11 @@ mod tests {
             ("97:0", AttemptOutcome::Lost, "a second time"),
             ("0:0", AttemptOutcome::Lost, "could not start it on n1 (no reason given)"),
             ("0:15", AttemptOutcome::Lost, "signal 15"),
+            ("137:0", AttemptOutcome::Lost, "signal 9"),
             ("126:0", AttemptOutcome::Failed, "could not start its program"),
             ("1:0", AttemptOutcome::Failed, "exit code 1"),
         ] {
-            let record = &from_sacct(&format!("1|FAILED|{exit}|n1|c"))[0];
+            let record = &from_sacct(&format!("1|FAILED|{exit}|0:0|n1|c"))[0];
             let found = over(&judge(id("1"), record, &mut Known::default(), "/l"));
             assert!(found.0 == outcome && found.2.contains(says), "{exit}: {found:?}");
         }

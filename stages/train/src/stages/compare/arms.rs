@@ -5,14 +5,16 @@
 //! interval (arXiv 2411.00640). Metrics of reports are one number per arm and have no interval. Artifacts with equal
 //! digests differ by exactly 0.
 //!
-//! There must be exactly two arms. A metric that neither arm has is an error, unless both arms are the same artifact.
+//! Two of the wired arms are compared. A metric that neither has is an error, unless both are the same artifact.
 
 use super::arm_metric::{ArmMetric, Origin};
-use super::config::{Config, Names};
+use super::config::Config;
+use super::pair_rows::PairRow;
 use super::trajectories::{self, TrajectoryMetric};
 use std::collections::BTreeSet;
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_api::{InputArtifact, StageContext};
+use trainyard_core::error::Context as _;
 use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::paired_difference;
 use trainyard_tables::{Trajectory, read_trajectories};
@@ -28,18 +30,22 @@ struct Both<T> {
     same: bool,
 }
 
-/// Compares the arms; rows go to the context, the rest to the report.
-pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<()> {
-    let reports = both(context, "reports", |arm| Report::read(&arm.folder))?;
-    let trajectories = both(context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
-    let heads = ["metric", config.names.b.as_str(), config.names.a.as_str(), "difference", "problems", "unit"];
-    let mut table = Table::new("Arms", heads);
+/// Compares the arms; rows go to the context, the rest to the report. Returns both values of every shared problem, for
+/// the metrics of trajectories.
+pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report) -> Result<Vec<PairRow>> {
+    let reports = both(config, context, "reports", |arm| Report::read(&arm.folder))?;
+    let trajectories = both(config, context, "trajectories", |arm| read_trajectories(&arm.parquet()))?;
+    let names = config.arm_names();
+    let mut table = Table::new("Arms", ["metric", names.1, names.0, "difference", "problems", "unit"]);
+    let mut pairs = Vec::new();
     for name in &config.metrics {
         let metric = ArmMetric::parse(name)?;
         let origin = metric.origin(reports.is_some(), trajectories.is_some());
         let found = match (origin, &reports, &trajectories) {
-            (Some(Origin::Trajectories(metric)), _, Some(both)) => of_trajectories(name, &metric, both, config)?,
-            (Some(Origin::Report(own)), Some(both), _) => of_reports(name, &own, both, &config.names)?,
+            (Some(Origin::Trajectories(metric)), _, Some(both)) => {
+                of_trajectories(name, &metric, both, config, &mut pairs)?
+            }
+            (Some(Origin::Report(own)), Some(both), _) => of_reports(name, &own, both, names)?,
             _ => {
                 let error = Error::invalid(format!("nothing that is wired has the metric `{name}`"));
                 return Err(error.help("wire `reports` or `trajectories` of both arms"));
@@ -58,31 +64,37 @@ pub fn compare(config: &Config, context: &mut StageContext, report: &mut Report)
     }
     let same = |a: Option<bool>, b: Option<bool>| a.or(b).is_some() && a.unwrap_or(true) && b.unwrap_or(true);
     if same(reports.as_ref().map(|r| r.same), trajectories.as_ref().map(|t| t.same)) {
-        report.note(format!("{} and {} are the same artifacts: nothing differs.", config.names.a, config.names.b));
+        report.note(format!("{} and {} are the same artifacts: nothing differs.", names.0, names.1));
     }
     report.table(table);
     report.note(NOTE);
-    Ok(())
+    Ok(pairs)
 }
 
-fn both<T>(context: &StageContext, port: &str, read: impl Fn(&InputArtifact) -> Result<T>) -> Result<Option<Both<T>>> {
-    match context.many(port) {
-        [] => Ok(None),
-        [b, a] => Ok(Some(Both { a: read(a)?, b: read(b)?, same: a.digest == b.digest })),
-        more => Err(Error::invalid(format!("`{port}` takes those of two arms, but gets {}", more.len()))
-            .help("wire the baseline's first, then the treatment's")),
+fn both<T>(
+    config: &Config,
+    context: &StageContext,
+    port: &str,
+    read: impl Fn(&InputArtifact) -> Result<T>,
+) -> Result<Option<Both<T>>> {
+    let wired = context.many(port);
+    if wired.is_empty() {
+        return Ok(None);
     }
+    let (a, b) = config.arm_places(wired.len()).at(format!("`{port}`"))?;
+    let (a, b) = (&wired[a], &wired[b]);
+    Ok(Some(Both { a: read(a)?, b: read(b)?, same: a.digest == b.digest }))
 }
 
 /// A metric that one arm alone has is shown for that arm, without a difference: a mechanism may report what only it
 /// does.
-fn of_reports(name: &str, own: &str, reports: &Both<Report>, names: &Names) -> Result<Comparison> {
+fn of_reports(name: &str, own: &str, reports: &Both<Report>, (a, b): (&str, &str)) -> Result<Comparison> {
     let found = [reports.a.metrics.get(own), reports.b.metrics.get(own)];
     if found == [None, None] && !reports.same {
         let known: BTreeSet<&str> =
             reports.a.metrics.keys().chain(reports.b.metrics.keys()).map(String::as_str).collect();
         let known: Vec<&str> = known.into_iter().collect();
-        return Err(Error::data(format!("neither {} nor {} reports a metric `{own}`", names.a, names.b))
+        return Err(Error::data(format!("neither {a} nor {b} reports a metric `{own}`"))
             .help(format!("they report: {}", known.join(", "))));
     }
     let [a, b] = found.map(|m| m.map(|m| m.value));
@@ -96,10 +108,18 @@ fn of_trajectories(
     metric: &TrajectoryMetric,
     both: &Both<Vec<Trajectory>>,
     config: &Config,
+    pairs: &mut Vec<PairRow>,
 ) -> Result<Comparison> {
     let (a, b) = (metric.by_problem(&both.a, &config.correct)?, metric.by_problem(&both.b, &config.correct)?);
     let shared: Vec<(&str, f64, f64)> = a.iter().filter_map(|(id, x)| Some((id.as_str(), *x, *b.get(id)?))).collect();
     let ids: Vec<&str> = shared.iter().map(|s| s.0).collect();
+    pairs.extend(shared.iter().map(|(id, a, b)| PairRow {
+        metric: name.to_string(),
+        table: 0,
+        problem_id: (*id).to_string(),
+        a: *a,
+        b: *b,
+    }));
     let values = |of: fn(&(&str, f64, f64)) -> f64| shared.iter().map(of).collect::<Vec<f64>>();
     let unit = trajectories::declared().iter().find(|m| m.covers(name)).map(|m| m.unit.to_string());
     let empty = Comparison { n: Some(ids.len() as u64), unit: unit.unwrap_or_default(), ..Comparison::of(name) };
@@ -110,10 +130,8 @@ fn of_trajectories(
         }
         None if both.same => Ok(empty),
         None => {
-            let error = Error::data(format!(
-                "{} and {} share no problem with a value of `{name}`",
-                config.names.a, config.names.b
-            ));
+            let (a, b) = config.arm_names();
+            let error = Error::data(format!("{a} and {b} share no problem with a value of `{name}`"));
             Err(error.help(
                 "let both practice on the same problems with the same seed, \
                  and keep more of their rollouts (`keep_rollouts`)",

@@ -5,7 +5,7 @@ use super::metrics::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::Prepared;
-use trainyard_core::{OptionProblem, Wired};
+use trainyard_core::{Error, OptionProblem, Result, Wired};
 
 /// Options of `compare`: `a` and `b` name two models of `results`, `metrics` what is compared between two arms; both at
 /// once are fine.
@@ -35,6 +35,17 @@ pub struct Config {
     /// The component of the reward that says whether an answer is right: it is if the component is at least 1.
     #[serde(default = "answer", skip_serializing_if = "is_answer")]
     pub correct: String,
+    /// The two arms that are compared, `[treatment, baseline]`, out of more that are wired; the second is subtracted.
+    /// Needed where `reports` or `trajectories` take more than two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<String>,
+    /// Names of the wired arms, in the order of the matrix; `arms` chooses among them.
+    #[serde(default = "order", skip_serializing_if = "is_order")]
+    pub order: Vec<String>,
+    /// Whether every table of `results` is one training seed: the difference is the mean over seeds, its interval
+    /// Student's t over seeds. Without it, `a` and `b` are each found in one table.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pool: bool,
 }
 
 /// What the arms are called.
@@ -62,6 +73,12 @@ impl Names {
 fn accuracy() -> String {
     "accuracy".into()
 }
+fn order() -> Vec<String> {
+    ["baseline", "treatment", "placebo"].map(String::from).to_vec()
+}
+fn is_order(names: &[String]) -> bool {
+    names == order()
+}
 fn answer() -> String {
     "answer".into()
 }
@@ -73,6 +90,31 @@ impl Config {
     /// The two models of `results`, a first.
     pub fn models(&self) -> Option<(&str, &str)> {
         self.a.as_deref().zip(self.b.as_deref())
+    }
+
+    /// Names of both arms, a first.
+    pub fn arm_names(&self) -> (&str, &str) {
+        match self.arms.as_slice() {
+            [a, b] => (a, b),
+            _ => (&self.names.a, &self.names.b),
+        }
+    }
+
+    /// Places of both arms among `wired` artifacts, a first. Errors: invalid, without them.
+    pub fn arm_places(&self, wired: usize) -> Result<(usize, usize)> {
+        let place = |name: &String| self.order.iter().position(|n| n == name).filter(|place| *place < wired);
+        match (self.arms.as_slice(), wired) {
+            ([], 2) => Ok((1, 0)),
+            ([], _) => Err(Error::invalid(format!("two arms are compared, but {wired} are wired")).help(
+                "wire the baseline's first, then the treatment's, or name two with `arms: [treatment, baseline]`",
+            )),
+            ([a, b], _) => place(a).zip(place(b)).ok_or_else(|| {
+                let names = self.order[..wired.min(self.order.len())].join(", ");
+                Error::invalid(format!("`{a}` and `{b}` are not both among the {wired} wired arms: {names}"))
+                    .help("`order` names them in the order of the matrix")
+            }),
+            _ => Err(Error::invalid("`arms` takes two names").help("write `arms: [treatment, baseline]`")),
+        }
     }
 }
 
@@ -101,6 +143,18 @@ impl Prepared for Config {
                 problems.push(problem.help("name two models of `results` with `a` and `b`, or `metrics` of two arms"));
             }
             _ => {}
+        }
+        if self.arms.len() == 1 || self.arms.len() > 2 || self.arms.len() == 2 && self.arms[0] == self.arms[1] {
+            let problem = OptionProblem::new("/arms", "`arms` takes two different names");
+            problems.push(problem.help("write `arms: [treatment, baseline]`"));
+        }
+        for (i, arm) in self.arms.iter().enumerate().filter(|(_, arm)| !self.order.contains(arm)) {
+            let problem = OptionProblem::new(format!("/arms/{i}"), format!("no arm is called `{arm}`"));
+            problems.push(problem.help(format!("`order` names them: {}", self.order.join(", "))));
+        }
+        if self.pool && self.models().is_none() {
+            let problem = OptionProblem::new("/pool", "seeds are pooled for two models, and none are named");
+            problems.push(problem.help("name them with `a` and `b`"));
         }
         if self.names.a == self.names.b {
             problems.push(
@@ -143,14 +197,17 @@ impl Prepared for Config {
             }
             _ => {}
         }
+        if self.pool && count("results") == 1 {
+            let problem = OptionProblem::new("/pool", "seeds are pooled over several tables, but `results` gets one");
+            problems.push(problem.help("evaluate in a stage with a matrix of seeds, or leave `pool` out"));
+        }
         for port in ["reports", "trajectories"] {
             let arms = count(port);
-            if arms > 0 && arms != 2 {
-                let message = format!("`{port}` takes those of two arms, but gets {arms}");
-                problems.push(
-                    OptionProblem::new(format!("/{port}"), message)
-                        .help("wire the baseline's first, then the treatment's"),
-                );
+            let places = self.arm_places(arms);
+            if arms > 0
+                && let Err(e) = places
+            {
+                problems.push(OptionProblem { pointer: format!("/{port}"), message: e.message, help: e.help });
             } else if arms > 0 && self.metrics.is_empty() {
                 let message = format!("`{port}` gets two arms, but nothing says what is compared");
                 problems.push(OptionProblem::new(format!("/{port}"), message).help("list it with `metrics`"));
@@ -202,6 +259,20 @@ mod tests {
         assert_eq!(places(json!({"metrics": names})), ["/metrics/1", "/metrics/2", "/metrics/6"]);
         assert_eq!(places(json!({"metrics": ["kl"], "names": {"a": "x", "b": "x"}})), ["/names"]);
         assert_eq!(places(json!({"metrics": ["kl"], "a": "rl", "b": "sft"})), [""; 0]);
+    }
+
+    #[test]
+    fn arms_are_chosen_by_name_among_those_that_are_wired() {
+        let places = |options: Value, wired: usize| config(options).arm_places(wired).map_err(|e| e.message);
+        assert_eq!(places(json!({}), 2), Ok((1, 0)));
+        assert!(places(json!({}), 3).unwrap_err().contains("3 are wired"));
+        assert_eq!(places(json!({"arms": ["placebo", "baseline"]}), 3), Ok((2, 0)));
+        assert!(places(json!({"arms": ["placebo", "baseline"]}), 2).unwrap_err().contains("not both among"));
+        assert_eq!(places(json!({"arms": ["x", "y"], "order": ["y", "z", "x"]}), 3), Ok((2, 0)));
+        let pointers = |options: Value| config(options).problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>();
+        assert_eq!(pointers(json!({"metrics": ["kl"], "arms": ["treatment"]})), ["/arms"]);
+        assert_eq!(pointers(json!({"metrics": ["kl"], "arms": ["treatment", "basline"]})), ["/arms/1"]);
+        assert_eq!(pointers(json!({"metrics": ["kl"], "pool": true})), ["/pool"]);
     }
 
     #[test]

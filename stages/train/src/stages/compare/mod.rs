@@ -11,7 +11,9 @@ pub mod config;
 mod declared;
 pub mod metrics;
 pub mod models;
+pub mod pair_rows;
 pub mod pairs;
+mod pool;
 pub mod trajectories;
 
 pub use config::Config;
@@ -32,7 +34,7 @@ pub struct Compare;
 impl Stage for Compare {
     type Prepared = Config;
     const NAME: &'static str = "compare";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
     const SUMMARY: &'static str =
         "The paired difference of two models, or of two arms of a recipe, with its 95% interval.";
     const DOC: &'static str = include_str!("compare.md");
@@ -54,15 +56,13 @@ impl Stage for Compare {
         Ports {
             inputs: vec![
                 port("results", Table, Many, "Tables of `evaluate` that hold the models `a` and `b`."),
-                port("reports", Report, Many, "Reports of two arms: the baseline's, then the treatment's."),
-                port("trajectories", Trajectories, Many, "Rollouts of two arms: the baseline's, then the treatment's."),
+                port("reports", Report, Many, "Reports of the arms: the baseline's first; `arms` chooses two of them."),
+                port("trajectories", Trajectories, Many, "Rollouts of the arms, in the same order."),
             ],
-            outputs: vec![port(
-                "report",
-                Report,
-                One,
-                "Both values, their difference and its interval; models also by level.",
-            )],
+            outputs: vec![
+                port("report", Report, One, "Both values, their difference and its interval; models also by level."),
+                port("pairs", Table, One, "Both values of every shared problem, by metric and table."),
+            ],
         }
     }
 
@@ -74,14 +74,20 @@ impl Stage for Compare {
         // Lists that are only known at run time are checked here for the first time.
         refuse(config.problems_with(&context.wired()))?;
         let models = config.models();
-        let (first, second) = models.unwrap_or((config.names.a.as_str(), config.names.b.as_str()));
+        let (first, second) = models.unwrap_or_else(|| config.arm_names());
         let mut report = Report::new(format!("{first} against {second}"));
+        let mut rows = Vec::new();
         if let Some(models) = models {
-            pairs::compare(&config.metric, models, context, &mut report)?;
+            rows.extend(if config.pool {
+                pool::compare(&config.metric, models, context, &mut report)?
+            } else {
+                pairs::compare(&config.metric, models, context, &mut report)?
+            });
         }
         if !config.metrics.is_empty() {
-            arms::compare(&config, context, &mut report)?;
+            rows.extend(arms::compare(&config, context, &mut report)?);
         }
+        pair_rows::write(&context.output_parquet("pairs")?, &rows)?;
         context.write_report("report", report, &Declared::default())
     }
 }

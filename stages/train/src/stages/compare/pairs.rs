@@ -9,6 +9,7 @@
 
 use super::metrics::{self, Metric};
 use super::models;
+use super::pair_rows::PairRow;
 use crate::results::{ResultRow, read_results};
 use std::collections::BTreeMap;
 use trainyard_api::StageContext;
@@ -16,11 +17,16 @@ use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::{Comparison, Error, Result};
 use trainyard_learn::statistics::{Difference, paired_difference};
 
-/// Compares the models `a` and `b` of the input `results`; the row goes to the context, the rest to the report.
-pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, report: &mut Report) -> Result<()> {
+/// Compares the models `a` and `b` of the input `results`; the row goes to the context, the rest to the report. Returns
+/// both values of every shared problem.
+pub fn compare(
+    metric: &str,
+    (a, b): (&str, &str),
+    context: &mut StageContext,
+    report: &mut Report,
+) -> Result<Vec<PairRow>> {
     let parsed = Metric::parse(metric)?;
-    let tables =
-        context.many("results").iter().map(|t| read_results(&t.parquet())).collect::<Result<Vec<Vec<ResultRow>>>>()?;
+    let tables = tables(context)?;
     let pairs = Pairs::new(models::rows(&tables, a)?, models::rows(&tables, b)?, parsed)?;
     let difference = pairs.difference(None).ok_or_else(|| {
         Error::data(format!("`{a}` and `{b}` share no problem with a value of `{metric}`"))
@@ -30,7 +36,6 @@ pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, r
         .difference
         .interval()
         .ok_or_else(|| Error::data("one shared problem gives no interval").help("evaluate on at least two problems"))?;
-    let unit = metrics::declared().iter().find(|m| m.covers(metric)).map(|m| m.unit.to_string());
     context.comparison(Comparison {
         a: Some(difference.a),
         b: Some(difference.b),
@@ -38,11 +43,21 @@ pub fn compare(metric: &str, (a, b): (&str, &str), context: &mut StageContext, r
         low: Some(low),
         high: Some(high),
         n: Some(difference.difference.n as u64),
-        unit: unit.unwrap_or_default(),
+        unit: unit(metric),
         ..Comparison::of(metric)
     });
     describe(report, metric, (a, b), &pairs, &difference);
-    Ok(())
+    Ok(pairs.rows_of(metric, 0))
+}
+
+/// All tables of the input `results`.
+pub(super) fn tables(context: &StageContext) -> Result<Vec<Vec<ResultRow>>> {
+    context.many("results").iter().map(|table| read_results(&table.parquet())).collect()
+}
+
+/// Unit of a metric of models.
+pub(super) fn unit(metric: &str) -> String {
+    metrics::declared().iter().find(|m| m.covers(metric)).map(|m| m.unit.to_string()).unwrap_or_default()
 }
 
 /// Values of the problems that both models have.
@@ -71,6 +86,18 @@ impl Pairs {
             .collect();
         let unpaired = a.len() + b.len() - 2 * rows.len();
         Ok(Self { rows, unpaired })
+    }
+
+    /// Both values of every problem, as the output `pairs` holds them.
+    pub(super) fn rows_of(&self, metric: &str, table: usize) -> Vec<PairRow> {
+        let row = |(id, _, a, b): &(String, u32, f64, f64)| PairRow {
+            metric: metric.to_string(),
+            table,
+            problem_id: id.clone(),
+            a: *a,
+            b: *b,
+        };
+        self.rows.iter().map(row).collect()
     }
 
     /// The paired difference over all problems, or over those of one level. `None` without a pair.

@@ -67,6 +67,7 @@ impl Run<'_> {
             horizon: self.config.loss.horizon,
             epochs: self.config.epochs,
             minibatches: self.config.minibatches,
+            reuse_by_chance: self.config.reuse_by_chance,
             micro_batch_tokens: self.config.micro_batch_tokens,
             temperature: self.config.rollout.temperature,
             reference: progress.reference.as_ref(),

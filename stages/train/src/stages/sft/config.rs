@@ -1,5 +1,6 @@
 //! Options of `sft`.
 
+use super::stop::{self, StopAt};
 use crate::optimize::{Method, OptimizerOptions};
 use crate::row_options;
 use crate::with_backend::TrainOptions;
@@ -53,6 +54,10 @@ pub struct Config {
     pub validation_share: f64,
     /// Stop after this many measurements without a better one; null = never.
     pub patience: Option<u64>,
+    /// End as soon as sampled episodes on the input `problems` pass this often, and keep the weights of that step;
+    /// null = never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_at: Option<StopAt>,
     /// Steps between resume points; 0 = none.
     pub checkpoint_every: u64,
     /// How the weights of a whole model are written; an adapter's are always f32.
@@ -83,6 +88,7 @@ impl Default for Config {
             validate_every: None,
             validation_share: 0.05,
             patience: None,
+            stop_at: None,
             checkpoint_every: 50,
             backend: registry::default_options(),
             seed: 0,
@@ -109,6 +115,11 @@ impl TrainOptions for Config {
         let limits =
             [("/epochs", self.epochs), ("/steps", self.steps), ("/tokens", self.tokens), ("/patience", self.patience)];
         problems.extend(row_options::empty(&limits));
+        problems.extend(self.stop_at.iter().flat_map(StopAt::problems));
+        if self.stop_at.is_some() && self.patience.is_some() {
+            let problem = OptionProblem::new("/patience", "`patience` and `stop_at` both say when training ends");
+            problems.push(problem.help("keep one of them"));
+        }
         problems
     }
 
@@ -135,6 +146,7 @@ impl TrainOptions for Config {
         let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);
         problems.extend(twice);
+        problems.extend(stop::problems_with(self.stop_at.as_ref(), inputs));
         problems.extend(shape::without_language_head(inputs, &["model"]));
         problems.extend(shape::misfits(inputs, self.adapter.as_ref()));
         problems.extend(shape::too_large(inputs, &training));

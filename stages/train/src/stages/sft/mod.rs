@@ -5,7 +5,9 @@
 
 pub mod config;
 pub mod data;
+mod prepared;
 pub mod run;
+pub mod stop;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +18,9 @@ use crate::optimize::{Learned, Method};
 use crate::parts::Parts;
 use crate::with_backend::{TrainOptions as _, WithBackend};
 use data::{Prepared, encoded, hold_out, packed, prepare};
+use prepared::Ready;
 use serde_json::Value;
+use stop::Stop;
 use trainyard_api::report::Report;
 use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Stage, StageContext, port};
@@ -43,6 +47,9 @@ A turn whose tool call failed is context, not an example (`mask_errored_turns`).
 share a step of about `batch_tokens`; the optimizer is AdamW with warm-up, decay and clipping. The loss on \
 held-out trajectories (the input `validation`, or a share of the problems) is measured before the first step, \
 every `validate_every` steps and after the last, and the weights with the lowest loss are kept.\n\n\
+`stop_at: {accuracy: 0.2}` ends training as soon as sampled episodes on the input `problems` pass that often: the \
+accuracy of the input model, of every `every`-th step and of the last is measured on the same `episodes` draws, and \
+the weights of the step that reaches it are the result, whatever their validation loss.\n\n\
 Checkpoints hold weights, moments, step and curves, so a killed stage resumes and ends in the same bytes.\n\n\
 Errors: trajectories of another tokenizer or template, a loss or gradient that is not finite, an empty training \
 set.";
@@ -72,11 +79,14 @@ fn metrics() -> Vec<Metric> {
         validation.lower().optional(),
         initial.lower().optional(),
         Metric::new("best_step", "step", "Step of the weights that are kept.").optional(),
+        Metric::new(stop::METRIC, "share", "Sampled episodes that are right at the end, with `stop_at`.")
+            .higher()
+            .optional(),
     ]
 }
 
 impl Stage for Sft {
-    type Prepared = WithBackend<Config>;
+    type Prepared = Ready;
     const NAME: &'static str = "sft";
     const VERSION: u32 = 3;
     const SUMMARY: &'static str = "supervised fine-tuning on the agent's tokens of trajectories";
@@ -86,21 +96,23 @@ impl Stage for Sft {
     const TRAINS: bool = true;
     const MAIN_METRIC: Option<&'static str> = Some("loss");
 
-    const FAMILIES: &'static [&'static str] = &["backends"];
+    const FAMILIES: &'static [&'static str] = &["backends", "environments", "formats", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
         metrics().into()
     }
-    fn declared(&self, prepared: &WithBackend<Config>, producers: &Producers) -> Declared {
+    fn declared(&self, prepared: &Ready, producers: &Producers) -> Declared {
+        let config = &prepared.trained.config;
         let mut list = metrics();
+        list.retain(|m| config.stop_at.is_some() || m.name != stop::METRIC);
         let wired = producers.get("validation").is_some_and(|behind| !behind.is_empty());
-        if !wired && prepared.config.validation_share == 0.0 {
+        if !wired && config.validation_share == 0.0 {
             list.retain(|m| !m.name.starts_with("validation") && m.name != "best_step");
         }
         list.into()
     }
     fn ports(&self) -> Ports {
-        use ArtifactKind::{Model, Report, Table, Trajectories};
+        use ArtifactKind::{Model, Problems, Report, Table, Trajectories};
         use Cardinality::{Many, One, Optional};
         Ports {
             inputs: vec![
@@ -108,6 +120,7 @@ impl Stage for Sft {
                 port("trajectories", Trajectories, Many, "What to learn from."),
                 port(PORT, Table, Many, "What to learn from, as `data/tokenize` made it; instead of `trajectories`."),
                 port("validation", Trajectories, Optional, "Held-out trajectories that choose the weights to keep."),
+                port(stop::PORT, Problems, Optional, "Problems that `stop_at` plays; never those of the test."),
             ],
             outputs: vec![
                 port("model", Model, One, "The fine-tuned model."),
@@ -116,14 +129,18 @@ impl Stage for Sft {
         }
     }
     fn schema(&self) -> Value {
-        WithBackend::<Config>::schema(&self.parts)
+        let mut schema = WithBackend::<Config>::schema(&self.parts);
+        self.parts.fill_environment(&mut schema);
+        schema
     }
-    fn prepare(&self, options: Value) -> Result<WithBackend<Config>> {
-        WithBackend::read(&self.parts, options, |options| self.parse(options))
+    fn prepare(&self, mut options: Value) -> Result<Ready> {
+        let environment = prepared::environment(&self.parts, &mut options);
+        let trained = WithBackend::read(&self.parts, options, |options| self.parse(options))?;
+        Ok(Ready { trained, environment })
     }
 
-    fn run(&self, prepared: WithBackend<Config>, context: &mut StageContext) -> Result<()> {
-        let WithBackend { config, backend } = prepared;
+    fn run(&self, prepared: Ready, context: &mut StageContext) -> Result<()> {
+        let Ready { trained: WithBackend { config, backend }, environment } = prepared;
         let policy = Policy::load(context.input("model")?, "model", backend.build(&context.secrets)?)?;
         let policy = policy.with_template(&config.template)?;
         let (mut policy, learns) = policy.trained(config.adapter.as_ref(), config.seed)?;
@@ -134,8 +151,13 @@ impl Stage for Sft {
         let plan = run::plan(&config, &prepared.examples)?;
         let learned = Learned { learns, seed: config.seed };
         let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, learns, context);
+        let mut stop = Stop::open((&config, &environment), &self.parts, &policy, context)?;
         let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learned)?;
-        let outcome = run::run(&config, trainer, (&prepared.examples, &plan), &held.examples, context)?;
+        let measured = run::Measured { held: &held.examples, stop: stop.as_mut() };
+        let outcome = run::run(&config, trainer, (&prepared.examples, &plan), measured, context)?;
+        if let Some(stop) = stop {
+            stop.finish(outcome.state.accuracy, outcome.state.step, context)?;
+        }
         let model = policy.folder.with_parameters(&outcome.weights)?;
         model::save(context, "model", &model, config.adapter.as_ref(), &config.save)?;
         write_report(context, &outcome.state, &prepared, held.rows)
@@ -193,6 +215,10 @@ fn write_report(context: &mut StageContext, state: &run::State, prepared: &Prepa
     );
     state.curves.draw(&mut report, "Gradient norm", "", &[("norm", "grad_norm")]);
     state.curves.draw(&mut report, "Learning rate", "", &[("rate", "learning_rate")]);
+    state.curves.draw(&mut report, "Accuracy of sampled episodes", "share", &[("sampled", stop::METRIC)]);
+    if let Some(accuracy) = state.accuracy {
+        report.metric(stop::METRIC, accuracy);
+    }
     if held > 0 {
         report.note(format!(
             "The validation loss is over {held} held-out trajectories; the weights with the lowest are kept."

@@ -5,6 +5,7 @@
 //! beats it.
 
 use super::config::Config;
+use super::stop::{METRIC, Stop};
 use crate::optimize::{Trainer, epoch_batches, micro_batches};
 use crate::spans::step_span;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,17 @@ pub struct State {
     pub best: Option<(u64, f64)>,
     /// Validations since the best one.
     pub stale: u64,
+    /// Accuracy of sampled episodes at the last measurement, with `stop_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+}
+
+/// What is measured besides the training loss.
+pub struct Measured<'a> {
+    /// Held-out examples; they choose the weights to keep, unless `stop` does.
+    pub held: &'a [Example],
+    /// Episodes that end the training.
+    pub stop: Option<&'a mut Stop>,
 }
 
 /// The result of training.
@@ -42,36 +54,43 @@ pub struct Outcome {
     pub planned: u64,
 }
 
-/// Trains on `train` as planned; `held` chooses the weights to keep (the last ones if empty).
+/// Trains on `train` as planned. The weights with the lowest loss on held-out examples are kept; without such examples,
+/// or where sampled episodes end the training, the last ones.
 pub fn run(
     config: &Config,
     mut trainer: Trainer,
     (train, plan): (&[Example], &[Vec<usize>]),
-    held: &[Example],
+    Measured { held, mut stop }: Measured<'_>,
     context: &StageContext,
 ) -> Result<Outcome> {
     let total = plan.len() as u64;
+    let keeps_best = stop.is_none();
     let every = config.validation_interval();
     let mut state = State::default();
     let mut best: Option<Parameters> = None;
     if let Some((saved, folder)) = checkpoint::latest::<State>(context)? {
         trainer.load(&folder, "")?;
         state = saved;
-        if state.best.is_some() {
+        if state.best.is_some() && keeps_best {
             best = Some(Parameters::load(&folder.join(BEST))?);
         }
     }
     if state.step == 0 && !held.is_empty() {
-        validate(config, &trainer, held, &mut state, &mut best, context)?;
+        validate(config, &trainer, held, (&mut state, &mut best), keeps_best, context)?;
     }
-    while state.step < total && !stopped(config, &state) {
+    if state.step == 0 {
+        play(stop.as_deref_mut(), &trainer, &mut state, total, context)?;
+    }
+    while state.step < total && !stopped(config, stop.as_deref(), &state) {
         let _span = step_span(state.step);
         context.stop_if_cancelled()?;
         let batch = &plan[state.step as usize];
         step(config, &mut trainer, train, batch, &mut state, context)?;
         let last = state.step == total;
-        if !held.is_empty() && (last || (every > 0 && state.step % every == 0)) {
-            validate(config, &trainer, held, &mut state, &mut best, context)?;
+        play(stop.as_deref_mut(), &trainer, &mut state, total, context)?;
+        let ends = last || stop.as_deref().is_some_and(|stop| state.accuracy.is_some_and(|a| stop.is_reached(a)));
+        if !held.is_empty() && (ends || (every > 0 && state.step % every == 0)) {
+            validate(config, &trainer, held, (&mut state, &mut best), keeps_best, context)?;
         }
         context.progress(state.step, total, "steps", state.curves.last("loss").map(|l| ("loss", l)));
         if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
@@ -88,8 +107,24 @@ pub fn run(
     Ok(Outcome { weights, state, planned: total })
 }
 
-fn stopped(config: &Config, state: &State) -> bool {
-    config.patience.is_some_and(|p| state.stale >= p)
+fn stopped(config: &Config, stop: Option<&Stop>, state: &State) -> bool {
+    let reached = stop.zip(state.accuracy).is_some_and(|(stop, accuracy)| stop.is_reached(accuracy));
+    reached || config.patience.is_some_and(|p| state.stale >= p)
+}
+
+/// Measures the accuracy of sampled episodes where it is due.
+fn play(
+    stop: Option<&mut Stop>,
+    trainer: &Trainer,
+    state: &mut State,
+    total: u64,
+    context: &StageContext,
+) -> Result<()> {
+    let Some(stop) = stop.filter(|stop| stop.is_due(state.step, total)) else { return Ok(()) };
+    let accuracy = stop.measure(trainer, state.step, context)?;
+    state.curves.point(context, METRIC, state.step, accuracy)?;
+    state.accuracy = Some(accuracy);
+    Ok(())
 }
 
 /// The members of every optimizer step, for the whole budget. Errors: data, without an example.
@@ -156,13 +191,15 @@ fn validate(
     config: &Config,
     trainer: &Trainer,
     held: &[Example],
-    state: &mut State,
-    best: &mut Option<Parameters>,
+    (state, best): (&mut State, &mut Option<Parameters>),
+    keeps_best: bool,
     context: &StageContext,
 ) -> Result<()> {
     let loss = mean_loss(trainer, held, config.micro_batch_tokens)?;
     state.curves.point(context, "validation_loss", state.step, loss)?;
-    if state.best.is_none_or(|(_, lowest)| loss < lowest) {
+    if !keeps_best {
+        state.best = Some((state.step, loss));
+    } else if state.best.is_none_or(|(_, lowest)| loss < lowest) {
         state.best = Some((state.step, loss));
         state.stale = 0;
         *best = Some(trainer.weights()?);

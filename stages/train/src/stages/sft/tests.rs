@@ -1,14 +1,14 @@
 use super::*;
 use crate::testing::{
-    assert_declared, context_in, demonstrations, digest_of, half_trained, input, input_model, input_trajectories,
-    outputs, run_stage, tiny_model,
+    assert_declared, context_in, demonstrations, digest_of, environment_options, half_trained, input, input_model,
+    input_problems, input_trajectories, outputs, run_stage, sums, tiny_model,
 };
 use serde_json::{Value, json};
 use std::path::Path;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind};
 use trainyard_lm::examples::{expect_same_text, tokenize};
 use trainyard_lm::stages::tokenize::Tokenize;
-use trainyard_tables::{Trajectory, rows_as_json};
+use trainyard_tables::{Problem, Trajectory, rows_as_json};
 
 fn context(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
     let mut context = context_in(folder, cpus, cancel_after);
@@ -185,4 +185,94 @@ fn another_tokenizer_too_long_rows_and_empty_sets_are_refused() {
     let mut too_small = options();
     too_small["max_tokens"] = json!(3);
     assert_eq!(run_stage::<Sft>(too_small, &mut context).unwrap_err().kind, ErrorKind::Data);
+}
+
+/// As [`context`], with problems that episodes are played on.
+fn playing(folder: &Path, cancel_after: Option<usize>) -> StageContext {
+    let mut context = context_in(folder, 1, cancel_after);
+    input_model(&mut context, folder, "model", &tiny_model(16, 1, 1));
+    input_trajectories(&mut context, folder, "trajectories", &demonstrations(64, 3, 2));
+    input_problems(&mut context, folder, "problems", &sums(12, 3, 2));
+    outputs(&mut context, folder, &["model", "report"]);
+    context
+}
+
+fn stopping(accuracy: f64, more: Value) -> Value {
+    let mut options = json!({
+        "steps": 400, "batch_tokens": 512, "validation_share": 0.0, "validate_every": null, "checkpoint_every": 15,
+        "optimizer": {"learning_rate": 1e-2},
+        "stop_at": {
+            "accuracy": accuracy, "every": 10, "episodes": 24, "environment": environment_options(),
+            "sampling": {"max_turn_tokens": 24, "max_episode_tokens": 96},
+        },
+    });
+    let stop = options["stop_at"].as_object_mut().unwrap();
+    stop.extend(more.as_object().unwrap().clone());
+    options
+}
+
+#[test]
+fn training_ends_at_the_pass_rate_and_resumes_to_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = playing(folder.path(), None);
+    run_stage::<Sft>(stopping(0.3, json!({})), &mut whole).unwrap();
+    let (reached, steps) = (whole.metrics["stop_accuracy"], whole.metrics["steps"]);
+    assert!(reached >= 0.3 && steps < 400.0 && steps % 10.0 == 0.0, "{reached} after {steps}");
+    assert_declared::<Sft>(&stopping(0.3, json!({})), &whole);
+    let cut = tempfile::tempdir().unwrap();
+    let mut first = playing(cut.path(), Some(1));
+    assert_eq!(run_stage::<Sft>(stopping(0.3, json!({})), &mut first).unwrap_err().kind, ErrorKind::Cancelled);
+    let mut second = playing(cut.path(), None);
+    run_stage::<Sft>(stopping(0.3, json!({})), &mut second).unwrap();
+    assert_eq!(digests(&second), digests(&whole));
+}
+
+#[test]
+fn a_pass_rate_that_is_never_reached_fails_or_is_accepted() {
+    let short = |more: Value| {
+        let mut options = stopping(1.0, more);
+        options["steps"] = json!(4);
+        options
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = playing(folder.path(), None);
+    let error = run_stage::<Sft>(short(json!({})), &mut context).unwrap_err();
+    assert!(error.message.contains("`stop_at.accuracy` is 1, but after 4 steps"), "{error}");
+    let accepted = tempfile::tempdir().unwrap();
+    let mut context = playing(accepted.path(), None);
+    run_stage::<Sft>(short(json!({"on_miss": "continue"})), &mut context).unwrap();
+    assert_eq!(context.metrics["steps"], 4.0);
+}
+
+#[test]
+fn the_test_split_ends_no_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut context = context(folder.path(), 1, None);
+    let tested: Vec<Problem> = sums(4, 3, 2).into_iter().map(|p| Problem { split: "test".into(), ..p }).collect();
+    input_problems(&mut context, folder.path(), "problems", &tested);
+    let error = run_stage::<Sft>(stopping(0.3, json!({})), &mut context).unwrap_err();
+    assert!(error.message.contains("of the split `test`"), "{error}");
+}
+
+#[test]
+fn contradictions_with_a_pass_rate_are_found_before_the_run() {
+    let sft = Sft::default();
+    let pointers = |options: Value| {
+        let prepared = sft.prepare(options).unwrap();
+        prepared.problems().into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+    };
+    assert_eq!(pointers(stopping(0.3, json!({}))), [""; 0]);
+    assert_eq!(pointers(stopping(1.5, json!({"every": 0}))), ["/stop_at/accuracy", "/stop_at/every"]);
+    let mut patient = stopping(0.3, json!({}));
+    patient["patience"] = json!(2);
+    patient["validation_share"] = json!(0.1);
+    assert_eq!(pointers(patient), ["/patience"]);
+    let wiring = |options: Value, problems: usize| {
+        let inputs = [("problems".to_string(), problems)].into_iter().collect();
+        let found = sft.prepare(options).unwrap().problems_with(&inputs);
+        found.into_iter().map(|p| p.pointer).collect::<Vec<_>>()
+    };
+    assert_eq!(wiring(stopping(0.3, json!({})), 0), ["/stop_at"]);
+    assert_eq!(wiring(options(), 1), ["/problems"]);
+    assert_eq!(wiring(stopping(0.3, json!({})), 1), [""; 0]);
 }

@@ -5,6 +5,7 @@
 //! forward.
 
 mod columns;
+mod permuted;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,8 @@ pub struct Update<'a> {
     pub epochs: u64,
     /// Optimizer steps per pass.
     pub minibatches: usize,
+    /// Whether every optimizer step but the first permutes advantages among its rollouts.
+    pub reuse_by_chance: bool,
     /// Tokens computed together: limits memory, and changes results by rounding only.
     pub micro_batch_tokens: usize,
     /// Sampling temperature that log-probabilities are computed at.
@@ -74,6 +77,15 @@ impl Update<'_> {
         let reference = self.reference.map(|r| self.logprobs_of(r, samples, &used)).transpose()?;
         let earlier = Earlier { proximal, reference };
         let mut sums = Sums::default();
+        let owned: Vec<Grid>;
+        let permuted = if self.reuse_by_chance {
+            let updates = self.epochs * self.minibatches as u64;
+            owned = (1..updates).map(|n| permuted::advantages(samples, &used, &self.permutation(n))).collect();
+            owned.iter().map(|grid| permuted::samples(samples, grid)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut update = 0;
         for epoch in 0..self.epochs {
             let order = self.order(samples, &used, epoch);
             for (n, members) in order.iter().enumerate() {
@@ -84,10 +96,17 @@ impl Update<'_> {
                 }
                 let seed = self.chance.at("loss terms", &[self.step, epoch, n as u64]).next_u64();
                 let minibatch = Minibatch { members, weights, seed };
-                self.minibatch(trainer, critic.as_deref_mut(), samples, &minibatch, &earlier, &mut sums)?;
+                let now = if update == 0 { samples } else { permuted.get(update - 1).map_or(samples, Vec::as_slice) };
+                update += 1;
+                self.minibatch(trainer, critic.as_deref_mut(), now, &minibatch, &earlier, &mut sums)?;
             }
         }
         Ok(sums.report(self.prefixes))
+    }
+
+    /// Source of the permutation of one optimizer step.
+    fn permutation(&self, update: u64) -> Chance {
+        self.chance.child("reuse by chance", &[self.step, update])
     }
 
     /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.

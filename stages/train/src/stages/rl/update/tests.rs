@@ -81,6 +81,7 @@ fn run(trainer: &mut Trainer, data: &Data, o: &Options<'_>) -> Result<UpdateRepo
         horizon: None,
         epochs: 1,
         minibatches: 1,
+        reuse_by_chance: false,
         micro_batch_tokens: o.micro,
         temperature: 1.0,
         reference: o.reference,
