@@ -100,7 +100,7 @@ fn jaccard(shared: usize, all: usize) -> f64 {
     if all == 0 { 1.0 } else { shared as f64 / all as f64 }
 }
 
-/// What a predicted call earns when paired with a gold call.
+/// Returns the gain of pairing a predicted call with a gold call.
 fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     let (Some(g), Some(p)) = (parameters(gold), parameters(predicted)) else { return 0.0 };
     if gold.name != predicted.name {

@@ -20,9 +20,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Number {
-    /// 0.
     pub const ZERO: Self = Self { over: 0, under: 1 };
-    /// 1.
     pub const ONE: Self = Self { over: 1, under: 1 };
 
     /// A whole number.
@@ -58,11 +56,9 @@ impl Number {
     pub fn is_zero(self) -> bool {
         self.over == 0
     }
-    /// `-self`.
     pub fn negate(self) -> Option<Self> {
         Some(Self { over: self.over.checked_neg()?, under: self.under })
     }
-    /// `self + other`.
     #[expect(clippy::should_implement_trait, reason = "`std::ops::Add` cannot report overflow")]
     pub fn add(self, other: Self) -> Option<Self> {
         let common = i128::try_from(gcd(self.under.unsigned_abs(), other.under.unsigned_abs())).ok()?;
@@ -70,7 +66,6 @@ impl Number {
         let over = self.over.checked_mul(a)?.checked_add(other.over.checked_mul(b)?)?;
         Self::ratio(over, self.under.checked_mul(a)?)
     }
-    /// `self - other`.
     pub fn subtract(self, other: Self) -> Option<Self> {
         self.add(other.negate()?)
     }
@@ -81,7 +76,7 @@ impl Number {
         let right = Self::ratio(other.over, self.under)?;
         Self::ratio(left.over.checked_mul(right.over)?, left.under.checked_mul(right.under)?)
     }
-    /// `self / other`; also `None` on division by zero, which [`Number::is_zero`] tells apart.
+    /// Divides. `None` on overflow and on division by zero, which [`Number::is_zero`] distinguishes.
     pub fn divide(self, other: Self) -> Option<Self> {
         self.multiply(Self::ratio(other.under, other.over)?)
     }

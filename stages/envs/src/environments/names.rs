@@ -1,5 +1,5 @@
-//! Invented names of consonant-vowel syllables, about whose bearers no pretrained model knows anything. They are unique
-//! and never equal a word of the sentences about them, because a search for a name must find its bearer.
+//! Invented names of consonant-vowel syllables, unknown to pretrained models. Names are unique and never equal a word
+//! of the sentences about their bearers, because a search for a name must find its bearer.
 
 use std::collections::BTreeSet;
 use trainyard_core::chance::Draws;

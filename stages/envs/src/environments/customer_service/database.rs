@@ -44,7 +44,7 @@ impl ShopDatabase {
     }
 }
 
-/// The shop as one episode has changed it.
+/// Shop with the changes of one episode.
 #[derive(Debug, Clone)]
 pub struct Shop {
     base: Arc<ShopDatabase>,
@@ -53,7 +53,6 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// An unchanged shop.
     pub fn new(base: Arc<ShopDatabase>) -> Self {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
@@ -81,15 +80,13 @@ impl Shop {
     pub fn variant(&self, item_id: &str) -> Option<&Variant> {
         self.products().find_map(|product| product.variants.get(item_id))
     }
-    /// Replaces an order.
     pub fn put_order(&mut self, order: Order) {
         self.orders.insert(order.order_id.clone(), order);
     }
-    /// Replaces a user.
     pub fn put_user(&mut self, user: User) {
         self.users.insert(user.user_id.clone(), user);
     }
-    /// Names of the records in which two shops on one database differ.
+    /// Returns the names of the records in which two shops on one database differ.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
         let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();

@@ -72,7 +72,6 @@ pub struct PaymentMethod {
     pub balance: Option<Cents>,
 }
 
-/// A customer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
@@ -86,7 +85,7 @@ pub struct User {
     pub email: String,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<String, PaymentMethod>,
-    /// Ids of the user's orders.
+    /// Ids of orders.
     pub orders: Vec<String>,
 }
 
@@ -150,7 +149,7 @@ pub struct Payment {
     pub transaction_type: String,
     /// Always positive.
     pub amount: Cents,
-    /// Id of the user's payment method.
+    /// Id of the payment method.
     pub payment_method_id: String,
 }
 
@@ -169,7 +168,6 @@ impl Payment {
     }
 }
 
-/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -200,7 +198,7 @@ pub struct Order {
     /// How the price difference of an exchange is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_payment_method_id: Option<String>,
-    /// What the customer pays for an exchange; negative = what they get back.
+    /// Amount that the customer pays for an exchange; negative = a refund.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_price_difference: Option<Cents>,
     /// Ids of the returned items, sorted.

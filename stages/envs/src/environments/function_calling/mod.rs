@@ -84,7 +84,6 @@ impl EnvironmentOptions for FunctionCallingOptions {
     }
 }
 
-/// The environment `function-calling`.
 pub struct FunctionCalling {
     options: FunctionCallingOptions,
     format: Box<dyn ToolFormat>,

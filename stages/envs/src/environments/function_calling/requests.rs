@@ -49,7 +49,7 @@ static WORDS: [&str; 21] = [
 const OPENINGS: [(&str, &str); 4] = [("", "."), ("please ", "."), ("could you ", "?"), ("I want you to ", ".")];
 const JOINTS: [&str; 3] = [", then ", " and ", ", and also "];
 
-/// A value and how it is said.
+/// Value and its wording.
 #[derive(Debug, Clone, PartialEq)]
 struct SpokenValue {
     value: Value,
@@ -68,7 +68,7 @@ struct Request {
 /// A generated request with its right calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
-    /// Its level, from 1.
+    /// Level, from 1.
     pub level: u32,
     requests: Vec<Request>,
     /// The wanted functions among others, shuffled.

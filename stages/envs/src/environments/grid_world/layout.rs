@@ -1,8 +1,9 @@
-//! A grid: its cells, what actions do, what the agent sees, and the shortest path.
+//! Grid: cells, effects of actions, the agent's view, and the shortest path.
 //!
 //! A layout is text with one character per cell: `.` floor, `#` wall, `A` start, `G` goal, `K` key, `D` locked door,
-//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees its own cell and the
-//! four next to it. It picks up a key where it lies and opens a door from a neighboring cell; the door then stays open.
+//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees the current cell and
+//! the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the door then
+//! stays open.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -28,7 +29,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// All actions, in the order in which the agent is told about them.
+    /// All actions, in the order of their description to the agent.
     pub const ALL: [Self; 7] = [Self::North, Self::East, Self::South, Self::West, Self::PickUp, Self::Open, Self::Look];
     /// The four moves.
     pub const DIRECTIONS: [Self; 4] = [Self::North, Self::East, Self::South, Self::West];
@@ -62,7 +63,7 @@ enum Cell {
     Goal,
 }
 
-/// What changes during an episode.
+/// Mutable state of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
     /// Where the agent is.
@@ -77,18 +78,17 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     rows: Vec<Vec<Cell>>,
-    /// Where the agent starts.
+    /// Start of the agent.
     pub start: Place,
-    /// Where it must go.
     pub goal: Place,
-    /// Where the key lies, if there is one.
+    /// Initial place of the key, if any.
     pub key: Option<Place>,
-    /// Where the door is, if there is one.
+    /// Place of the door, if any.
     pub door: Option<Place>,
 }
 
 impl Layout {
-    /// Parses a layout. Fails with kind `data` and says what is wrong.
+    /// Parses a layout. The error is of kind `data` and names the problem.
     pub fn parse(text: &str) -> Result<Self> {
         let mut rows = Vec::new();
         let (mut starts, mut goals, mut keys, mut doors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -169,7 +169,7 @@ impl Layout {
             },
         }
     }
-    /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
+    /// Returns the agent's view: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
     pub fn view(&self, state: State) -> String {
         let sees = |d: &Action| {
             format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)))

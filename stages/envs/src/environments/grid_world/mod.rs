@@ -71,7 +71,6 @@ fn call(action: Action) -> ToolCall {
     ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
 }
 
-/// The environment `grid-world`.
 pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {

@@ -17,11 +17,9 @@ impl<'a> Arguments<'a> {
     fn value(&self, name: &str) -> Result<&'a Value, String> {
         self.map.get(name).ok_or_else(|| format!("tool `{}` needs the argument `{name}`", self.tool))
     }
-    /// A string argument.
     pub fn text(&self, name: &str) -> Result<&'a str, String> {
         self.value(name)?.as_str().ok_or_else(|| format!("argument `{name}` of tool `{}` must be a string", self.tool))
     }
-    /// A list of strings.
     pub fn texts(&self, name: &str) -> Result<Vec<&'a str>, String> {
         let list =
             self.value(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
