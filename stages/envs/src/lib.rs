@@ -4,8 +4,6 @@
 //! programs run in separate processes. A turn is text, never tokens. Results contain no wall-clock times; an episode
 //! that hits a time limit is an infrastructure failure.
 
-#![warn(missing_docs)]
-
 pub mod calls;
 pub mod conformance;
 pub mod environments;

@@ -1,4 +1,4 @@
-//! Environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
+//! Tests of environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
 
 mod kit;
 
@@ -356,7 +356,7 @@ fn generated_programs_run_as_they_claim() {
     }
 }
 
-/// If only the result gave a mistake away, a demonstration would teach a wrong program and an unprompted second one.
+/// If only the result revealed a mistake, a demonstration would teach a wrong program and an unprompted second one.
 #[test]
 fn word_problem_mistakes_are_tool_errors() {
     let environment = environment(json!({"kind": "word-problems"}));

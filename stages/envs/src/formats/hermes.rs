@@ -12,12 +12,11 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}</tool_call>`, one \
 block per call: the form that the Qwen and \
 Hermes families are trained on.";
 
-/// The format `hermes`.
 pub struct Hermes;
 
 impl ToolFormat for Hermes {

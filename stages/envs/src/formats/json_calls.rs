@@ -1,4 +1,4 @@
-//! Calls that are JSON objects, shared by the formats that write them so.
+//! Calls in the form of JSON objects, shared by several formats.
 
 use crate::tools::ToolCall;
 use serde_json::Value;

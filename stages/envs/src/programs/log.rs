@@ -1,4 +1,4 @@
-//! Where programs write.
+//! Log of programs.
 
 use std::sync::Arc;
 use trainyard_api::StageContext;

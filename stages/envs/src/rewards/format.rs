@@ -1,5 +1,5 @@
-//! `format`: whether every agent turn is well formed. Usually a small term beside the answer: calls that no tool can
-//! read teach nothing.
+//! `format`: whether every agent turn is well formed. Usually a small term in addition to the answer: calls that no
+//! tool can read teach nothing.
 
 use crate::calls;
 use crate::formats::markup::bodies;
@@ -28,14 +28,13 @@ impl PartOptions for FormatOptions {
         hold anything. Turns that are part of the prompt are not judged. Does not apply to records without messages.";
 }
 
-/// The reward `format`.
 pub struct Format(pub FormatOptions);
 
-/// Ends the thoughts in format `toolrl`.
+/// End of the thoughts in format `toolrl`.
 const THOUGHT_ENDS: &str = "</think>";
 
-/// Whether the blocks between the tags hold exactly these calls: a block is either the raw text of one call's argument
-/// or a sequence of JSON objects, one per call.
+/// Returns whether the blocks between the tags contain exactly these calls: a block is either the raw text of one
+/// call's argument or a sequence of JSON objects, one per call.
 fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
     let mut left = calls;
     for body in bodies(text) {
@@ -68,7 +67,7 @@ pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let mut texts = [Some(turn.content.as_str()), acted].into_iter().flatten();
     match turn.tool_calls.as_deref() {
         Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
-        // A tool answered, so there was a call, and nobody could read it.
+        // A tool answered, so there was a call, which could not be read.
         None if messages.get(at + 1).is_some_and(|m| m.role == "tool") => false,
         None => texts.any(|text| !text.trim().is_empty() && !text.contains(OPEN) && !text.contains(CLOSE)),
     }

@@ -57,7 +57,6 @@ impl PartOptions for KnowledgeBoundaryOptions {
     }
 }
 
-/// The reward `knowledge_boundary`.
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
 impl Reward for KnowledgeBoundary {

@@ -49,7 +49,6 @@ impl PartOptions for ToolTurnsOptions {
     }
 }
 
-/// The reward `tool_turns`.
 pub struct ToolTurns(pub ToolTurnsOptions);
 
 impl ToolTurns {

@@ -1,4 +1,4 @@
-//! What passes between a model and a tool: the tool's description, a call, its result.
+//! Description, call and result of a tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub struct ToolSpec {
     /// The name in calls.
     pub name: String,
-    /// What the tool does, in a sentence or two.
+    /// Effect of the tool, in a sentence or two.
     pub description: String,
     /// JSON Schema of the arguments, an object. The first entry of `required` is the argument that raw code fills.
     pub parameters: Value,
@@ -31,9 +31,8 @@ impl ToolSpec {
 /// One call as the agent wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The tool's name.
     pub name: String,
-    /// A JSON object.
+    /// Arguments, a JSON object.
     pub arguments: Value,
 }
 
@@ -42,7 +41,7 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Printed output, the value of the last expression and the exception's last line, separated by `\n`.
     pub text: String,
-    /// Whether the call failed, by the program's fault or ours.
+    /// Whether the call failed, by the program's fault or this crate's.
     pub error: bool,
     /// Whether the call was lost for a reason it did not cause: its workers were killed, or none could start.
     pub infrastructure: bool,
@@ -50,7 +49,7 @@ pub struct ToolResult {
     pub timed_out: bool,
 }
 
-/// How the result of a call to an unknown tool begins. Stored episodes are recognized by it.
+/// Beginning of the result of a call to an unknown tool, by which stored episodes are recognized.
 const UNKNOWN_TOOL: &str = "error: no tool `";
 
 impl ToolResult {

@@ -1,4 +1,4 @@
-//! The sessions of one worker that has the embedded interpreter: all in this process.
+//! Sessions of one worker with the embedded interpreter, all in this process.
 
 use crate::tools::ToolLimits;
 use crate::tools::interpreter::{Ending, Interpreter, Ran};

@@ -1,8 +1,8 @@
 //! One interpreter session: monty's REPL under our limits. Runs only in worker processes, because monty enforces memory
 //! per process and a native stack overflow or abort would take the trainer down.
 //!
-//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. We count them
-//! ourselves: monty stores that limit but does not enforce it.
+//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. They are
+//! counted here: monty stores that limit but does not enforce it.
 
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
@@ -21,13 +21,12 @@ const MAX_ERROR_BYTES: usize = 400;
 pub enum Ending {
     /// No error.
     Fine,
-    /// An exception, or a limit that is hit the same way every time.
+    /// An exception, or a limit that every run hits in the same way.
     Failed,
     /// The wall-clock limit. The session's state no longer depends on its calls alone.
     TimedOut,
 }
 
-/// The result of a call.
 pub struct Ran {
     pub ending: Ending,
     pub text: String,
@@ -35,7 +34,6 @@ pub struct Ran {
     pub cost: Duration,
 }
 
-/// An interpreter session.
 pub struct Interpreter {
     repl: MontyRepl,
 }

@@ -4,7 +4,7 @@ use crate::tools::ToolResult;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a result comes from.
+/// Source of a result.
 pub(crate) trait Claim: Send + Sync {
     /// The result, if it has arrived.
     fn poll(&self) -> Option<ToolResult>;

@@ -10,7 +10,6 @@ use crate::tools::calculator::evaluate;
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The verifier `countdown`.
 pub struct Countdown;
 
 impl Verifier for Countdown {

@@ -1,8 +1,8 @@
-//! Extracts the final answer from an agent's last message: what follows the last `####` on its line (GSM8K, arXiv
-//! 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64 bytes, else the
-//! last number in it.
+//! Extraction of the final answer from an agent's last message: the text between the last `####` and the end of its
+//! line (GSM8K, arXiv 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64
+//! bytes, else the last number in it.
 
-/// The answer as trimmed text; `None` if there is nothing to read.
+/// Returns the answer as trimmed text; `None` if the message contains no answer.
 pub fn final_answer(message: &str) -> Option<String> {
     let message = message.trim();
     if message.is_empty() {

@@ -11,7 +11,6 @@ use trainyard_core::Result;
 /// The largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
-/// The verifier `numeric`.
 pub struct Numeric;
 
 impl Verifier for Numeric {
@@ -42,7 +41,7 @@ pub fn near(a: Number, b: Number) -> bool {
     }
 }
 
-/// The number in a text; `None` if there is none or more than one.
+/// Returns the number in a text; `None` if the text contains no number or several.
 pub fn read_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let text =

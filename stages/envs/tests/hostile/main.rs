@@ -1,7 +1,8 @@
-//! Programs that attack what runs them. Each row says what its agent must see in CPython's sandbox and in the embedded
-//! interpreter; after each, nothing outside may have changed, and a neighbor's session must still answer.
+//! Programs that attack the interpreter and its host. Each row contains the result that its agent must see in CPython's
+//! sandbox and in the embedded interpreter; after each, nothing outside may have changed, and a neighbor's session must
+//! still answer.
 //!
-//! CPython's half is skipped where there is no `python3`.
+//! CPython's half is skipped without `python3`.
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -19,7 +20,7 @@ use trainyard_envs::{ToolHost, ToolLimits, ToolSession};
 /// Enough for every harmless program on a busy machine, little enough to wait for the endless ones.
 const TIME_MILLIS: u64 = 3_000;
 
-/// What a program must neither read nor change: a folder with one file.
+/// Files that a program must neither read nor change: a folder with one file.
 struct Treasure {
     folder: tempfile::TempDir,
 }
@@ -80,7 +81,7 @@ fn is_as_expected(expected: &Expected, result: &ToolResult) -> bool {
         }
 }
 
-/// Runs every program in a session of its own, beside a neighbor that must not notice.
+/// Runs every program in a separate session, next to a neighbor that must not be affected.
 fn run_all(
     host: &Arc<ToolHost>,
     open: impl Fn() -> Box<dyn ToolSession>,

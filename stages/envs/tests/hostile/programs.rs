@@ -1,6 +1,6 @@
-//! The table of hostile programs: `programs.txt`, whose first lines tell its form.
+//! Table of hostile programs: `programs.txt`, whose first lines describe its form.
 
-/// What an agent must see.
+/// Result that an agent must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// An error with this text in it.

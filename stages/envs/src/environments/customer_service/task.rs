@@ -16,7 +16,7 @@ pub const RESOLVED: &str = "resolved";
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
-    /// Script of the user.
+    /// User script.
     pub user: UserScript,
     /// Calls of an ideal agent, and the user's tool calls. The database and the user's state must end as these actions
     /// leave them.
@@ -55,7 +55,7 @@ pub struct ScriptedAnswer {
     pub says: String,
 }
 
-/// Tool of the user. Changes the user's state, which the agent cannot see.
+/// User tool. Changes the user's state, which the agent cannot see.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserTool {

@@ -78,7 +78,7 @@ impl ScriptedUser {
         Self { script, state, introduced: false, idle: 0 }
     }
 
-    /// Rule 1: returns the reply after using a tool of the user that a message, in lower case, requests.
+    /// Rule 1: returns the reply after using a user tool that a message, in lower case, requests.
     pub fn acts(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);

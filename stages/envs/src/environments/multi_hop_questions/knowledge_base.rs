@@ -1,4 +1,4 @@
-//! A closed, fictional knowledge base: people, towns, companies and rivers, and how they are related.
+//! Closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between them.
 //!
 //! | of | to | relations |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | river | town, person | source, discoverer |
 //!
 //! Every relation has exactly one object, so a chain of relations has exactly one end. Each entity has one passage with
-//! its own facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
-//! the entities are people; a fifth each are towns and companies.
+//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
+//! the entities are persons; a fifth each are towns and companies.
 
 use crate::environments::names::names;
 use crate::tools::search::Passage;
@@ -35,11 +35,11 @@ const KINDS: [Kind; 10] = {
 /// A relation that all entities of a kind have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// How questions and passages call it.
+    /// Noun of the relation in questions and passages.
     pub noun: &'static str,
-    /// The kind of its subjects.
+    /// Kind of the subjects.
     pub of: Kind,
-    /// The kind of its objects.
+    /// Kind of the objects.
     pub to: Kind,
 }
 
@@ -60,7 +60,7 @@ pub static RELATIONS: [Relation; 9] = [
     relation("discoverer", Kind::River, Kind::Person),
 ];
 
-/// Words of passages and questions that no entity may be called, besides the nouns of relations.
+/// Words of passages and questions that must not be entity names, in addition to the nouns of relations.
 const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"];
 
 /// A person, town, company or river.
@@ -68,11 +68,10 @@ const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"]
 pub struct Entity {
     /// Unique name.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
-    /// Whether the agent is to know its facts by heart.
+    /// Whether the agent is to know the entity's facts by heart.
     pub known: bool,
-    /// Its facts: indexes of the objects, in the order of its kind's relations.
+    /// Facts: indexes of the objects, in the order of the relations of the kind.
     objects: Vec<usize>,
     /// The wording of each fact.
     forms: Vec<u64>,
@@ -133,7 +132,7 @@ impl KnowledgeBase {
         let entities: Vec<Entity> = names.iter().enumerate().map(entity).collect();
         Self { entities, names: names.into_iter().collect(), label: format!("{seed}/{size}") }
     }
-    /// Where a relation leads from `subject`; `None` if entities of its kind do not have the relation.
+    /// Returns the object of a relation of `subject`; `None` if entities of its kind do not have the relation.
     pub fn object(&self, subject: usize, relation: &Relation) -> Option<usize> {
         let subject = &self.entities[subject];
         let place = relations(subject.kind).iter().position(|r| r == relation)?;
@@ -196,13 +195,13 @@ mod tests {
         assert_eq!(facts(&knowledge), facts(&half));
         let known = half.entities.iter().filter(|e| e.known).count();
         assert!((30..=70).contains(&known), "{known}");
-        // A larger share includes everything that a smaller one knows.
+        // A larger share includes every entity of a smaller one.
         let most = KnowledgeBase::new(7, 100, 0.8);
         assert!(half.entities.iter().zip(&most.entities).all(|(a, b)| !a.known || b.known));
         assert!(KnowledgeBase::new(7, 100, 1.0).entities.iter().all(|e| e.known));
     }
 
-    /// Demonstrations rely on it: the first passage for `founder of Brixel` is Brixel's.
+    /// Demonstrations rely on this order: the first passage for `founder of Brixel` is Brixel's.
     #[test]
     fn searching_a_fact_finds_its_passage_first() {
         for size in [KnowledgeBase::MIN_SIZE, 300] {

@@ -1,4 +1,4 @@
-//! What demonstrations search for, problems that do not fit, and users' corpora.
+//! Tests of the searches of demonstrations, mismatched problems, and custom corpora.
 
 use super::*;
 use crate::environments::{Environment, Step};
@@ -91,7 +91,7 @@ fn problems_about_other_facts_are_rejected() {
         // A problem that names no facts fits anywhere.
         assert!(other.start(&Problem { verifier: "{}".to_string(), ..problem.clone() }, 0).is_ok());
     }
-    // What is known by heart does not change the facts.
+    // The share of known entities does not change the facts.
     let known = self::environment(json!({"facts_seed": 1, "facts_size": 100, "known_share": 1.0}));
     assert!(known.start(&problem, 0).is_ok());
 }

@@ -25,7 +25,7 @@ pub const MAX_LEVEL: u32 = 5;
 /// A generated question with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Its level, from 1.
+    /// Level, from 1.
     pub level: u32,
     /// The question in words.
     pub text: String,
@@ -93,7 +93,7 @@ impl Asked {
     }
 }
 
-/// Which staff are meant.
+/// Condition on the staff.
 enum Condition {
     Town(String),
     Age(i64),
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(said.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
-    /// Three people, four sales; answers worked out by hand.
+    /// Three staff, four sales; answers computed by hand.
     #[test]
     fn conditions_and_groups_match_their_words() {
         let worker = |id: i64, town: &str, age: i64, pay: i64| Worker {

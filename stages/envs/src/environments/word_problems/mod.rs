@@ -31,15 +31,13 @@ impl ExtraOptions for WordProblemsExtra {
     }
 }
 
-/// Options of `word-problems`: those of a dialogue.
 pub type WordProblemsOptions = WithDialogue<WordProblemsExtra>;
 
-/// The environment of stages that name none: word problems with a Python tool and up to four turns.
+/// Returns the environment of stages that name none: word problems with a Python tool and up to four turns.
 pub fn default_options() -> Value {
     json!({ "kind": <WordProblemsExtra as ExtraOptions>::KIND })
 }
 
-/// The environment `word-problems`.
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
@@ -49,7 +47,7 @@ impl WordProblems {
     }
 }
 
-/// What follows the last `####` on its line, or the whole text.
+/// Returns the text between the last `####` and the end of its line, or the whole text.
 fn read_answer(text: &str) -> Option<String> {
     let text = match text.rsplit_once("####") {
         Some((_, rest)) => rest.lines().next().unwrap_or(""),

@@ -1,5 +1,5 @@
-//! The folder of one session. Programs make files in it, but neither folders nor links, so it is quick to measure and
-//! to remove whatever they do.
+//! Folder of one session. Programs create files in it, but neither folders nor links, so it is quick to measure and to
+//! remove.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub const MAX_BYTES: u64 = 64 << 20;
 /// Files of a session.
 pub const MAX_FILES: u64 = 256;
 
-/// Removed when dropped. The process that writes there must have ended.
+/// Folder that is removed when dropped. The process that writes there must have ended.
 pub struct Scratch(PathBuf);
 
 impl Scratch {

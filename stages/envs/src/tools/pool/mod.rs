@@ -1,8 +1,8 @@
 //! Worker processes of one kind under one set of limits, and their sessions.
 //!
 //! Each worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session stays in
-//! its lane for life, which keeps its calls in order. Its record holds a recipe (a snapshot and the later calls), which
-//! is all that a fork or a new process needs.
+//! its lane for life, which keeps its calls in order. Its record contains a recipe (a snapshot and the later calls),
+//! from which a fork or a new process is built.
 
 mod driver;
 mod key;
@@ -80,7 +80,7 @@ impl Drop for Pool {
             lane.shut();
         }
         for driver in self.drivers.drain(..) {
-            // After a panic there is nothing left to end; the worker dies with its thread.
+            // After a panic there is no process left to end; the worker dies with its thread.
             let _ = driver.join();
         }
     }

@@ -71,7 +71,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     let mut schema = Schema::builder();
     let words = TextFieldIndexing::default().set_tokenizer("default").set_index_option(IndexRecordOption::WithFreqs);
     let field = schema.add_text_field("text", TextOptions::default().set_indexing_options(words));
-    // Nothing is stored in tantivy, so no compression thread is needed.
+    // tantivy stores no documents, so no compression thread is needed.
     let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
     let builder = Index::builder().schema(schema.build()).settings(settings);
     let mut writer: SingleSegmentIndexWriter = builder.single_segment_index_writer(RamDirectory::create(), ARENA)?;
@@ -84,7 +84,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     Ok((reader.searcher(), field))
 }
 
-/// An in-memory index fails only through a bug of ours.
+/// Converts an error of the in-memory index, which can only be a bug.
 fn ours(error: &TantivyError) -> Error {
     Error::bug(format!("search index: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The `search` tool: the passages of a local corpus that fit a query best.
+//! `search` tool: the best matching passages of a local corpus.
 //!
 //! A result has one passage per line (`title: text`), best first, ranked by BM25 ([`index`]). The tool needs a corpus,
 //! so the environment that has one opens the sessions.
@@ -19,7 +19,7 @@ use trainyard_core::Result;
 pub const NAME: &str = "search";
 /// Maximum length of a query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 10;
-/// The result when no passage contains a word of the query.
+/// Result when no passage contains a word of the query.
 pub const NOTHING: &str = "no passages found";
 
 const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \

@@ -45,9 +45,9 @@ pub struct DatabaseData {
 pub struct SqlLimits {
     /// Maximum number of SQLite instructions, checked every thousand.
     pub steps: u64,
-    /// Maximum number of rows; a last line says that more were left out.
+    /// Maximum number of rows; a last line notes omitted rows.
     pub rows: usize,
-    /// Maximum size of the result in bytes; a last line says that rows were left out.
+    /// Maximum size of the result in bytes; a last line notes omitted rows.
     pub output_bytes: usize,
 }
 

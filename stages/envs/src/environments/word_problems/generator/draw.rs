@@ -4,7 +4,7 @@ use super::phrases::{self, FORMS};
 use super::story::{Distractor, Operation, Story, StoryStep};
 use trainyard_core::chance::Draws;
 
-/// What a level allows.
+/// Bounds of a level.
 struct Bounds {
     /// Largest number to start with, add or subtract.
     given: i64,

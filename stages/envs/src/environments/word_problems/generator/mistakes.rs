@@ -2,8 +2,7 @@
 //!
 //! Only slips that the tool reports are made. After a plain result an agent without the answer cannot know that its
 //! program was wrong; fine-tuning, which does not imitate failed turns, would then teach the wrong program and a second
-//! one after any result. The programs really run when demonstrations are made, so the error messages are the tool's
-//! own.
+//! one after any result. The programs really run when demonstrations are made, so the error messages are authentic.
 
 use super::story::{Story, program_lines};
 use trainyard_core::chance::Draws;
@@ -20,9 +19,8 @@ pub enum Mistake {
 /// A program that a demonstration sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its lines.
     pub lines: Vec<String>,
-    /// `None` = the reference.
+    /// Kind of the mistake; `None` = the reference.
     pub mistake: Option<Mistake>,
 }
 

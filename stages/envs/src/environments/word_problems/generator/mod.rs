@@ -87,7 +87,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
 }
 
-/// Parentheses only around a sum that is then multiplied or divided.
+/// Returns the program as one expression, with parentheses only around a sum that is then multiplied or divided.
 fn expression(story: &Story) -> String {
     let mut text = story.start.to_string();
     let mut is_sum = false;
