@@ -1,4 +1,4 @@
-//! Plans of many stages: no step costs their square, and what ended holds little.
+//! Plans of many stages: no step takes quadratic time, and ended stages use little memory.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
@@ -56,7 +56,7 @@ fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
     assert!(engine.is_finished());
 }
 
-/// What the store has under the digest of a node.
+/// Returns the store's state of a node's digest.
 fn hit(engine: &Engine, node: NodeId) -> Looked {
     let spec = engine.state(node).spec.clone().unwrap();
     let result = AttemptResult {

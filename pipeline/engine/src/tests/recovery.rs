@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine: their handles, and how the next engine goes on with them.
+//! Attempts that outlive their engine: their handles, and how the next engine continues them.
 
 use super::simulation::Simulation;
 use super::{key, node, plan, setup};
@@ -19,7 +19,7 @@ fn launched(plan: &Plan) -> Simulation {
     sim
 }
 
-/// The next engine, which is asked to recover the attempt.
+/// Returns the next engine, which must recover the attempt.
 fn next(plan: &Plan, before: Simulation) -> Simulation {
     let mut journal = before.journal;
     journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });
