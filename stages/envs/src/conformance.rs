@@ -52,7 +52,7 @@ pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), S
     findings(environment, script).into_iter().filter_map(|finding| finding.result).collect()
 }
 
-/// Every property of the suite, in order, and whether it holds.
+/// Returns every property of the suite, in order, and whether it holds.
 pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Finding> {
     let whole = scripted(environment, script).and_then(|()| play(environment, script, 7));
     let with_whole = |look: &dyn Fn(&Seen) -> Result<(), String>| whole.as_ref().ok().map(look);

@@ -58,7 +58,7 @@ pub fn key(name: &str) -> StageKey {
     StageKey(name.into())
 }
 
-/// A process stage with one output `out`, whose config holds its name, so that digests differ.
+/// Returns a process stage with one output `out`, whose config contains its name, so that digests differ.
 pub fn node(name: &str) -> Node {
     Node {
         key: key(name),
@@ -157,7 +157,7 @@ pub fn plan(nodes: Vec<Node>) -> Plan {
     }
 }
 
-/// One machine with two cpus.
+/// Returns a setup with one machine with two CPUs.
 pub fn setup() -> Setup {
     Setup {
         run: RunId("20261121-000000-000000".into()),

@@ -89,7 +89,7 @@ fn random_step(sim: &mut Simulation, d: &mut Draws) {
     }
 }
 
-/// Digest, number of generations, and content of each output.
+/// Returns the digest, number of generations, and content of each output.
 fn published(sim: &Simulation) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
     sim.store
         .values()

@@ -9,7 +9,7 @@ use trainyard_spec::plan::Plan;
 
 const A: NodeId = NodeId(0);
 
-/// An engine whose only attempt has a handle.
+/// Returns an engine whose only attempt has a handle.
 fn launched(plan: &Plan) -> Simulation {
     let mut sim = Simulation::new(plan, setup());
     sim.feed(Input::Begin);

@@ -246,7 +246,7 @@ impl Simulation {
         self.view().stage(&super::key(stage)).and_then(|s| s.error.clone()).map_or_else(String::new, |e| e.to_string())
     }
 
-    /// The invariants that hold after every step.
+    /// Checks the invariants that hold after every step.
     fn audit(&self) {
         let engine = &self.engine;
         let running = engine.states.iter().filter_map(|s| s.grant.as_ref()).filter(|g| !g.is_in_process());

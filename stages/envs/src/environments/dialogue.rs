@@ -44,12 +44,12 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// A dialogue with the tools of the options.
+    /// Returns a dialogue with the tools of the options.
     pub fn new(options: DialogueOptions, setup: &Setup, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
         Self::with_tools(options, setup, &[], read_answer)
     }
-    /// A dialogue with the tools of the options and the environment's `own`. Its episodes need a state that answers the
-    /// latter.
+    /// Returns a dialogue with the tools of the options and the environment's `own`, whose calls the state of an
+    /// episode must answer.
     pub fn with_tools(
         options: DialogueOptions,
         setup: &Setup,
@@ -72,21 +72,20 @@ impl Dialogue {
         let verifier = options.verifier.clone().map(|options| OwnVerifier::new(options, host.secrets(), host.log()));
         Ok(Arc::new(Self { options, host, toolbox, tools, owners, specs, format, read_answer, verifier, clock }))
     }
-    /// The options it was built with.
     pub fn options(&self) -> &DialogueOptions {
         &self.options
     }
-    /// Descriptions of all tools.
+    /// Returns the descriptions of all tools.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.specs.clone()
     }
-    /// A call of the first tool with this text; `None` if that tool takes no text.
+    /// Returns a call of the first tool with this text; `None` if that tool takes no text.
     pub fn call(&self, text: &str) -> Option<ToolCall> {
         let spec = self.specs.first()?;
         let argument = spec.main_argument()?;
         Some(ToolCall { name: spec.name.clone(), arguments: json!({ argument: text }) })
     }
-    /// A call of the named tool with this text; `None` if there is no such tool or it takes no text.
+    /// Returns a call of the named tool with this text; `None` if there is no such tool or it takes no text.
     pub fn call_of(&self, name: &str, text: &str) -> Option<ToolCall> {
         let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
         Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })

@@ -15,7 +15,7 @@ pub trait DialogueEnvironment: Send + Sync {
     const KIND: &'static str;
     /// As in [`Environment::converses`].
     const CONVERSES: bool = false;
-    /// The dialogue that all episodes share.
+    /// Returns the dialogue that all episodes share.
     fn dialogue(&self) -> &Arc<Dialogue>;
     /// Starts an episode, by default without environment-specific tools or state.
     fn open(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {

@@ -120,13 +120,13 @@ pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + Jso
     const DOC: &'static str;
     /// Dialogue options that do nothing in this environment and cannot be set.
     const HIDDEN: &'static [&'static str] = &[];
-    /// The dialogue's defaults in this environment.
+    /// Returns the dialogue's defaults in this environment.
     fn dialogue() -> DialogueOptions;
-    /// Tools of the environment itself.
+    /// Returns the tools of the environment itself.
     fn tools() -> Vec<ToolSpec> {
         Vec::new()
     }
-    /// Ranges and contradictions that types cannot express.
+    /// Checks ranges and contradictions that types cannot express.
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
@@ -170,12 +170,12 @@ impl<O: ExtraOptions> EnvironmentOptions for WithDialogue<O> {
     }
 }
 
-/// Whether a dialogue option can be set in this environment.
+/// Returns whether a dialogue option can be set in this environment.
 fn takes<O: ExtraOptions>(name: &str) -> bool {
     !O::HIDDEN.contains(&name)
 }
 
-/// The fields of a struct as JSON.
+/// Returns the fields of a struct as JSON.
 fn fields(options: &impl Serialize) -> serde_json::Result<Map<String, Value>> {
     Ok(serde_json::to_value(options)?.as_object().cloned().unwrap_or_default())
 }

@@ -117,9 +117,9 @@ pub enum Step {
 
 /// An environment with its options.
 pub trait Environment: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// The tools it offers in every problem.
+    /// Returns the tools offered in every problem.
     fn tools(&self) -> Vec<ToolSpec>;
     /// Returns the tool-call format.
     fn format(&self) -> &dyn ToolFormat;
@@ -134,9 +134,10 @@ pub trait Environment: Send + Sync {
     fn prompt(&self, problem: &Problem) -> Result<Vec<Message>>;
     /// Starts an episode. `seed` determines everything random in it.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
-    /// The largest number of agent turns in an episode.
+    /// Returns the largest number of agent turns in an episode.
     fn max_turns(&self) -> u32;
-    /// Whether the agent talks to a user between its calls, so that words without a call do not end the episode.
+    /// Returns whether the agent talks to a user between its calls, so that words without a call do not end the
+    /// episode.
     fn converses(&self) -> bool {
         false
     }
@@ -145,7 +146,7 @@ pub trait Environment: Send + Sync {
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool>;
     /// Reads the final answer from an agent's last message.
     fn read_answer(&self, text: &str) -> Option<String>;
-    /// The generator of problems for this environment and its options; `None` if problems come from data sets.
+    /// Returns the generator of problems for this environment and its options; `None` if problems come from data sets.
     fn generator(&self) -> Option<&dyn ProblemGenerator> {
         None
     }
@@ -168,6 +169,7 @@ pub trait Episode: Send {
     ///
     /// Errors: those of the environment's code, where it is a user program.
     fn poll(&mut self, wait: Duration) -> Result<Option<Step>>;
-    /// A copy with the tools' state after the last completed call. Fails while a step is pending and after the end.
+    /// Returns a copy with the tools' state after the last completed call. Fails while a step is pending and after the
+    /// end.
     fn fork(&self) -> Result<Box<dyn Episode>>;
 }

@@ -41,7 +41,7 @@ pub trait EpisodeState: Send {
     fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
         None
     }
-    /// A copy with the state after the last completed call, which continues as the original would.
+    /// Returns a copy with the state after the last completed call, which continues as the original would.
     fn fork(&self) -> Result<Box<dyn EpisodeState>>;
 }
 
@@ -49,7 +49,7 @@ pub trait EpisodeState: Send {
 pub struct Sessions(Vec<(String, Box<dyn ToolSession>)>);
 
 impl Sessions {
-    /// Sessions by tool name.
+    /// Creates the state from sessions by tool name.
     pub fn new(sessions: impl IntoIterator<Item = (String, Box<dyn ToolSession>)>) -> Self {
         Self(sessions.into_iter().collect())
     }

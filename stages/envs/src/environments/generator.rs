@@ -22,7 +22,7 @@ pub enum ScriptedTurn {
 }
 
 impl ScriptedTurn {
-    /// The text of the turn; `last_result` is the content of the last tool message.
+    /// Returns the text of the turn; `last_result` is the content of the last tool message.
     pub fn text(&self, format: &dyn ToolFormat, last_result: &str) -> String {
         match self {
             Self::Call(call) => format.render(call),
@@ -66,7 +66,7 @@ pub trait ProblemGenerator: Send + Sync {
     fn decoration(&self) -> &'static [&'static str] {
         &[]
     }
-    /// Plural name of the problems in reports.
+    /// Returns the plural name of the problems in reports.
     fn plural(&self) -> &'static str {
         "problems"
     }

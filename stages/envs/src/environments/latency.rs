@@ -37,7 +37,7 @@ impl Latency {
         let outside = [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::outside(at, millis, ..=MOST));
         outside.chain(OptionProblem::crossed(least, most)).map(|problem| problem.within(pointer)).collect()
     }
-    /// The delay of one turn of the episode with this seed.
+    /// Returns the delay of one turn of the episode with this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {
         let (least, most) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
         most.saturating_sub(least).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + least

@@ -53,7 +53,7 @@ impl ToolFormat for Hermes {
     }
 }
 
-/// JSON text with the call tags escaped.
+/// Returns JSON text with the call tags escaped.
 pub(crate) fn shield(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }

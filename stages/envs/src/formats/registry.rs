@@ -34,7 +34,7 @@ pub fn names() -> Vec<&'static str> {
     family().names()
 }
 
-/// The schema of an option that names a format, for `schema_with`.
+/// Returns the schema of an option that names a format, for `schema_with`.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     one_of(&names())
 }

@@ -63,7 +63,7 @@ impl ToolFormat for ToolRl {
     }
 }
 
-/// JSON text with the tags that would end a thought or a call escaped.
+/// Returns JSON text with the tags that would end a thought or a call escaped.
 fn guarded(value: &Value) -> String {
     shield(value).replace(THOUGHT_ENDS, "\\u003c/think>")
 }

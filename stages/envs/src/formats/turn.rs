@@ -19,7 +19,7 @@ impl AgentTurn {
         let calls: Vec<&ToolCall> = self.calls.iter().flatten().collect();
         if calls.is_empty() { None } else { serde_json::to_string(&calls).ok() }
     }
-    /// The assistant message of this turn.
+    /// Returns the assistant message of this turn.
     pub fn message(&self) -> Message {
         Message { tool_calls: self.calls_json(), ..Message::new("assistant", self.text.clone()) }
     }

@@ -5,7 +5,7 @@ use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_process::Log;
 
-/// The log of a stage, for its programs.
+/// Returns the log of a stage, for its programs.
 pub fn log(context: &StageContext) -> Log {
     let reporter = Arc::clone(&context.reporter);
     Arc::new(move |level, text: &str| reporter.report(AttemptMessage::Log { level, text: text.to_string() }))

@@ -54,13 +54,13 @@ fn is_raw(call: &ToolCall, body: &str) -> bool {
         .is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
 }
 
-/// The number of JSON objects in a text; 0 if it holds anything else.
+/// Returns the number of JSON objects in a text; 0 if the text contains anything else.
 fn objects(text: &str) -> usize {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     values.try_fold(0, |n, value| if matches!(value, Ok(Value::Object(_))) { Some(n + 1) } else { None }).unwrap_or(0)
 }
 
-/// Whether the assistant message at `at` holds only readable calls, or text without call tags.
+/// Returns whether the assistant message at `at` contains only readable calls, or text without call tags.
 pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let Some(turn) = messages.get(at) else { return false };
     let acted = turn.content.split_once(THOUGHT_ENDS).map(|(_, acted)| acted);
@@ -73,12 +73,12 @@ pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     }
 }
 
-/// Whether all turns of the agent are well formed; `None` if no turn is recorded.
+/// Returns whether all turns of the agent are well formed; `None` if no turn is recorded.
 pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
     formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
 }
 
-/// Whether each turn is well formed.
+/// Returns whether each turn is well formed.
 fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;

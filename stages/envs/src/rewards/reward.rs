@@ -85,7 +85,7 @@ pub trait Reward: Send + Sync {
     /// Errors: of kind retryable, if the service or program that computes the reward is unavailable; of kind data or
     /// invalid, if it cannot judge this episode. Both end the stage.
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score>;
-    /// Called once per group before any member is scored, to update values kept across steps.
+    /// Updates values kept across steps. Called once per group before any member is scored.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
     /// Observes and scores several groups in order, one score per member. Remote rewards send all of them together.
     fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
@@ -123,19 +123,20 @@ pub fn verified(r: &Trajectory, p: &Problem) -> bool {
     r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
 }
 
-/// The agent's turns with their positions in `messages`, without assistant messages of the prompt.
+/// Returns the agent's turns with their positions in `messages`, without assistant messages of the prompt.
 pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
     let given = p.messages.iter().filter(|m| m.role == "assistant").count();
     r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
 }
 
-/// Names of the tools that ran, one per call with a result; limited to the names in `of` unless it is empty.
+/// Returns the names of the tools that ran, one per call with a result; limited to the names in `of` unless it is
+/// empty.
 pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<String> {
     let names = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
     names.filter(|name| of.is_empty() || of.contains(name)).collect()
 }
 
-/// The score of a single episode, judged by its problem's verifier.
+/// Returns the score of a single episode, judged by its problem's verifier.
 #[cfg(test)]
 pub(crate) fn score_alone(reward: &dyn Reward, r: &Trajectory, p: &Problem) -> Score {
     reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)])).unwrap()

@@ -60,7 +60,7 @@ impl PartOptions for RubricOptions {
 
 pub struct Rubric(pub RubricOptions);
 
-/// Lower case, single spaces, without annotations.
+/// Returns the text in lower case with single spaces, without annotations.
 fn folded(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -73,13 +73,13 @@ fn folded(text: &str) -> String {
     kept.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// The distinct lines of the reference.
+/// Returns the distinct lines of the reference.
 fn criteria(p: &Problem) -> BTreeSet<String> {
     let lines = p.reference.as_deref().unwrap_or_default().lines().map(folded);
     lines.filter(|line| !line.is_empty() && !line.starts_with("####")).collect()
 }
 
-/// The agent's texts: each turn and each string among its call arguments.
+/// Returns the agent's texts: each turn and each string among its call arguments.
 fn texts(turns: &[(usize, &Message)]) -> Vec<String> {
     let mut found = Vec::new();
     for (_, turn) in turns {

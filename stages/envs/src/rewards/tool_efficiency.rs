@@ -74,7 +74,7 @@ impl ToolEfficiency {
     pub fn new(options: ToolEfficiencyOptions) -> Self {
         Self { options, fewest: BTreeMap::new() }
     }
-    /// r_tool of a right episode with m calls where the fewest are n.
+    /// Returns r_tool of a right episode with m calls where the fewest are n.
     fn share(&self, m: u32, n: u32) -> f64 {
         match self.options.form {
             Form::Smooth => smooth(m, self.options.smoothing),

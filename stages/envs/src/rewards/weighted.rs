@@ -18,7 +18,7 @@ pub struct WeightedReward {
     pub reward: Box<dyn Reward>,
 }
 
-/// JSON Schema of a list of rewards, each with an optional weight.
+/// Returns the JSON Schema of a list of rewards, each with an optional weight.
 pub fn schema(family: &Family<dyn Reward>) -> Value {
     let mut entry = family.schema();
     for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object())

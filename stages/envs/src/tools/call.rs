@@ -15,11 +15,11 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// The argument that a single raw text fills (`code`, `expression`).
+    /// Returns the argument that a single raw text fills (`code`, `expression`).
     pub fn main_argument(&self) -> Option<&str> {
         self.parameters.get("required")?.get(0)?.as_str()
     }
-    /// The tool as OpenAI's interface describes it: `{"type": "function", "function": {…}}`.
+    /// Returns the tool in OpenAI's form: `{"type": "function", "function": {…}}`.
     pub fn schema(&self) -> Value {
         json!({
             "type": "function",
@@ -53,28 +53,28 @@ pub struct ToolResult {
 const UNKNOWN_TOOL: &str = "error: no tool `";
 
 impl ToolResult {
-    /// The result of a call to an unknown tool; `known` are the tools that the agent has.
+    /// Returns the result of a call to an unknown tool; `known` are the tools that the agent has.
     pub fn unknown_tool(name: &str, known: &[&str]) -> Self {
         let hint = if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) };
         Self::error(format!("{UNKNOWN_TOOL}{name}`{hint}"))
     }
-    /// Whether a result is one of [`ToolResult::unknown_tool`].
+    /// Returns whether a result is one of [`ToolResult::unknown_tool`].
     pub fn names_unknown_tool(text: &str) -> bool {
         text.starts_with(UNKNOWN_TOOL)
     }
-    /// A successful result.
+    /// Returns a successful result.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
-    /// A failed call.
+    /// Returns the result of a failed call.
     pub fn error(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, ..Self::default() }
     }
-    /// A call that hit its wall-clock limit.
+    /// Returns the result of a call that hit its wall-clock limit.
     pub fn timed_out(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, timed_out: true, ..Self::default() }
     }
-    /// A call lost for a reason it did not cause.
+    /// Returns the result of a call lost for a reason it did not cause.
     pub fn infrastructure(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, infrastructure: true, ..Self::default() }
     }

@@ -32,7 +32,7 @@ pub fn bound(resource: Resource, amount: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of address space in use.
+/// Returns the bytes of address space in use.
 fn address_space() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);

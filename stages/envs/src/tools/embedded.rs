@@ -28,7 +28,6 @@ struct Open {
 }
 
 impl EmbeddedSessions {
-    /// No sessions yet.
     pub fn new(limits: ToolLimits) -> Self {
         Self { limits, sessions: HashMap::new() }
     }

@@ -58,7 +58,7 @@ impl Around {
 }
 
 impl ToolHost {
-    /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
+    /// Returns a host with up to `workers` processes (at least one) per set of limits, without starting any.
     pub fn new(workers: usize) -> Arc<Self> {
         Self::start(workers, None, Around::apart(silent()), false)
     }
@@ -197,7 +197,7 @@ impl ToolHost {
         let id = pool.open();
         Ok(ProgramSession { pool, id })
     }
-    /// Process ids of the living workers; for tests that kill them.
+    /// Returns the process ids of the living workers; for tests that kill them.
     pub fn worker_ids(&self) -> Vec<u32> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.values().flat_map(|pool| pool.worker_ids()).collect()
@@ -215,7 +215,7 @@ impl ProgramSession {
     pub fn submit(&self, code: &str) -> Ticket {
         self.pool.submit(self.id, code)
     }
-    /// A new session with the state after the last completed call.
+    /// Returns a new session with the state after the last completed call.
     pub fn fork(&self) -> Self {
         Self { pool: Arc::clone(&self.pool), id: self.pool.fork(self.id) }
     }

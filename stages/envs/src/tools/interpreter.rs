@@ -47,7 +47,7 @@ impl Interpreter {
             .max_suspensions(limits.suspensions as usize);
         Self { repl: MontyRepl::new("<python>", ResourceTracker::new(resources), CompileOptions::default()) }
     }
-    /// The session's state as bytes. They contain the text of every program so far, so they grow with each call.
+    /// Returns the session's state as bytes, which contain the text of every program so far and grow with each call.
     pub fn save(&self) -> Option<Vec<u8>> {
         dump("<python>", None, SessionRef::Idle(&self.repl)).ok()
     }
@@ -173,7 +173,8 @@ impl PrintWriterCallback for Output {
     }
 }
 
-/// The `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at all.
+/// Returns the `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at
+/// all.
 fn shown(value: &MontyObject, room: usize) -> Option<String> {
     if value.deep_host_size() > 128 * room + 8192 {
         return None;
@@ -182,7 +183,7 @@ fn shown(value: &MontyObject, room: usize) -> Option<String> {
     (text.len() <= room).then_some(text)
 }
 
-/// The longest prefix of `text` with at most `bytes` bytes.
+/// Returns the longest prefix of `text` with at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

@@ -10,9 +10,9 @@ use trainyard_core::{Error, Result};
 
 /// One tool kind.
 pub trait Tool: Send + Sync {
-    /// The name in the registry and in calls.
+    /// Returns the name in the registry and in calls.
     fn name(&self) -> &'static str;
-    /// The descriptions for the model, as far as they are known before anything runs. Most tools have one.
+    /// Returns the descriptions for the model, as far as they are known before anything runs. Most tools have one.
     fn specs(&self) -> Vec<ToolSpec>;
     /// Returns the descriptions for the model. Starts a user program, which supplies them.
     fn offered(&self, _host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
@@ -36,7 +36,7 @@ pub trait ToolSession: Send {
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// A new session with the state after the last *completed* call.
+    /// Returns a new session with the state after the last *completed* call.
     fn fork(&self) -> Result<Box<dyn ToolSession>>;
 }
 

@@ -228,7 +228,7 @@ pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
     out.0
 }
 
-/// `None` if the payload is not a batch of jobs.
+/// Decodes jobs; `None` if the payload is not a batch of jobs.
 pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
     let mut from = In(payload);
     let mut jobs = Vec::new();
@@ -268,7 +268,7 @@ pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
     *payload = out.0;
 }
 
-/// `None` if the payload is not a list of replies.
+/// Decodes replies; `None` if the payload is not a list of replies.
 pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
     let mut from = In(payload);
     let mut replies = Vec::new();

@@ -21,7 +21,7 @@ pub fn final_answer(message: &str) -> Option<String> {
     Some(last_number(message).unwrap_or(message).to_string())
 }
 
-/// The contents of the last `\boxed{…}` with balanced braces.
+/// Returns the contents of the last `\boxed{…}` with balanced braces.
 fn boxed(message: &str) -> Option<&str> {
     const OPEN: &str = "\\boxed{";
     let inside = &message[message.rfind(OPEN)? + OPEN.len()..];
@@ -39,7 +39,7 @@ fn boxed(message: &str) -> Option<&str> {
     None
 }
 
-/// The last run of digits, with its sign, separators and point.
+/// Returns the last run of digits, with its sign, separators and point.
 fn last_number(message: &str) -> Option<&str> {
     let end = message.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = &message[..end];

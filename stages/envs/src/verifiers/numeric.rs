@@ -28,7 +28,7 @@ impl Verifier for Numeric {
     }
 }
 
-/// Whether two numbers differ by at most [`TOLERANCE`].
+/// Returns whether two numbers differ by at most [`TOLERANCE`].
 pub fn near(a: Number, b: Number) -> bool {
     let tolerance = Number::ratio(1, 1_000_000);
     match (a.subtract(b), tolerance) {
@@ -71,7 +71,7 @@ pub fn read_number(text: &str) -> Option<Number> {
     if sign < 0 { value.negate() } else { Some(value) }
 }
 
-/// A decimal with `,` between groups of three digits.
+/// Parses a decimal with `,` between groups of three digits.
 fn decimal(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Some((first, rest)) = text.split_once(',') {

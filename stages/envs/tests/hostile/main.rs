@@ -33,7 +33,7 @@ impl Treasure {
         std::fs::write(folder.path().join("secret"), SECRET).unwrap();
         Self { folder }
     }
-    /// The program with the names that it attacks.
+    /// Returns the program with the names that it attacks.
     fn code(&self, program: &Program) -> String {
         let folder = self.folder.path().display().to_string();
         program.code.replace("TREASURE", &folder).replace("HOST", &std::process::id().to_string())
@@ -47,7 +47,7 @@ impl Treasure {
     }
 }
 
-/// Every process that descends from this one.
+/// Returns every process that descends from this one.
 fn descendants() -> BTreeSet<u32> {
     let mut parents = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -70,7 +70,7 @@ fn descendants() -> BTreeSet<u32> {
     }
 }
 
-/// Whether an agent saw what it must.
+/// Returns whether an agent got the expected result.
 fn is_as_expected(expected: &Expected, result: &ToolResult) -> bool {
     let honest = !result.infrastructure && !result.text.contains(SECRET);
     honest

@@ -19,7 +19,7 @@ pub struct Program {
     pub monty: Expected,
 }
 
-/// All programs, in the order of the file.
+/// Returns all programs, in the order of the file.
 pub fn programs() -> Vec<Program> {
     include_str!("programs.txt").split("\n--- ").skip(1).map(read).collect()
 }

@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// An environment with one tool and long patience.
+/// Returns an environment with one tool and long patience.
 fn with_tool(tool: Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>, Error> {
     let options = json!({"kind": "math-problems", "tools": [tool], "format": "hermes", "max_tool_calls": 64});
     environments::family().build(&options, host)

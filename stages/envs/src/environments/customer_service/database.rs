@@ -32,7 +32,7 @@ impl ShopDatabase {
         let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
         Self::read(&text).map_err(|e| e.at(path.display()))
     }
-    /// The shop used when no database is given.
+    /// Returns the shop used when no database is given.
     pub fn made_up() -> Result<Self> {
         Self::read(MADE_UP)
     }
@@ -56,27 +56,27 @@ impl Shop {
     pub fn new(base: Arc<ShopDatabase>) -> Self {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
-    /// The order with this id.
+    /// Returns the order with this id.
     pub fn order(&self, id: &str) -> Option<&Order> {
         self.orders.get(id).or_else(|| self.base.orders.get(id))
     }
-    /// The user with this id.
+    /// Returns the user with this id.
     pub fn user(&self, id: &str) -> Option<&User> {
         self.users.get(id).or_else(|| self.base.users.get(id))
     }
-    /// All users, by id.
+    /// Returns all users, by id.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.base.users.keys().filter_map(|id| self.user(id))
     }
-    /// The product with this id.
+    /// Returns the product with this id.
     pub fn product(&self, id: &str) -> Option<&Product> {
         self.base.products.get(id)
     }
-    /// All products, by id.
+    /// Returns all products, by id.
     pub fn products(&self) -> impl Iterator<Item = &Product> {
         self.base.products.values()
     }
-    /// The variant with this item id, of any product.
+    /// Returns the variant with this item id, of any product.
     pub fn variant(&self, item_id: &str) -> Option<&Variant> {
         self.products().find_map(|product| product.variants.get(item_id))
     }

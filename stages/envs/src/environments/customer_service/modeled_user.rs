@@ -126,7 +126,7 @@ fn result(reply: &Reply) -> ToolResult {
     }
 }
 
-/// The task in the customer's words.
+/// Returns the task in the customer's words.
 fn scenario(script: &UserScript) -> String {
     let answers: Vec<&str> = script.answers.iter().map(|answer| answer.says.as_str()).collect();
     let parts = [

@@ -154,15 +154,15 @@ pub struct Payment {
 }
 
 impl Payment {
-    /// A payment by the customer.
+    /// Returns a payment by the customer.
     pub fn charge(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "payment".to_string(), amount, payment_method_id: method.to_string() }
     }
-    /// A refund to the customer.
+    /// Returns a refund to the customer.
     pub fn refund(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "refund".to_string(), amount, payment_method_id: method.to_string() }
     }
-    /// Whether this entry is a refund.
+    /// Returns whether this entry is a refund.
     pub fn is_refund(&self) -> bool {
         self.transaction_type == "refund"
     }

@@ -63,13 +63,13 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &Task) -> Replayed {
     after
 }
 
-/// Indexes of the wanted texts that occur in a message, ignoring case and commas.
+/// Returns the indexes of the wanted texts that occur in a message, ignoring case and commas.
 pub fn told(message: &str, wanted: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..wanted.len()).filter(|i| message.contains(&wanted[*i].to_lowercase())).collect()
 }
 
-/// The answer of an episode: [`RESOLVED`], or what is wrong.
+/// Returns the answer of an episode: [`RESOLVED`], or the faults.
 pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, untold: &[&str], wanted: &Replayed) -> String {
     let mut faults = wanted.shop.differences(shop);
     faults.extend((*state != wanted.state).then(|| "the user's own things".to_string()));

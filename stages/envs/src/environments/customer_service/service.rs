@@ -36,7 +36,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The start of a conversation with this user.
+    /// Returns the start of a conversation with this user.
     pub fn new(case: Arc<Case>, user: Box<dyn SimulatedUser>) -> Self {
         let shop = Shop::new(Arc::clone(&case.base));
         Self { case, shop, user, told: BTreeSet::new(), changed: false, transferred: false }

@@ -96,7 +96,7 @@ pub struct GoldAction {
 }
 
 impl GoldAction {
-    /// The arguments as the JSON object of a call.
+    /// Returns the arguments as the JSON object of a call.
     pub fn arguments(&self) -> Value {
         Value::Object(self.arguments.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
     }

@@ -20,7 +20,7 @@ fn problem(task: Value) -> Problem {
     }
 }
 
-/// Task of Ada, who wants to cancel order #W1000001 and to learn the refund.
+/// Returns the task of Ada, who wants to cancel order #W1000001 and to learn the refund.
 pub fn cancelling() -> Problem {
     problem(json!({
         "user": {"reason": "Cancel #W1000001. How much do I get back?", "known": "I am Ada Moss, 12207.",

@@ -58,7 +58,7 @@ pub trait SimulatedUser: Send {
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
     /// Returns the state of the user's devices.
     fn state(&self) -> &BTreeMap<String, String>;
-    /// A copy that continues as this one would.
+    /// Returns a copy that continues as this one would.
     fn copy(&self) -> Box<dyn SimulatedUser>;
 }
 
@@ -72,13 +72,13 @@ pub struct ScriptedUser {
 }
 
 impl ScriptedUser {
-    /// A user at the start of a conversation.
+    /// Returns a user at the start of a conversation.
     pub fn new(script: Arc<UserScript>) -> Self {
         let state = script.state.clone();
         Self { script, state, introduced: false, idle: 0 }
     }
 
-    /// Rule 1: returns the reply after using a user tool that a message, in lower case, requests.
+    /// Applies rule 1: returns the reply after using a user tool that a message, in lower case, requests.
     pub fn acts(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);

@@ -203,7 +203,7 @@ pub static CATALOG: [Function; 14] = [
 ];
 
 impl Domain {
-    /// The type in a signature.
+    /// Returns the type in a signature.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Count { .. } | Self::Hour => "int",

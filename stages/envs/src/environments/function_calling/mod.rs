@@ -136,7 +136,7 @@ impl Environment for FunctionCalling {
     }
 }
 
-/// The calls of a turn as JSON; `None` if one of them is unreadable or the turn is empty.
+/// Returns the calls of a turn as JSON; `None` if one of them is unreadable or the turn is empty.
 fn answer(turn: &AgentTurn) -> Option<String> {
     if turn.text.trim().is_empty() || turn.calls.iter().any(|call| call.is_err()) {
         return None;

@@ -34,7 +34,7 @@ impl Action {
     /// The four moves.
     pub const DIRECTIONS: [Self; 4] = [Self::North, Self::East, Self::South, Self::West];
 
-    /// The name that the agent writes.
+    /// Returns the name that the agent writes.
     pub fn name(self) -> &'static str {
         match self {
             Self::North => "north",
@@ -127,15 +127,15 @@ impl Layout {
             _ => Err(bad("it needs one `A` and one `G`, and at most one `K` and one `D`".to_string())),
         }
     }
-    /// Numbers of columns and rows.
+    /// Returns the numbers of columns and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.rows.first().map_or(0, Vec::len), self.rows.len())
     }
-    /// The state at the start of an episode.
+    /// Returns the state at the start of an episode.
     pub fn first(&self) -> State {
         State { at: self.start, has_key: false, open: false }
     }
-    /// The neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
+    /// Returns the neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
     fn ahead(&self, (x, y): Place, direction: Action) -> Option<(Place, Cell)> {
         let place = match direction {
             Action::North => (x, y.checked_sub(1)?),
@@ -146,7 +146,7 @@ impl Layout {
         };
         Some((place, *self.rows.get(place.1)?.get(place.0)?))
     }
-    /// The state after an action, or why it is impossible.
+    /// Returns the state after an action, or why the action is impossible.
     pub fn act(&self, state: State, action: Action) -> Result<State, &'static str> {
         match action {
             Action::Look => Ok(state),
@@ -189,8 +189,8 @@ impl Layout {
             Cell::Key | Cell::Floor => "floor",
         }
     }
-    /// The shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`]. `None` if
-    /// the goal cannot be reached.
+    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`].
+    /// `None` if the goal cannot be reached.
     pub fn shortest(&self) -> Option<Vec<Action>> {
         let first = self.first();
         let mut came_by: BTreeMap<State, Option<(State, Action)>> = BTreeMap::from([(first, None)]);
@@ -212,7 +212,7 @@ impl Layout {
     }
 }
 
-/// The actions that led to a state.
+/// Returns the actions that led to a state.
 fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> Vec<Action> {
     let mut actions = Vec::new();
     while let Some(Some((before, action))) = came_by.get(&state) {
@@ -223,7 +223,7 @@ fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> 
     actions
 }
 
-/// A place as shown to the agent: `2,3`, starting at 1.
+/// Returns a place as shown to the agent: `2,3`, starting at 1.
 pub fn shown((x, y): Place) -> String {
     format!("{},{}", x + 1, y + 1)
 }

@@ -87,7 +87,7 @@ pub struct KnowledgeBase {
     pub label: String,
 }
 
-/// The relations of entities of a kind.
+/// Returns the relations of entities of a kind.
 pub fn relations(of: Kind) -> &'static [Relation] {
     let start = RELATIONS.iter().position(|r| r.of == of).unwrap_or(RELATIONS.len());
     let count = RELATIONS[start..].iter().take_while(|r| r.of == of).count();
@@ -98,7 +98,8 @@ impl KnowledgeBase {
     /// The smallest number of entities; with fewer, some kind would have only one.
     pub const MIN_SIZE: u32 = 20;
 
-    /// The facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes no fact.
+    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes
+    /// no fact.
     pub fn new(seed: u64, size: u32, known_share: f64) -> Self {
         let (chance, size) = (Chance::new(seed), size.max(Self::MIN_SIZE));
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();
@@ -138,11 +139,11 @@ impl KnowledgeBase {
         let place = relations(subject.kind).iter().position(|r| r == relation)?;
         Some(subject.objects[place])
     }
-    /// Whether an entity has this name.
+    /// Returns whether an entity has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
-    /// One passage per entity, in their order.
+    /// Returns one passage per entity, in their order.
     pub fn passages(&self) -> Vec<Passage> {
         self.entities.iter().map(|e| Passage { id: e.name.clone(), title: String::new(), text: self.told(e) }).collect()
     }

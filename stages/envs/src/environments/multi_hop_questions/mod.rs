@@ -101,7 +101,7 @@ pub struct MultiHopQuestions {
 }
 
 impl MultiHopQuestions {
-    /// An environment whose knowledge base and index are built on first use.
+    /// Returns an environment whose knowledge base and index are built on first use.
     pub fn new(options: MultiHopQuestionsOptions, setup: &Setup) -> Result<Self> {
         let dialogue =
             Dialogue::with_tools(options.dialogue, setup, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;

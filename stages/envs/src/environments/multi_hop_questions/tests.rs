@@ -12,7 +12,7 @@ fn environment(options: Value) -> MultiHopQuestions {
     MultiHopQuestions::new(options, &Setup::standard(1)).unwrap()
 }
 
-/// The tool results and the final answer of these turns.
+/// Returns the tool results and the final answer of these turns.
 fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();

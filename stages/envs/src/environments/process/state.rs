@@ -99,7 +99,7 @@ impl EpisodeState for ProgramState {
             AfterTurn::Continue(messages(&follows.messages))
         })
     }
-    /// An exception of a tool is shown to the model; any other is a fault of the environment.
+    /// Returns an exception of the environment; exceptions of tools are shown to the model instead.
     fn failure(&mut self) -> Option<Error> {
         let place = |error: Error| error.at(&self.place);
         let replies = self.session.replies(self.seen);
@@ -132,7 +132,7 @@ fn follows(reply: &Reply) -> Result<Option<Follows>> {
     }
 }
 
-/// Messages for the model.
+/// Returns messages for the model.
 pub fn messages(said: &[Said]) -> Vec<Message> {
     said.iter().map(|one| Message::new(one.role.as_str(), one.content.as_str())).collect()
 }

@@ -85,7 +85,7 @@ pub struct SqlQuestions {
 }
 
 impl SqlQuestions {
-    /// An environment with these options.
+    /// Returns an environment with these options.
     pub fn new(options: SqlQuestionsOptions, setup: &Setup) -> Result<Self> {
         let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
@@ -101,7 +101,7 @@ impl SqlQuestions {
     }
 }
 
-/// The database in a problem's verifier data.
+/// Returns the database in a problem's verifier data.
 fn database_of(problem: &Problem) -> Result<DatabaseData> {
     let data: Value = serde_json::from_str(&problem.verifier)
         .map_err(|e| Error::data(format!("its verifier is not JSON: {e}")).help(FORM))?;

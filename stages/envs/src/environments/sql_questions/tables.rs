@@ -53,7 +53,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// `rows` staff, at least two, and twice as many sales.
+    /// Draws `rows` staff, at least two, and twice as many sales.
     pub fn draw(rows: usize, draws: &mut Draws) -> Self {
         let rows = rows.max(2);
         let towns = (rows / CROWD).max(2);
@@ -80,7 +80,7 @@ impl Tables {
         }
         Self { staff, sales }
     }
-    /// The contents of the database that the agent queries.
+    /// Returns the contents of the database that the agent queries.
     pub fn data(&self) -> DatabaseData {
         let staff = self
             .staff

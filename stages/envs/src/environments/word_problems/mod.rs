@@ -41,7 +41,7 @@ pub fn default_options() -> Value {
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
-    /// An environment with these options.
+    /// Returns an environment with these options.
     pub fn new(options: WordProblemsOptions, setup: &Setup) -> Result<Self> {
         Ok(Self(Dialogue::new(options.dialogue, setup, read_answer)?))
     }

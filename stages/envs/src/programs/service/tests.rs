@@ -264,7 +264,7 @@ fn keys_and_headers_go_along_and_are_never_shown() {
     assert!(error.kind == ErrorKind::Invalid && !error.message.contains("a\nb"), "{error}");
 }
 
-/// A seat of session 3.
+/// Returns a seat of session 3.
 fn seat(life: Option<u64>) -> Seat {
     Seat { session: 3, lane: 0, life }
 }

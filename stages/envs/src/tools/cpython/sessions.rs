@@ -36,7 +36,6 @@ struct Open {
 }
 
 impl CpythonSessions {
-    /// No sessions yet.
     pub fn new(setup: Setup, limits: ToolLimits) -> Self {
         let clock = SystemClock::new();
         Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }

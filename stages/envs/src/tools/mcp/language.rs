@@ -23,7 +23,7 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// A conversation with a server that has just started.
+    /// Returns a conversation with a server that has just started.
     pub fn conversation(&self) -> Talk {
         let Self { listing, most } = self;
         let (listing, most) = (Arc::clone(listing), *most);
@@ -72,7 +72,7 @@ impl Talk {
             Message::Changed | Message::Other => Heard::Nothing,
         })
     }
-    /// One more page of tools.
+    /// Handles one more page of tools.
     fn listed(&mut self, (tools, cursor): (Vec<ToolSpec>, Option<String>)) -> Result<Heard, String> {
         self.listed.extend(tools);
         self.pages += 1;
@@ -114,7 +114,7 @@ impl Conversation for Talk {
     }
 }
 
-/// Messages as lines.
+/// Returns messages as lines.
 fn lines(messages: &[Value]) -> String {
     messages.iter().map(|message| format!("{message}\n")).collect()
 }

@@ -91,7 +91,7 @@ fn words(params: &Value) -> String {
     data.as_str().map_or_else(|| data.to_string(), str::to_string)
 }
 
-/// An error of JSON-RPC.
+/// Converts an error of JSON-RPC.
 fn raised(error: &Value) -> Raised {
     let message = error["message"].as_str().unwrap_or_default();
     let message = match error["code"].as_i64() {

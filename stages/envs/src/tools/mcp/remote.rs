@@ -166,7 +166,7 @@ impl Core {
     }
 }
 
-/// A message of a session.
+/// Returns a request with a message of a session.
 fn post(line: String, headers: &[(&'static str, String)], again: bool) -> Post {
     let accept = "application/json, text/event-stream";
     let headers = headers.to_vec();

@@ -139,7 +139,7 @@ impl Driver {
         }
         self.exchange(&jobs, waiting, patience)
     }
-    /// The recipe of a session that the current process does not hold. Marks it as held from now on.
+    /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
     fn missing_session(&self, session: u64) -> Option<(Recipe, Duration)> {
         let incarnation = self.incarnation;
         let opened = self.lane.with(session, |record| {
@@ -215,7 +215,7 @@ impl Driver {
             self.lane.set_worker(None);
         }
     }
-    /// The calls of a batch that no worker will see. Closes are carried out.
+    /// Takes the calls of a batch that no worker will see. Closes are carried out.
     fn take_calls(&self, batch: Vec<Work>) -> Vec<Call> {
         let mut calls = Vec::new();
         for work in batch {

@@ -49,7 +49,8 @@ impl Pool {
     pub fn fork(&self, id: u64) -> u64 {
         self.enter(self.lane(id).recipe(id))
     }
-    /// Session ids count up, and their remainder selects the lane, which spreads sessions evenly without a lock.
+    /// Adds a session. Ids count up, and their remainder selects the lane, which spreads sessions evenly without a
+    /// lock.
     fn enter(&self, recipe: Recipe) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.lane(id).enter(id, recipe);
@@ -68,7 +69,7 @@ impl Pool {
     pub fn close(&self, id: u64) {
         self.lane(id).leave(id);
     }
-    /// Process ids of the living workers.
+    /// Returns the process ids of the living workers.
     pub fn worker_ids(&self) -> Vec<u32> {
         self.lanes.iter().filter_map(|lane| lane.worker_id()).collect()
     }

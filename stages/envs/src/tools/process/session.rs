@@ -231,7 +231,7 @@ impl Core {
             Err(error) => failed(error),
         }
     }
-    /// The operation or the session got no answer.
+    /// Handles an operation or a session without an answer.
     fn missed(&mut self, fault: Fault) -> Phase {
         let late = matches!(fault, Fault::Late(_));
         match fault {

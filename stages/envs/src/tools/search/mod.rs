@@ -25,7 +25,7 @@ pub const NOTHING: &str = "no passages found";
 const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \
 A query is plain words.";
 
-/// The tool's description for the model.
+/// Returns the tool's description for the model.
 pub fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_string(),
@@ -46,7 +46,7 @@ pub struct SearchSession {
 }
 
 impl SearchSession {
-    /// A session whose results have up to `top_k` passages and `output_bytes` bytes.
+    /// Returns a session whose results have up to `top_k` passages and `output_bytes` bytes.
     pub fn new(index: Arc<SearchIndex>, top_k: usize, output_bytes: usize) -> Self {
         Self { index, top_k, output_bytes }
     }
@@ -75,8 +75,8 @@ impl ToolSession for SearchSession {
     }
 }
 
-/// One passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so that a
-/// result is never empty.
+/// Writes one passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so
+/// that a result is never empty.
 fn page(found: &[&Passage], most: usize) -> String {
     let mut page = String::new();
     for passage in found {
@@ -93,7 +93,7 @@ fn page(found: &[&Passage], most: usize) -> String {
     page
 }
 
-/// `title: text` without line breaks.
+/// Returns `title: text` without line breaks.
 fn line(passage: &Passage) -> String {
     let text: Vec<&str> = passage.text.split_whitespace().collect();
     let title: Vec<&str> = passage.title.split_whitespace().collect();

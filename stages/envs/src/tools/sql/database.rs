@@ -190,7 +190,7 @@ fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> 
     connection.progress_handler(TICK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
 }
 
-/// One row, values joined by `|`.
+/// Returns one row, values joined by `|`.
 fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
     let mut line = String::new();
     for column in 0..columns {

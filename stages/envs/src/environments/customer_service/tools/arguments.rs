@@ -10,7 +10,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments of a call to `tool`.
+    /// Returns the arguments of a call to `tool`.
     pub fn new(tool: &'a str, map: &'a Map<String, Value>) -> Self {
         Self { tool, map }
     }
@@ -25,7 +25,7 @@ impl<'a> Arguments<'a> {
             self.value(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
         list.ok_or_else(|| format!("argument `{name}` of tool `{}` must be a list of strings", self.tool))
     }
-    /// The address in the arguments `address1` to `zip`.
+    /// Returns the address in the arguments `address1` to `zip`.
     pub fn address(&self) -> Result<Address, String> {
         let field = |name: &str| self.text(name).map(str::to_string);
         Ok(Address {

@@ -68,7 +68,7 @@ impl ServiceTool {
     }
 }
 
-/// A record as the agent sees it.
+/// Returns a record as the agent sees it.
 pub(super) fn shown(record: &impl serde::Serialize) -> ToolOutput {
     serde_json::to_string(record).map_err(|e| format!("the record has no JSON form: {e}"))
 }

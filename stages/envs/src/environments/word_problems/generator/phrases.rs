@@ -61,7 +61,7 @@ impl Words {
     }
 }
 
-/// The text of a problem.
+/// Returns the text of a problem.
 pub fn question(story: &Story, words: &Words) -> String {
     let mut sentences = vec![start(story, words)];
     for place in 0..=story.steps.len() {

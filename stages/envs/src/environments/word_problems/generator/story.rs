@@ -57,18 +57,18 @@ pub struct Story {
 }
 
 impl Story {
-    /// The answer.
+    /// Returns the amount at the end, which is the answer.
     pub fn amount(&self) -> i64 {
         self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
     }
-    /// The canonical form: the program, its operations with their numbers in order: `12;+7;*3`.
+    /// Returns the canonical form: the program, its operations with their numbers in order: `12;+7;*3`.
     pub fn canonical(&self) -> String {
         let steps = self.steps.iter().map(|s| format!("{}{}", s.operation.sign(), s.number));
         std::iter::once(self.start.to_string()).chain(steps).collect::<Vec<_>>().join(";")
     }
 }
 
-/// The reference program, line by line.
+/// Returns the reference program, line by line.
 pub fn program_lines(story: &Story) -> Vec<String> {
     let steps = story.steps.iter().map(|step| format!("x{}={}", step.operation.sign(), step.number));
     std::iter::once(format!("x={}", story.start)).chain(steps).chain(["x".to_string()]).collect()
