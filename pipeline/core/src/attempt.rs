@@ -32,7 +32,7 @@ pub struct AttemptInput {
 /// An output port that the attempt must fill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttemptOutput {
-    /// Kind of artifact that the port holds.
+    /// Kind of artifact in the port.
     pub kind: ArtifactKind,
     /// Whether the output may be missing.
     #[serde(default)]

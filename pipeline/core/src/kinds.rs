@@ -205,7 +205,7 @@ impl Wired {
     pub fn memory(&self) -> Option<u64> {
         self.memory
     }
-    /// Returns how many artifacts a port gets. `None`: there is no such port.
+    /// Returns how many artifacts a port gets; `None` if the port is not wired.
     pub fn get(&self, port: &str) -> Option<&usize> {
         self.counts.get(port)
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. Then it
-/// releases its machine: two groups that each got a part of what they need must not hold it forever.
+/// releases its machine: two groups that each got a part of their machines must not hold them forever.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.

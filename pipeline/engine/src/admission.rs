@@ -14,7 +14,7 @@ use trainyard_core::peers::Peer;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Placement};
 
-/// Number of kinds without a share of a pool that run at once.
+/// Maximum number of stages without a share of a pool that run at once.
 const IN_PROCESS_PLACES: usize = 256;
 
 impl Engine {

@@ -139,7 +139,7 @@ fn was_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => text.ends_with('…'),
         Value::Array(items) => items.iter().any(was_cut),
-        // A cut map has the key `…` with null in place of what is missing.
+        // A cut map has the key `…` with null in place of the missing entries.
         Value::Object(entries) => entries.get("…").is_some_and(Value::is_null) || entries.values().any(was_cut),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

@@ -207,7 +207,7 @@ impl RunView {
         };
         let new: Vec<StageView> = instances.iter().filter(|i| !known.contains(*i)).map(view).collect();
         if !new.is_empty() {
-            // All at once, so that the later stages move only once.
+            // In one splice, so that the later stages move only once.
             drop(self.stages.splice(at..at, new));
             let moved = self.stages.iter().enumerate().skip(at);
             self.index.extend(moved.map(|(at, stage)| (stage.stage.0.clone(), at)));

@@ -252,7 +252,7 @@ impl Taken {
             gpus: self.free_gpus(machine, ask).take(ask.gpus as usize).collect(),
         })
     }
-    /// Returns what is missing on this machine; empty if the request fits.
+    /// Returns the missing resources of this machine; empty if the request fits.
     fn lacks(&self, machine: &Machine, ask: &Ask) -> String {
         self.shortfalls(machine, ask).join(", ")
     }

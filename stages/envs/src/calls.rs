@@ -43,7 +43,7 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
     let results: Vec<&Message> = rest.iter().take_while(|m| m.role == "tool").collect();
     let calls = message.tool_calls.as_deref().and_then(read).unwrap_or_default();
     if calls.len() != results.len() {
-        // Unreadable calls got results too, and the record does not say which result belongs to which call.
+        // Unreadable calls got results too, and the record does not assign results to calls.
         return if results.is_empty() { Vec::new() } else { calls };
     }
     calls

@@ -24,7 +24,7 @@ pub struct PlannedStage {
 /// Part of the plan that a run covers. Two commands continue the same run only if plan and selection are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Run these stages and what they need, nothing else. Empty: everything.
+    /// Run only these stages and their dependencies. Empty: everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub until: Vec<String>,
     /// Run only these; the stages that they need must be published already.

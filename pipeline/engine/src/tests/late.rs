@@ -12,7 +12,7 @@ use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
 
-/// A catalogue with the kind of [`node`].
+/// Catalog with the kind of [`node`].
 struct OneKind(KindInfo);
 
 impl OneKind {

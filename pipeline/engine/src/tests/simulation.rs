@@ -78,7 +78,7 @@ impl Simulation {
                 self.launched.push(spec.stage.0.clone());
             }
             if let Command::Stop { node, attempt, .. } = command {
-                // A stopped attempt ends cancelled, whatever its script says.
+                // A stopped attempt ends cancelled, whatever its script returns.
                 let stopped = |c: &Command| match c {
                     Command::Launch { node: n, spec, .. } => n == node && spec.attempt == *attempt,
                     _ => false,

@@ -85,7 +85,7 @@ impl Dialogue {
         let argument = spec.main_argument()?;
         Some(ToolCall { name: spec.name.clone(), arguments: json!({ argument: text }) })
     }
-    /// Returns a call of the named tool with this text; `None` if there is no such tool or it takes no text.
+    /// Returns a call of the named tool with this text; `None` if the tool is unknown or takes no text.
     pub fn call_of(&self, name: &str, text: &str) -> Option<ToolCall> {
         let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
         Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })
@@ -163,7 +163,7 @@ impl Dialogue {
     fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
         self.options.latency.map(|latency| self.clock.monotonic() + latency.of_turn(seed, turn))
     }
-    /// Sleeps until `then`, but at most for `wait`. Returns whether that time has come.
+    /// Sleeps until `then`, but at most for `wait`. Returns whether `then` has passed.
     fn sleep_until(&self, then: Duration, wait: Duration) -> bool {
         let left = then.saturating_sub(self.clock.monotonic());
         std::thread::sleep(left.min(wait));
@@ -196,7 +196,7 @@ enum Phase {
 
 struct DialogueEpisode {
     dialogue: Arc<Dialogue>,
-    /// One per tool of the options, in their order.
+    /// Sessions of the tools of the options, in their order.
     sessions: Vec<Box<dyn ToolSession>>,
     /// State that the environment adds, if any.
     own_state: Option<Box<dyn EpisodeState>>,
@@ -243,7 +243,7 @@ impl DialogueEpisode {
         self.phase = Phase::Tools { awaited, came: Vec::new(), held_until, spoken };
         Ok(self.poll(Duration::ZERO)?.unwrap_or(Step::Pending))
     }
-    /// Processes the results of a turn once all have come.
+    /// Processes the results of a turn once all have arrived.
     fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<Step> {
         let own = self.own_state.as_mut().and_then(|own_state| own_state.failure());
         if let Some(failure) = own.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure())) {

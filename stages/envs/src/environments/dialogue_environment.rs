@@ -11,9 +11,9 @@ use trainyard_tables::{Message, Problem};
 
 /// An environment that is a dialogue. [`Environment`] is implemented for it.
 pub trait DialogueEnvironment: Send + Sync {
-    /// As in [`Environment::kind`].
+    /// See [`Environment::kind`].
     const KIND: &'static str;
-    /// As in [`Environment::converses`].
+    /// See [`Environment::converses`].
     const CONVERSES: bool = false;
     /// Returns the dialogue that all episodes share.
     fn dialogue(&self) -> &Arc<Dialogue>;
@@ -21,7 +21,7 @@ pub trait DialogueEnvironment: Send + Sync {
     fn open(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.dialogue().start(seed)
     }
-    /// As in [`Environment::generator`].
+    /// See [`Environment::generator`].
     fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         None
     }

@@ -40,8 +40,8 @@ pub struct DialogueOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
-    /// Holds the results of each turn with calls back for a drawn time, to test how rollouts hide slow tools; null =
-    /// off. Does not change what the agent reads.
+    /// Holds back the results of each turn with calls for a drawn time, to test how rollouts hide slow tools; null =
+    /// off. Does not change the agent's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Program or service that judges answers in place of the verifier that problems name: `{kind: process, command:
@@ -112,11 +112,11 @@ const COMMON: [&str; 9] =
 
 /// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const KIND: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
     /// Dialogue options that do nothing in this environment and cannot be set.
     const HIDDEN: &'static [&'static str] = &[];

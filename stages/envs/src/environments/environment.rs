@@ -13,11 +13,11 @@ use trainyard_tables::{Message, Problem, Status, StopReason};
 /// Messages that the agent receives after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
-    /// Messages to append: the tool results (role `tool`, one per call), then what the environment adds.
+    /// Messages to append: the tool results (role `tool`, one per call), then the environment's messages.
     pub messages: Vec<Message>,
     /// Calls answered by this observation, including unreadable ones.
     pub tool_calls: u32,
-    /// How many of them failed.
+    /// Number of failed calls among them.
     pub tool_errors: u32,
 }
 

@@ -8,7 +8,7 @@ const ONSETS: [&str; 14] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s
 const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
 const CODAS: [&str; 5] = ["", "", "n", "r", "l"];
 
-/// Up to this count names have two syllables, of which there are 19,600.
+/// Maximum count of names with two syllables, of which there are 19,600.
 const SHORT: usize = 2_000;
 
 /// Returns `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.

@@ -15,7 +15,7 @@ const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "too
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpressionOptions {
-    /// Such as `correct - 0.01 * tool_calls`.
+    /// Expression, such as `correct - 0.01 * tool_calls`.
     pub value: String,
 }
 

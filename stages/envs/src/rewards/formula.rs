@@ -61,7 +61,7 @@ pub enum Function {
     If,
 }
 
-/// Functions by name, with the number of their arguments; none = one or more.
+/// Functions by name, with the number of their arguments; `None` = one or more.
 const FUNCTIONS: [(&str, Function, Option<usize>); 5] = [
     ("abs", Function::Abs, Some(1)),
     ("if", Function::If, Some(3)),

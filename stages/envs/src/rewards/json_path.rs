@@ -17,7 +17,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct JsonPathOptions {
     /// A JSONPath query (RFC 9535): `$.items[*].price`, `$.items[?@.name == "pen"].count`, `$..id`.
     pub path: String,
-    /// The text that holds the JSON.
+    /// Text that contains the JSON.
     pub of: TextOf,
     /// Value that the selected places must have; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]

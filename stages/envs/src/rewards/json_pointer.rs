@@ -15,7 +15,7 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct JsonPointerOptions {
     /// A JSON pointer (RFC 6901): `/total`, `/items/0/price`; empty = the whole.
     pub pointer: String,
-    /// The text that holds the JSON.
+    /// Text that contains the JSON.
     pub of: TextOf,
     /// Value required at the place; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]

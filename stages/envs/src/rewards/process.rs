@@ -35,9 +35,9 @@ pub struct OwnRewardOptions<P> {
 
 /// Documentation of a user-defined reward.
 pub trait OwnRewardPage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
 }
 

@@ -107,7 +107,7 @@ pub trait Reward: Send + Sync {
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Restores what [`Reward::save`] returned; null = the initial state. Fails with kind `data` on any other value.
+    /// Restores the result of [`Reward::save`]; null = the initial state. Fails with kind `data` on any other value.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())

@@ -122,7 +122,7 @@ fn hostile_programs_are_contained() {
         programs.len()
     );
     let limits = ToolLimits { time_millis: TIME_MILLIS, memory_bytes: 128 << 20, ..ToolLimits::default() };
-    // One after the other: the count of processes is of this whole test.
+    // Sequential, because the count of processes covers this whole test.
     embedded(&limits);
     assert_eq!(descendants(), BTreeSet::new(), "the embedded interpreter left processes");
     confined(&limits);

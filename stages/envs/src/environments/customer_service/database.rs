@@ -1,7 +1,7 @@
-//! A shop's database, and one episode's view of it: the shared database overlaid with the records that changed.
+//! Database of a shop, and one episode's view of it: the shared database overlaid with the records that changed.
 //!
-//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy costs only what
-//! was changed. Tools never add users, orders or products.
+//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy contains only the
+//! changes. Tools never add users, orders or products.
 
 use super::records::{Order, Product, User, Variant};
 use serde::{Deserialize, Serialize};

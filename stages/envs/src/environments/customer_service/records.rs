@@ -75,7 +75,7 @@ pub struct PaymentMethod {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Such as `ada_moss_1001`.
+    /// User id, such as `ada_moss_1001`.
     pub user_id: String,
     /// First and last name.
     pub name: Name,
@@ -107,7 +107,7 @@ pub struct Variant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Product {
-    /// Such as `Mug`.
+    /// Name, such as `Mug`.
     pub name: String,
     /// Id of the product.
     pub product_id: String,

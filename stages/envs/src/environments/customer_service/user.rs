@@ -1,8 +1,8 @@
 //! Simulated customers, and the scripted one, which is free and repeatable.
 //!
-//! The first rule that matches decides, by the words of the agent's message (ignoring case). The user
+//! The first rule that matches decides, by the words of the agent's message (ignoring case). The user,
 //!
-//! 1. when the agent requests an action that a tool of the user does: performs and reports it;
+//! 1. asked for an action of a user tool: performs and reports it;
 //! 2. asked for identification for the first time: states the known data, and the unknown data if the email is
 //!    requested;
 //! 3. asked whether there is anything else (and not to confirm): leaves;

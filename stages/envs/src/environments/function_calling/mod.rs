@@ -34,7 +34,7 @@ pub enum Listing {
     None,
     /// One line per function: `book_table(people: int, time: int)`.
     Signatures,
-    /// The tool format's own description, which also says how to write a call.
+    /// The tool format's description, which includes how to write a call.
     Full,
 }
 

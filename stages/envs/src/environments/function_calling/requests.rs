@@ -21,7 +21,7 @@ use trainyard_core::chance::Draws;
 /// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 
-/// Numbers that may also be said in words.
+/// Numbers that may also be written in words.
 static WORDS: [&str; 21] = [
     "zero",
     "one",

@@ -20,9 +20,9 @@ const TRIES: usize = 200;
 /// One step of a chain. Entities are given by their indexes.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
-    /// The entity asked about.
+    /// Entity in question.
     pub subject: usize,
-    /// The relation asked for.
+    /// Relation in question.
     pub relation: &'static Relation,
     /// The entity it leads to.
     pub object: usize,

@@ -42,7 +42,7 @@ fn demonstrations_search_for_what_is_not_known() {
             let (results, answer) = play(&environment, &problem, &demonstration.turns);
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
-            // Each result holds what the next search or the answer needs.
+            // Each result contains the entity that the next search or the answer needs.
             let question = Question::at(environment.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
                 assert!(result.contains(&environment.knowledge().entities[hop.object].name), "{result}");

@@ -25,9 +25,9 @@ pub struct OwnExtra<P> {
 
 /// Documentation of a user-defined environment.
 pub trait OwnEnvironmentPage: PeerOptions {
-    /// As in [`ExtraOptions`].
+    /// See [`ExtraOptions`].
     const SUMMARY: &'static str;
-    /// As in [`ExtraOptions`].
+    /// See [`ExtraOptions`].
     const DOC: &'static str;
 }
 

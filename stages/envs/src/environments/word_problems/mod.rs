@@ -1,5 +1,5 @@
-//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They come in any number and level,
-//! with reference programs and plausible mistakes, and are in no data set.
+//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They are available in any number and
+//! level, with reference programs and plausible mistakes, and are in no data set.
 
 pub mod generator;
 

@@ -77,7 +77,7 @@ impl Process {
         process.wait_until_ready(limits.memory_bytes).map_err(|fault| process.reason(&fault))?;
         Ok(process)
     }
-    /// Waits for the runner, then limits what it may add to its address space.
+    /// Waits for the runner, then limits the growth of its address space.
     fn wait_until_ready(&mut self, memory_bytes: u64) -> Result<(), Fault> {
         let flags = fcntl_getfl(&self.requests).map_err(|_| Fault::Garbled)?;
         fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| Fault::Garbled)?;

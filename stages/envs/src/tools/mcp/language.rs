@@ -106,7 +106,7 @@ impl Conversation for Talk {
         match serde_json::from_slice::<Value>(line) {
             // Earlier versions allowed several messages in one line, but no server used them.
             Ok(message) if message.is_object() => self.message(&message).map_err(|e| format!("{e}: {}", shown(line))),
-            // Many servers print there what belongs on their standard error.
+            // Many servers print to stdout lines that belong on their standard error.
             _ if line.iter().all(u8::is_ascii_whitespace) => Ok(Heard::Nothing),
             _ if self.asides >= NOISE => Err(format!("writes what is no message, again and again: {}", shown(line))),
             _ => Ok(self.aside(format!("no message: {}", shown(line)))),

@@ -102,7 +102,7 @@ impl Driver {
         ToolResult::error("MemoryError: the program needs more memory than there is")
     }
     /// Sends a batch and distributes its replies. Returns the calls whose sessions the worker did not have, to be run
-    /// again in order, or what was lost with the process.
+    /// again in order, or the calls lost with the process.
     fn attempt(&mut self, batch: Vec<Work>) -> Result<Vec<Call>, Lost> {
         let has_calls = batch.iter().any(|work| matches!(work, Work::Call(_)));
         if has_calls && let Err(message) = self.ensure_worker() {

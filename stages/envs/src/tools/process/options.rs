@@ -19,9 +19,9 @@ pub struct OwnToolOptions<P> {
 
 /// Documentation of user-defined tools.
 pub trait OwnToolPage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
 }
 

@@ -19,7 +19,7 @@ pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
     Ok(places)
 }
 
-/// Which items of an order become which variants, and what the customer pays for it in total.
+/// Items of an order with their new variants, and the total price difference for the customer.
 pub struct Exchange {
     pub pairs: Vec<(usize, Variant)>,
     pub difference: Cents,
