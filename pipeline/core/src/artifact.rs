@@ -1,7 +1,7 @@
-//! What a stage leaves behind: outputs made of immutable files, and the manifest that publishes them
-//! (`docs/design/0004`).
+//! Outputs of a stage, made of immutable files, and the manifest that publishes them (`docs/design/0004`).
 //!
-//! Times, rates and hosts go to [`Manifest::measured`] alone; an output holds nothing that differs between equal runs.
+//! Times, rates and hosts go to [`Manifest::measured`] alone; an output contains no data that differs between equal
+//! runs.
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ impl ArtifactKind {
     /// All six kinds.
     pub const ALL: [Self; 6] =
         [Self::Problems, Self::Trajectories, Self::Model, Self::Report, Self::Table, Self::Files];
-    /// The lower-case name, as workflow files and manifests spell it.
+    /// Returns the lower-case name, as in workflow files and manifests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Problems => "problems",
@@ -60,15 +60,15 @@ impl fmt::Display for ArtifactKind {
 pub struct FileEntry {
     /// Relative path with `/` and without `..`.
     pub path: String,
-    /// SHA-256 of its bytes.
+    /// SHA-256 of the file's bytes.
     pub digest: Digest,
     /// Size in bytes.
     pub size: u64,
 }
 
 impl FileEntry {
-    /// Whether its path stays inside of the folder that it is laid out in. One that does not would be written to a
-    /// place of its own choice.
+    /// Returns whether the path stays inside the folder in which the output is laid out. Other paths would be written
+    /// to an arbitrary place.
     pub fn stays_inside(&self) -> bool {
         let mut parts = Path::new(&self.path).components().peekable();
         parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -95,7 +95,7 @@ pub struct ColumnStats {
     pub mean: Option<f64>,
 }
 
-/// What is known about a Parquet output without reading it again.
+/// Summary of a Parquet output, available without reading it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableSummary {
     /// Number of rows.
@@ -113,9 +113,9 @@ pub struct Output {
     pub kind: ArtifactKind,
     /// Content digest over kind, files and metadata: equal bytes are equal artifacts, whichever stage made them.
     pub digest: Digest,
-    /// Its files, sorted by path.
+    /// Files, sorted by path.
     pub files: Vec<FileEntry>,
-    /// Summary of its table, for kinds that are one.
+    /// Summary of the table, for kinds that are one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<TableSummary>,
     /// Facts that downstream stages and `check` read: tokenizer digest, role of an evaluation set, …
@@ -124,7 +124,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes an output: sorts its files by path and computes its content digest.
+    /// Creates an output: sorts its files by path and computes its content digest.
     pub fn new(
         kind: ArtifactKind,
         mut files: Vec<FileEntry>,
@@ -135,7 +135,7 @@ impl Output {
         let digest = Digest::of_json(&(kind, &files, &metadata))?;
         Ok(Self { kind, digest, files, table, metadata })
     }
-    /// Size of all files in bytes.
+    /// Returns the size of all files in bytes.
     pub fn size(&self) -> u64 {
         self.files.iter().map(|f| f.size).sum()
     }
@@ -162,7 +162,7 @@ pub struct ArtifactRef {
 pub enum GenerationReason {
     /// An object or manifest of the previous generation is missing or corrupt.
     Lost,
-    /// The user asked for it with `--rerun`.
+    /// Requested with `--rerun`.
     Rerun,
     /// The stage has `cache: false`.
     Uncached,
@@ -173,36 +173,36 @@ pub enum GenerationReason {
 pub struct Provenance {
     /// Name of the workflow.
     pub workflow: String,
-    /// Its run.
+    /// Run id.
     pub run: RunId,
-    /// Its stage instance.
+    /// Stage instance.
     pub stage: StageKey,
-    /// Its number.
+    /// Attempt number.
     pub attempt: AttemptNumber,
 }
 
-/// The record that publishes the outputs of a stage. Putting it into the store is the publication.
+/// Record that publishes the outputs of a stage. The publication is its put into the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// Version of this form: 1.
     pub format: u32,
-    /// Digest of the stage: what it is published under.
+    /// Digest of the stage, under which the manifest is published.
     pub stage_digest: Digest,
-    /// 0, or one more than the generation that it replaces.
+    /// 0, or one more than the replaced generation.
     pub generation: u32,
-    /// Why there is more than one generation; none for generation 0.
+    /// Reason for a generation above 0; absent for generation 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<GenerationReason>,
     /// Stage kind.
     pub kind: String,
     /// Version of the kind.
     pub kind_version: u32,
-    /// The complete config, with defaults filled in.
+    /// Complete config, with defaults filled in.
     pub config: Value,
-    /// The artifacts that each input port read, in order.
+    /// Artifacts that each input port read, in order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, Vec<ArtifactRef>>,
-    /// The outputs by port.
+    /// Outputs by port.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, Output>,
     /// Metrics by name; all finite.
@@ -211,15 +211,15 @@ pub struct Manifest {
     /// Comparisons of two models or arms; all numbers finite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// What made it.
+    /// Attempt that produced the outputs.
     pub provenance: Provenance,
-    /// Times, rates, hosts and peak memory of that attempt; no digest sees them.
+    /// Times, rates, hosts and peak memory of that attempt; not part of any digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, Value>,
 }
 
 impl Manifest {
-    /// A reference to one of its outputs; none if there is no output of this name.
+    /// Returns a reference to one of the outputs; `None` if there is no output of this name.
     pub fn reference(&self, output: &str) -> Option<ArtifactRef> {
         self.outputs.get(output).map(|o| ArtifactRef {
             stage_digest: self.stage_digest.clone(),
@@ -231,8 +231,7 @@ impl Manifest {
     }
 }
 
-/// Refuses metrics and comparisons that are NaN or infinite, before anything is published. Errors: data, naming the
-/// number.
+/// Rejects metrics and comparisons that are NaN or infinite, before publication. Errors: data, naming the number.
 pub fn require_finite(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison]) -> Result<()> {
     let plain = metrics.iter().find(|(_, value)| !value.is_finite()).map(|(name, value)| (name.clone(), *value));
     let of_row = |row: &Comparison| row.broken().map(|(of, value)| (address(&row.metric, Some(of)), value));

@@ -1,24 +1,24 @@
-//! The RFC 8785 form of JSON: sorted keys, ECMAScript numbers, no white space.
+//! RFC 8785 form of JSON: sorted keys, ECMAScript numbers, no white space.
 //!
-//! A plan of 100,000 stages is hashed in this form, so values take a short way: where keys are ASCII, the order of a
-//! `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. All else (fractions,
-//! large numbers, other keys) goes to the crate that knows every rule.
+//! A plan of 100,000 stages is hashed in this form, so values take a short path: where keys are ASCII, the order of a
+//! `serde_json` map is that of the RFC, and whole numbers up to 2^53 are written as they are. All others (fractions,
+//! large numbers, other keys) are handled by the crate that implements every rule.
 
 use crate::error::{Error, Result};
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-/// Up to here every whole number is an ECMAScript number of the same digits.
+/// Largest whole number up to which every ECMAScript number has the same digits.
 const EXACT: u64 = 1 << 53;
 
-/// The RFC 8785 form of anything that has a JSON form.
+/// Returns the RFC 8785 form of a serializable value.
 ///
-/// Errors: bug, if the value holds NaN or an infinity, for which RFC 8785 has no form.
+/// Errors: bug, if the value contains NaN or an infinity, which have no RFC 8785 form.
 pub fn canonical_json(value: &impl Serialize) -> Result<Vec<u8>> {
     serde_json_canonicalizer::to_vec(value).map_err(|e| Error::bug(format!("no canonical JSON for this value: {e}")))
 }
 
-/// The same of a value, added to `text`; much faster than [`canonical_json`].
+/// Appends the canonical form of a value to `text`; much faster than [`canonical_json`].
 ///
 /// ```
 /// let mut text = Vec::new();
@@ -59,7 +59,7 @@ pub fn write_value(value: &Value, text: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// A string, added to `text`.
+/// Appends a string to `text`.
 pub fn write_text(string: &str, text: &mut Vec<u8>) -> Result<()> {
     let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if !string.bytes().all(plain) {

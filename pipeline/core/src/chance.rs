@@ -1,8 +1,8 @@
 //! Counter-based random numbers: every draw is a pure function of (seed, purpose, indices).
 //!
-//! So a rollout's tokens do not depend on what shares its batch, on the number of threads or on how often the process
-//! was killed, and there is no stream to save or share. The generator is Philox 4x32-10 (Salmon et al., SC 2011); its
-//! key is a hash of seed and purpose, its counter a hash of the indices and the number of the draw.
+//! A rollout's tokens therefore do not depend on the rest of its batch, on the number of threads or on how often the
+//! process was killed, and there is no stream to save or share. The generator is Philox 4x32-10 (Salmon et al., SC
+//! 2011); its key is a hash of seed and purpose, its counter a hash of the indices and the number of the draw.
 
 use sha2::{Digest as _, Sha256};
 
@@ -22,15 +22,15 @@ pub struct Chance {
 }
 
 impl Chance {
-    /// The source of this seed.
+    /// Creates the source of this seed.
     pub fn new(seed: u64) -> Self {
         Self { seed }
     }
-    /// Its seed.
+    /// Returns the seed.
     pub fn seed(&self) -> u64 {
         self.seed
     }
-    /// The draws for one purpose at one place, such as `at("sample", &[problem, sample, turn, token])`.
+    /// Returns the draws for one purpose at one place, such as `at("sample", &[problem, sample, turn, token])`.
     pub fn at(&self, purpose: &str, indices: &[u64]) -> Draws {
         let mut hash = Sha256::new();
         hash.update(self.seed.to_le_bytes());
@@ -43,7 +43,7 @@ impl Chance {
         let word = |i: usize| u32::from_le_bytes([h[4 * i], h[4 * i + 1], h[4 * i + 2], h[4 * i + 3]]);
         Draws { key: [word(0), word(1)], block: [word(2), word(3)], counter: 0, buffer: [0; 4], used: 4 }
     }
-    /// A source of its own for a part that numbers its own places (a stage, an arm, an epoch).
+    /// Returns a separate source for a part that numbers its own places (a stage, an arm, an epoch).
     pub fn child(&self, purpose: &str, indices: &[u64]) -> Self {
         Self { seed: self.at(purpose, indices).next_u64() }
     }
@@ -60,7 +60,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// 32 random bits.
+    /// Returns 32 random bits.
     pub fn next_u32(&mut self) -> u32 {
         if self.used == 4 {
             let counter = [self.counter as u32, (self.counter >> 32) as u32, self.block[0], self.block[1]];
@@ -71,15 +71,15 @@ impl Draws {
         self.used += 1;
         self.buffer[self.used - 1]
     }
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         u64::from(self.next_u32()) | (u64::from(self.next_u32()) << 32)
     }
-    /// A uniform number in [0, 1) with 53 bits.
+    /// Returns a uniform number in [0, 1) with 53 bits.
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// A uniform integer in `0..n` without bias (Lemire 2019). Panics if `n` is 0.
+    /// Returns a uniform integer in `0..n` without bias (Lemire 2019). Panics if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below(0) has no value");
         let threshold = n.wrapping_neg() % n;
@@ -90,17 +90,17 @@ impl Draws {
             }
         }
     }
-    /// A uniform integer in `low..=high`. Panics if `low` is larger than `high`.
+    /// Returns a uniform integer in `low..=high`. Panics if `low` is larger than `high`.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         assert!(low <= high, "between({low}, {high}) has no value");
         low + self.below((high - low) as u64 + 1) as i64
     }
-    /// A standard normal number (Box–Muller).
+    /// Returns a standard normal number (Box–Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
-    /// An index drawn in proportion to non-negative weights; `None` if their sum is not positive.
+    /// Returns an index drawn in proportion to non-negative weights; `None` if their sum is not positive.
     pub fn weighted(&mut self, weights: &[f64]) -> Option<usize> {
         let total: f64 = weights.iter().sum();
         if total.is_nan() || total <= 0.0 {
@@ -123,7 +123,7 @@ impl Draws {
             items.swap(i, self.below(i as u64 + 1) as usize);
         }
     }
-    /// One of the items. Panics if there is none.
+    /// Returns one of the items. Panics if `items` is empty.
     pub fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }

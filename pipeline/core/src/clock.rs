@@ -1,21 +1,21 @@
-//! Time is injected: code that needs an instant takes a [`Clock`], and `clippy.toml` bans every other source.
+//! Injected time: code that needs an instant takes a [`Clock`], and `clippy.toml` bans every other source.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Wall-clock and monotonic time.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970-01-01 UTC.
+    /// Returns milliseconds since 1970-01-01 UTC.
     fn unix_millis(&self) -> i64;
-    /// Time since an arbitrary fixed point; never runs backwards.
+    /// Returns the time since an arbitrary fixed point; never runs backwards.
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clock. Nothing else in Trainyard reads it.
+/// Clock of the machine, which no other code in Trainyard reads.
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// A clock whose monotonic time starts now.
+    /// Creates a clock whose monotonic time starts now.
     #[expect(clippy::disallowed_methods, reason = "this is the substitute that the ban names")]
     pub fn new() -> Self {
         Self(Instant::now())
@@ -38,12 +38,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is advanced; for tests and simulation.
+/// Clock that is constant until it is advanced; for tests and simulation.
 #[derive(Default)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// A clock at this many milliseconds since 1970-01-01 UTC.
+    /// Creates a clock at this many milliseconds since 1970-01-01 UTC.
     pub fn at_millis(millis: i64) -> Self {
         Self(AtomicI64::new(millis))
     }

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-/// A SHA-256 digest as 64 lower-case hexadecimal characters. Copies share them: that of a stage stands in its plan, its
-/// events and its manifest, and a run may have 100,000.
+/// A SHA-256 digest as 64 lower-case hexadecimal characters, shared by all copies: a stage's digest occurs in its plan,
+/// its events and its manifest, and a run may have 100,000 stages.
 ///
 /// ```
 /// use trainyard_core::Digest;
@@ -28,23 +28,23 @@ use std::sync::Arc;
 pub struct Digest(Arc<str>);
 
 impl Digest {
-    /// The digest of some bytes.
+    /// Computes the digest of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(hex::encode(Sha256::digest(bytes)).into())
     }
-    /// The digest of a value's canonical JSON. Errors: those of [`canonical_json`].
+    /// Computes the digest of a value's canonical JSON. Errors: those of [`canonical_json`].
     pub fn of_json(value: &impl Serialize) -> Result<Self> {
         Ok(Self::of(&canonical_json(value)?))
     }
-    /// All 64 characters.
+    /// Returns all 64 characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// The first two characters: the folder in which the store keeps it.
+    /// Returns the first two characters: the digest's folder in the store.
     pub fn shard(&self) -> &str {
         &self.0[..2]
     }
-    /// The first twelve characters, for messages.
+    /// Returns the first twelve characters, for messages.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }
@@ -86,12 +86,12 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// Computes a digest piece by piece, for files larger than memory.
+/// Incremental digest, for files larger than memory.
 #[derive(Default, Clone)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Starts from no bytes.
+    /// Creates a hasher without input.
     pub fn new() -> Self {
         Self::default()
     }
@@ -99,7 +99,7 @@ impl Hasher {
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
-    /// The digest of all bytes given.
+    /// Returns the digest of all bytes given.
     pub fn finish(self) -> Digest {
         Digest(hex::encode(self.0.finalize()).into())
     }

@@ -1,4 +1,4 @@
-//! The error type of every crate: a kind that tells the caller what to do, a message, and what caused it.
+//! Error type of every crate: a kind that determines the caller's reaction, a message, and a chain of causes.
 //!
 //! Retry policy and exit codes depend on the kind alone, never on the text (`docs/workflows.md`).
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 use std::error::Error as StdError;
 use std::fmt;
 
-/// What a caller should do about an error. Retry policy reads nothing else.
+/// Kind of an error, which determines the caller's reaction. Retry policy reads nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ErrorKind {
-    /// The file, an option or an argument is wrong; running again changes nothing.
+    /// Invalid file, option or argument; running again changes nothing.
     Invalid,
-    /// A passing fault (network, a busy resource); the same call may succeed later.
+    /// Transient fault (network, a busy resource); the same call may succeed later.
     Retryable,
     /// The attempt's process, its machine or an object it needs has disappeared.
     Lost,
-    /// Someone asked for the work to stop.
+    /// The work was cancelled on request.
     Cancelled,
     /// An input has bad content (corrupt file, wrong schema, NaN).
     Data,
@@ -37,7 +37,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// An error: its kind, a message that names the thing and the place, what to do next, and what caused it.
+/// An error: a kind, a message that names the thing and the place, a suggested remedy, and a chain of causes.
 ///
 /// ```
 /// use trainyard_core::{Error, ErrorKind};
@@ -51,15 +51,15 @@ impl fmt::Display for ErrorKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
-    /// What a caller should do about it.
+    /// Kind, which determines the caller's reaction.
     pub kind: ErrorKind,
     /// Lower-case, one sentence without a full stop.
     pub message: String,
-    /// What to do next.
+    /// Suggested remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// What caused it, as text: a chain must survive the way from an attempt's process to the journal. In JSON it is
-    /// the list `causes`, nearest cause first.
+    /// Cause as text: a chain must survive the way from an attempt's process to the journal. In JSON, the list
+    /// `causes`, nearest cause first.
     #[serde(default, rename = "causes", skip_serializing_if = "Option::is_none")]
     pub source: Option<Box<Cause>>,
 }
@@ -72,52 +72,52 @@ pub struct Cause {
     source: Option<Box<Self>>,
 }
 
-/// The result of everything in Trainyard that can fail.
+/// Result of every fallible function in Trainyard.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error without help or cause.
+    /// Creates an error without help or cause.
     pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self { kind, message: message.to_string(), help: None, source: None }
     }
-    /// An error of kind [`ErrorKind::Invalid`].
+    /// Creates an error of kind [`ErrorKind::Invalid`].
     pub fn invalid(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
-    /// An error of kind [`ErrorKind::Retryable`].
+    /// Creates an error of kind [`ErrorKind::Retryable`].
     pub fn retryable(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Retryable, message)
     }
-    /// An error of kind [`ErrorKind::Lost`].
+    /// Creates an error of kind [`ErrorKind::Lost`].
     pub fn lost(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Lost, message)
     }
-    /// An error of kind [`ErrorKind::Cancelled`].
+    /// Creates an error of kind [`ErrorKind::Cancelled`].
     pub fn cancelled(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Cancelled, message)
     }
-    /// An error of kind [`ErrorKind::Data`].
+    /// Creates an error of kind [`ErrorKind::Data`].
     pub fn data(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Data, message)
     }
-    /// An error of kind [`ErrorKind::Bug`].
+    /// Creates an error of kind [`ErrorKind::Bug`].
     pub fn bug(message: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Bug, message)
     }
-    /// Says what to do next; replaces earlier help.
+    /// Sets the suggested remedy; replaces earlier help.
     #[must_use]
     pub fn help(mut self, help: impl fmt::Display) -> Self {
         self.help = Some(help.to_string());
         self
     }
-    /// Puts the place in front of the message: `context: message`. Help and causes stay.
+    /// Prefixes the message with the place: `context: message`. Help and causes stay.
     #[must_use]
     pub fn at(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }
-    /// Adds an error and all its sources to the end of the chain of causes. What a link repeats of the message or of
-    /// another link is left out.
+    /// Appends an error and all its sources to the chain of causes, without text that a link repeats of the message or
+    /// of another link.
     #[must_use]
     pub fn caused_by(mut self, cause: &(dyn StdError + 'static)) -> Self {
         let mut known = vec![self.message.clone()];
@@ -135,7 +135,7 @@ impl Error {
         *end = Cause::chain(known.split_off(old));
         self
     }
-    /// The messages of its causes, nearest first.
+    /// Returns the messages of the causes, nearest first.
     pub fn causes(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(self.source.as_deref(), |cause| cause.source.as_deref()).map(|c| c.message.as_str())
     }
@@ -148,8 +148,8 @@ impl Cause {
     }
 }
 
-/// The messages of an error and its sources, each without what it repeats of the next one. Many libraries print the
-/// source as the end of the message.
+/// Returns the messages of an error and its sources, each without the text that it repeats of the next one. Many
+/// libraries print the source as the end of the message.
 fn own_words(error: &(dyn StdError + 'static)) -> Vec<String> {
     let chain = std::iter::successors(Some(error), |e| (*e).source());
     let texts: Vec<String> =
@@ -204,7 +204,7 @@ impl From<Cause> for Vec<String> {
 
 /// Adds the place to the error of a [`Result`].
 pub trait Context<T> {
-    /// Puts `context` in front of the error's message, as [`Error::at`] does.
+    /// Prefixes the error's message with `context`, as [`Error::at`] does.
     fn at(self, context: impl fmt::Display) -> Result<T>;
 }
 
@@ -214,8 +214,8 @@ impl<T> Context<T> for Result<T> {
     }
 }
 
-/// The error of a file operation: a missing file is invalid, a full disk or an interruption retryable, anything else
-/// data.
+/// Converts the error of a file operation: a missing file is invalid, a full disk or an interruption retryable,
+/// anything else data.
 pub fn io_error(path: &std::path::Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind as Io;
     let message = format!("{}: {error}", path.display());
@@ -231,7 +231,7 @@ pub fn io_error(path: &std::path::Path, error: &std::io::Error) -> Error {
 mod tests {
     use super::*;
 
-    /// An error that prints its source as the end of its own message, as many libraries do.
+    /// Error that prints its source as the end of its message, as in many libraries.
     #[derive(Debug)]
     struct Layer(&'static str, Option<Box<Self>>);
 

@@ -1,8 +1,8 @@
-//! The events of a run's journal. Resume, `runs show` and `explain` read nothing else.
+//! Events of a run's journal. Resume, `runs show` and `explain` read nothing else.
 //!
-//! A journal batch holds records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`. Events are
-//! only ever added, and fields only with a default; a reader skips events it does not know ([`Event::Unknown`]).
-//! Records stay small: logs, rows and curves are objects of their own.
+//! A journal batch contains records, one JSON object each: `{"at": <unix ms>, "type": "attempt_started", …}`. Events
+//! are only ever added, and fields only with a default; a reader skips events it does not know ([`Event::Unknown`]).
+//! Records stay small: logs, rows and curves are separate objects.
 
 mod parts;
 
@@ -18,27 +18,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Version of the set of events; written into `run_created`.
+/// Version of the set of events, stored in `run_created`.
 pub const EVENT_FORMAT: u32 = 1;
 
-/// An event and the time at which its writer decided it. It serializes as the journal's form: the event's JSON object
-/// with `at` beside its `type`.
+/// Event and the time at which its writer decided it. Serializes as the journal's form: the event's JSON object with an
+/// additional field `at`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Record {
     /// Milliseconds since 1970-01-01 UTC, by the writer's clock.
     pub at: i64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What happened in a run.
+/// Event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The run begins.
     RunCreated {
-        /// [`EVENT_FORMAT`] of the program that wrote it.
+        /// [`EVENT_FORMAT`] of the writing program.
         format: u32,
         /// Name of the workflow.
         workflow: String,
@@ -48,51 +48,51 @@ pub enum Event {
         plan_digest: Digest,
         /// Parameters after defaults.
         params: BTreeMap<String, Value>,
-        /// Which part of the plan runs.
+        /// Part of the plan that runs.
         #[serde(default)]
         selection: Selection,
         /// Every stage instance known so far, in topological order.
         stages: Vec<PlannedStage>,
     },
-    /// A writer owns the journal from here on. It is the first event of every epoch.
+    /// A writer owns the journal from here on. The first event of every epoch.
     WriterOpened {
         /// Number of the writer.
         epoch: Epoch,
-        /// `<host>:<pid>:<start>` of the process, or another unique name.
+        /// Unique name, usually `<host>:<pid>:<start>` of the process.
         #[serde(default)]
         writer: String,
     },
-    /// A late `for_each` became these instances.
+    /// A late `for_each` was expanded into these instances.
     StageExpanded {
         /// The fan-out.
         stage: StageKey,
-        /// Its instances, in row order.
+        /// Instances, in row order.
         instances: Vec<StageKey>,
     },
     /// The stage's digest is known, and it must run.
     StageDigested {
         /// The stage instance.
         stage: StageKey,
-        /// Its digest.
+        /// Digest of the stage.
         digest: Digest,
-        /// Why it is not a cache hit.
+        /// Reason why the stage is not a cache hit.
         why: String,
     },
     /// The stage was published before, by another run or by a stage of equal digest in this one.
     CacheHit {
         /// The stage instance.
         stage: StageKey,
-        /// Its digest.
+        /// Digest of the stage.
         digest: Digest,
         /// Generation of the manifest found.
         generation: u32,
         /// Metrics of that manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
-        /// Its comparisons.
+        /// Comparisons of that manifest.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         comparisons: Vec<crate::metric::Comparison>,
-        /// Its outputs.
+        /// Outputs of that manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
@@ -100,7 +100,7 @@ pub enum Event {
     Queued {
         /// The stage instance.
         stage: StageKey,
-        /// What is missing, pool by pool.
+        /// Missing resources, pool by pool.
         why: String,
     },
     /// An attempt was given resources and is launched.
@@ -116,14 +116,14 @@ pub enum Event {
         /// The resources.
         grant: GrantSummary,
     },
-    /// The attempt's executor has taken it. It outlives this engine, and the next one finds it by this handle. For an
-    /// attempt of an earlier engine it says that the attempt was found and goes on.
+    /// The attempt's executor has accepted it. The attempt outlives this engine, and the next one finds it by this
+    /// handle. For an attempt of an earlier engine, the event records that the attempt was found and continues.
     AttemptSubmitted {
         /// The stage instance.
         stage: StageKey,
         /// The attempt's number.
         attempt: AttemptNumber,
-        /// The executor's own name of it, such as a job id.
+        /// The executor's name of the attempt, such as a job id.
         handle: String,
     },
     /// The attempt has its grant, but no machine yet. Work begins with [`Event::AttemptWorking`].
@@ -132,7 +132,7 @@ pub enum Event {
         stage: StageKey,
         /// The attempt's number.
         attempt: AttemptNumber,
-        /// Who holds the machine, or why there is none, in the executor's words.
+        /// Holder of the machine, or why there is no machine, in the executor's wording.
         why: String,
     },
     /// An attempt that had to wait begins its work.
@@ -148,9 +148,9 @@ pub enum Event {
         stage: StageKey,
         /// The attempt's number.
         attempt: AttemptNumber,
-        /// How it ended.
+        /// Outcome of the attempt.
         outcome: AttemptOutcome,
-        /// Why it did not succeed, or, if it succeeded, why its result is not published yet.
+        /// Cause of a failure or, after a success, why its result is not published yet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Error>,
     },
@@ -167,13 +167,13 @@ pub enum Event {
     Published {
         /// The stage instance.
         stage: StageKey,
-        /// The attempt whose result it is.
+        /// Attempt whose result is published.
         attempt: AttemptNumber,
         /// The stage's digest.
         digest: Digest,
         /// Generation of the manifest.
         generation: u32,
-        /// Why the generation is above 0.
+        /// Reason for a generation above 0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<GenerationReason>,
         /// Whether another writer published first, so that its outputs were taken.
@@ -182,10 +182,10 @@ pub enum Event {
         /// Metrics of the manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         metrics: BTreeMap<String, f64>,
-        /// Its comparisons.
+        /// Comparisons of the manifest.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         comparisons: Vec<crate::metric::Comparison>,
-        /// Its outputs.
+        /// Outputs of the manifest.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         outputs: BTreeMap<String, OutputSummary>,
     },
@@ -196,32 +196,32 @@ pub enum Event {
         /// One result for each check, in file order.
         results: Vec<CheckResult>,
     },
-    /// The stage ran beside another one, which has ended well. It publishes nothing.
+    /// The stage ran as a companion of another one, which has ended well. Companions publish nothing.
     Served {
         /// The stage instance.
         stage: StageKey,
-        /// The stage that it ran beside.
+        /// Lead of the companion.
         beside: StageKey,
     },
     /// The stage does not run: its condition is false, or an input was skipped.
     Skipped {
         /// The stage instance.
         stage: StageKey,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// The stage never starts, because something it needs did not succeed.
+    /// The stage never starts, because a stage that it needs did not succeed.
     Blocked {
         /// The stage instance.
         stage: StageKey,
-        /// What it needs.
+        /// The needed stage.
         by: StageKey,
     },
     /// The stage failed and is not tried again in this run.
     StageFailed {
         /// The stage instance.
         stage: StageKey,
-        /// Why.
+        /// Cause of the failure.
         error: Error,
     },
     /// The stage was stopped, or never started, because the run stops.
@@ -229,16 +229,16 @@ pub enum Event {
         /// The stage instance.
         stage: StageKey,
     },
-    /// Someone asked for the run to stop.
+    /// A request to stop the run.
     CancelRequested {
-        /// Who or what asked.
+        /// Origin of the request.
         why: String,
     },
     /// An idle writer is alive.
     Heartbeat {},
     /// The run is over.
     RunFinished {
-        /// How it ended.
+        /// Outcome of the run.
         outcome: RunOutcome,
     },
     /// An event of a later version.
@@ -247,7 +247,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The stage that the event is about; none for events about the whole run.
+    /// Returns the stage that the event is about; `None` for events about the whole run.
     pub fn stage(&self) -> Option<&StageKey> {
         match self {
             Self::StageExpanded { stage, .. }
@@ -278,11 +278,11 @@ impl Event {
 }
 
 impl Record {
-    /// The journal's form as a value.
+    /// Returns the journal's form as a value.
     pub fn to_value(&self) -> Result<Value> {
         serde_json::to_value(self).map_err(|e| Error::bug(format!("an event has no JSON form: {e}")))
     }
-    /// Reads the journal's form. A missing `at` reads as 0, an event of a later version as [`Event::Unknown`].
+    /// Parses the journal's form. A missing `at` reads as 0, an event of a later version as [`Event::Unknown`].
     ///
     /// Errors: data, if a known event lacks a field or has one of another type.
     pub fn from_value(value: &Value) -> Result<Self> {

@@ -19,21 +19,21 @@ use std::fmt;
 pub struct RunId(pub String);
 
 impl RunId {
-    /// A fresh name from an injected time and seed.
+    /// Creates a name from an injected time and seed.
     pub fn new(clock: &dyn Clock, chance: &Chance) -> Self {
         let (y, mo, d, h, mi, s) = civil_from_unix(clock.unix_millis() / 1000);
         let millis = clock.unix_millis().rem_euclid(1000);
         let tail = chance.at("run_id", &[]).next_u64() & 0xffff;
         Self(format!("{y:04}{mo:02}{d:02}-{h:02}{mi:02}{s:02}-{millis:03x}{tail:04x}"))
     }
-    /// `yyyy-mm`: the folder under `runs/` in the store.
+    /// Returns `yyyy-mm`: the folder under `runs/` in the store.
     pub fn month(&self) -> String {
         format!("{}-{}", self.0.get(..4).unwrap_or("0000"), self.0.get(4..6).unwrap_or("00"))
     }
 }
 
-/// Year, month, day, hour, minute and second (UTC) of a Unix time in seconds, by Howard Hinnant's algorithm for the
-/// proleptic Gregorian calendar.
+/// Returns year, month, day, hour, minute and second (UTC) of a Unix time in seconds, by Howard Hinnant's algorithm for
+/// the proleptic Gregorian calendar.
 pub fn civil_from_unix(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let z = days + 719_468;
@@ -58,7 +58,7 @@ impl fmt::Display for RunId {
 pub struct StageKey(pub String);
 
 impl StageKey {
-    /// The stage id without its axes.
+    /// Returns the stage id without its axes.
     pub fn stage_id(&self) -> &str {
         self.0.split('[').next().unwrap_or(&self.0)
     }

@@ -1,6 +1,6 @@
-//! What `check` and `plan` ask about stage kinds: ports, option schema, defaults, validation.
+//! Stage kinds as `check` and `plan` see them: ports, option schema, defaults, validation.
 //!
-//! They see this trait alone, so they need neither a GPU nor the code of any stage.
+//! They depend on this trait alone, so they need neither a GPU nor the code of any stage.
 
 use crate::artifact::ArtifactKind;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 
-/// How many artifacts a port takes.
+/// Number of artifacts that a port takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cardinality {
@@ -26,21 +26,21 @@ pub enum Cardinality {
 /// An input or output port.
 #[derive(Debug, Clone, Serialize)]
 pub struct PortInfo {
-    /// Its name under `with`, or after the stage id in a reference.
+    /// Name under `with`, or after the stage id in a reference.
     pub name: &'static str,
-    /// Kind of artifact that it takes or gives.
+    /// Kind of artifact.
     pub kind: ArtifactKind,
-    /// How many artifacts it takes.
+    /// Number of artifacts.
     pub cardinality: Cardinality,
     /// One sentence of documentation.
     pub doc: &'static str,
 }
 
-/// Where an attempt of a kind runs.
+/// Placement of a kind's attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Inside the engine's process; for trivial kinds only. Writes no attempt objects.
+    /// Inside the engine's process; only for trivial kinds. Writes no attempt objects.
     InProcess,
     /// A process per attempt.
     Process,
@@ -49,13 +49,13 @@ pub enum Placement {
 /// One stage kind.
 #[derive(Debug, Clone, Serialize)]
 pub struct KindInfo {
-    /// `sft`, `data/synthesize`.
+    /// Name, such as `sft` or `data/synthesize`.
     pub name: &'static str,
-    /// Raised when the meaning of a config changes; part of the stage digest.
+    /// Version, raised when the meaning of a config changes; part of the stage digest.
     pub version: u32,
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Its page in Markdown: what it does, formulas, source, limits.
+    /// Documentation page in Markdown: purpose, formulas, source, limits.
     pub doc: &'static str,
     /// Input ports.
     pub inputs: Vec<PortInfo>,
@@ -64,19 +64,19 @@ pub struct KindInfo {
     /// JSON Schema of the options under `with`, without the ports. A string with `"format": "source"` names a file or
     /// folder whose content digest enters the stage digest; with `"format": "sources"`, it may be a pattern of files.
     pub options: Value,
-    /// Where its attempts run.
+    /// Placement of its attempts.
     pub placement: Placement,
-    /// Whether it gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.
+    /// Whether the kind gets all CPUs of a machine by default (sft, rl, prm, evaluate) rather than one.
     pub all_cpus: bool,
-    /// Fits weights to data, so that running it twice costs what nobody wants to pay twice.
+    /// Whether the kind fits weights to data, so that a repetition is expensive.
     pub trains: bool,
-    /// Plays episodes, some of which `trainyard try` shows before a run.
+    /// Whether the kind plays episodes, some of which `trainyard try` shows before a run.
     pub plays: bool,
-    /// A `with:` block that works.
+    /// Valid `with:` block.
     pub example: &'static str,
     /// The main metric shown in progress, e.g. `loss`.
     pub main_metric: Option<&'static str>,
-    /// Everything that it may report under any options. [`Settled::declared`] knows the exact names.
+    /// Metrics that the kind may report under any options. [`Settled::declared`] returns the exact names.
     #[serde(flatten)]
     pub metrics: Declared,
     /// Folders of the families whose parts the options may name.
@@ -84,39 +84,39 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    /// The input port of this name.
+    /// Returns the input port of this name.
     pub fn input(&self, name: &str) -> Option<&PortInfo> {
         self.inputs.iter().find(|p| p.name == name)
     }
-    /// The output port of this name.
+    /// Returns the output port of this name.
     pub fn output(&self, name: &str) -> Option<&PortInfo> {
         self.outputs.iter().find(|p| p.name == name)
     }
 }
 
-/// Something wrong with a value under `with`.
+/// Problem with a value under `with`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OptionProblem {
     /// RFC 6901 pointer into the config, such as `/loss/terms/0/clip_low`.
     pub pointer: String,
-    /// What is wrong, lower-case.
+    /// Description of the problem, lower-case.
     pub message: String,
-    /// What to do about it.
+    /// Suggested remedy.
     pub help: Option<String>,
 }
 
 impl OptionProblem {
-    /// A problem without help.
+    /// Creates a problem without help.
     pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), message: message.into(), help: None }
     }
-    /// Says what to do about it.
+    /// Sets the suggested remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
-    /// A value outside its range; none if it lies inside. NaN lies in no range.
+    /// Reports a value outside its range; `None` if it is inside. NaN is outside every range.
     pub fn outside<T: PartialOrd + Display>(
         pointer: impl Into<String>,
         value: T,
@@ -125,7 +125,7 @@ impl OptionProblem {
         let problem = || Self::new(pointer, format!("{value} is out of range")).help(allowed(&range));
         if range.contains(&value) { None } else { Some(problem()) }
     }
-    /// A number that is NaN or infinite; none for any other.
+    /// Reports a number that is NaN or infinite; `None` for any other.
     pub fn not_finite(pointer: impl Into<String>, value: f64) -> Option<Self> {
         if value.is_finite() {
             None
@@ -133,13 +133,13 @@ impl OptionProblem {
             Some(Self::new(pointer, format!("{value} is not a finite number")).help("use any other number"))
         }
     }
-    /// A lower bound above its upper bound, each given with its pointer; none if they are in order.
+    /// Reports a lower bound above its upper bound, each given with its pointer; `None` if they are in order.
     pub fn crossed<T: PartialOrd + Display>(low: (&str, T), high: (&str, T)) -> Option<Self> {
         let name = high.0.rsplit('/').next().unwrap_or(high.0);
         let problem = || Self::new(low.0, format!("{} is more than `{name}`, which is {}", low.1, high.1));
         if low.1 > high.1 { Some(problem().help(format!("use at most the value of `{name}`"))) } else { None }
     }
-    /// The same problem as seen from the options that hold these at `place`.
+    /// Returns the problem relative to the options that contain these at `place`.
     #[must_use]
     pub fn within(mut self, place: &str) -> Self {
         self.pointer.insert_str(0, place);
@@ -147,14 +147,14 @@ impl OptionProblem {
     }
 }
 
-/// An error about the options as a whole.
+/// Converts an error about the options as a whole.
 impl From<Error> for OptionProblem {
     fn from(error: Error) -> Self {
         Self { pointer: String::new(), message: error.message, help: error.help }
     }
 }
 
-/// The range of all values above `low`, for which Rust has no syntax.
+/// Returns the range of all values above `low`, for which Rust has no syntax.
 pub fn above<T>(low: T) -> (Bound<T>, Bound<T>) {
     (Bound::Excluded(low), Bound::Unbounded)
 }
@@ -173,10 +173,10 @@ fn allowed<T: Display>(range: &impl RangeBounds<T>) -> String {
     }
 }
 
-/// What is known about an artifact before it exists, such as `environment` → `math-problems`.
+/// Known facts about an artifact before it exists, such as `environment` → `math-problems`.
 pub type Facts = BTreeMap<String, Value>;
 
-/// What is wired to the input ports of a stage: how many artifacts each gets, and what is known about them.
+/// Artifacts wired to the input ports of a stage: their number per port, and the known facts about them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Wired {
     counts: BTreeMap<String, usize>,
@@ -185,7 +185,7 @@ pub struct Wired {
 }
 
 impl Wired {
-    /// Nothing is wired.
+    /// Creates an empty wiring.
     pub fn new() -> Self {
         Self::default()
     }
@@ -195,25 +195,25 @@ impl Wired {
         self.counts.insert(port.clone(), artifacts.len());
         self.facts.insert(port, artifacts);
     }
-    /// Says how many bytes of memory the stage may use.
+    /// Sets how many bytes of memory the stage may use.
     #[must_use]
     pub fn within(self, memory: Option<u64>) -> Self {
         Self { memory, ..self }
     }
-    /// Bytes of memory that the stage may use: what it asks for, or what the largest machine that can take it has.
-    /// None: unknown.
+    /// Returns the bytes of memory that the stage may use: its request, or the memory of the largest machine that can
+    /// take it. `None`: unknown.
     pub fn memory(&self) -> Option<u64> {
         self.memory
     }
-    /// How many artifacts a port gets. None: there is no such port.
+    /// Returns how many artifacts a port gets; `None` if the port is not wired.
     pub fn get(&self, port: &str) -> Option<&usize> {
         self.counts.get(port)
     }
-    /// The values of one fact at a port, of those artifacts that have it.
+    /// Returns the values of one fact at a port, for those artifacts that have it.
     pub fn fact<'a>(&'a self, port: &str, key: &'a str) -> impl Iterator<Item = &'a Value> {
         self.facts.get(port).into_iter().flatten().filter_map(move |facts| facts.get(key))
     }
-    /// The value of a fact that every artifact of a port has and agrees on.
+    /// Returns the value of a fact that every artifact of a port has and agrees on.
     pub fn shared_fact(&self, port: &str, key: &str) -> Option<&Value> {
         let artifacts = self.facts.get(port)?;
         let first = artifacts.first()?.get(key)?;
@@ -222,7 +222,7 @@ impl Wired {
 }
 
 impl FromIterator<(String, usize)> for Wired {
-    /// Counts alone; nothing is known about the artifacts.
+    /// Creates a wiring from counts alone, without facts about the artifacts.
     fn from_iter<I: IntoIterator<Item = (String, usize)>>(ports: I) -> Self {
         let mut wired = Self::default();
         for (port, count) in ports {
@@ -238,42 +238,42 @@ impl<const N: usize> From<[(String, usize); N]> for Wired {
     }
 }
 
-/// The stage kinds of a build.
+/// Stage kinds of a build.
 pub trait StageKinds: Send + Sync {
-    /// Their names, sorted.
+    /// Returns the names, sorted.
     fn names(&self) -> Vec<&str>;
-    /// The kind of this name.
+    /// Returns the kind of this name.
     fn kind(&self, name: &str) -> Option<&KindInfo>;
-    /// Reads options whose expressions are all replaced, once for all that is asked of them. Or everything wrong with
-    /// them: types, ranges, contradictions between parts.
+    /// Reads options whose expressions are all replaced, once for all queries. Errors: all their problems (types,
+    /// ranges, contradictions between parts).
     fn settle(&self, kind: &str, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>>;
 }
 
-/// The options of a stage, read and found to be good in themselves.
+/// Options of a stage, parsed and valid in themselves.
 pub trait Settled {
-    /// The complete config: defaults filled in, named compositions expanded, values in their declared types.
+    /// Returns the complete config: defaults filled in, named compositions expanded, values in their declared types.
     fn config(&self) -> &Value;
-    /// Every contradiction with the inputs that are wired to the ports. A pointer may also name a port.
+    /// Returns all contradictions with the inputs that are wired to the ports. A pointer may also name a port.
     fn validate_inputs(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is probably a mistake, given what is known of the inputs.
+    /// Returns probable mistakes, given the known facts about the inputs.
     fn warnings(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// Every contradiction with the number of GPUs that the stage asks for.
+    /// Returns all contradictions with the requested number of GPUs.
     fn validate_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is known about the outputs before the stage runs, by output port.
+    /// Returns the known facts about the outputs before the stage runs, by output port.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
-    /// Everything that the stage reports behind these producers.
+    /// Returns the metrics and comparisons that the stage reports after these producers.
     fn declared(&self, _producers: &Producers) -> Declared {
         Declared::default()
     }
-    /// The metrics of its inputs that the options name.
+    /// Returns the metrics of the stage's inputs that the options name.
     fn metrics_read(&self, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }

@@ -1,8 +1,8 @@
 //! Plain data that every other crate of Trainyard shares: identifiers, digests, the records of artifacts, attempts and
-//! runs, error kinds, what stage kinds tell about themselves, units, and the two injected effects (clock and chance).
+//! runs, error kinds, descriptions of stage kinds, units, and the two injected effects (clock and chance).
 //!
-//! The crates above agree on these types without seeing each other. There is no I/O here: only [`clock::SystemClock`]
-//! reads the machine's clock, and no random number comes from the machine.
+//! The other crates agree on these types without depending on each other. There is no I/O here: only
+//! [`clock::SystemClock`] reads the machine's clock, and no random number comes from the machine.
 #![warn(missing_docs)]
 
 pub mod artifact;

@@ -1,7 +1,7 @@
-//! Metrics as stages and parts declare them, and comparisons ([`Comparison`]) as manifests hold them.
+//! Metrics as stages and parts declare them, and comparisons ([`Comparison`]) as manifests contain them.
 //!
-//! A declaration stands next to the code that reports the number. `check` compares the names in a workflow file with
-//! the declarations, so a misspelled metric fails before any training.
+//! A declaration is next to the code that reports the number. `check` compares the names in a workflow file with the
+//! declarations, so a misspelled metric fails before any training.
 
 mod comparison;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Which way a metric should move.
+/// Desired direction of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -19,12 +19,12 @@ pub enum Direction {
     Higher,
     /// Less is better.
     Lower,
-    /// Neither way is better.
+    /// Neither direction is better.
     #[default]
     Neutral,
 }
 
-/// How the values of all steps become one number.
+/// Reduction of the values of all steps to one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduce {
@@ -41,7 +41,7 @@ pub enum Reduce {
 }
 
 impl Reduce {
-    /// One number from the values of all steps, in order; none without a value. `tail` is a tenth of the steps.
+    /// Reduces the values of all steps, in order, to one number; `None` without values. `tail` is a tenth of the steps.
     pub fn of(self, values: &[f64], tail: usize) -> Option<f64> {
         let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         match self {
@@ -53,7 +53,7 @@ impl Reduce {
             Self::Sum => Some(values.iter().sum()),
         }
     }
-    /// In words, for the reference pages.
+    /// Returns a description, for the reference pages.
     pub fn describe(self) -> &'static str {
         match self {
             Self::LastTenth => "mean of the last tenth of the steps",
@@ -65,35 +65,35 @@ impl Reduce {
     }
 }
 
-/// One metric that a stage or part reports.
+/// Metric that a stage or part reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Metric {
-    /// As manifests and checks name it. `<int>` stands for a whole number that only the data tell
-    /// (`pass_rate_level_<int>`); another word in angle brackets stands for a name that the options give
+    /// Name in manifests and checks. `<int>` is a placeholder for a whole number that only the data determine
+    /// (`pass_rate_level_<int>`); another word in angle brackets is a placeholder for a name that the options give
     /// (`accuracy_<model>`).
     pub name: String,
-    /// `share`, `tokens`, `nats`, …
+    /// Unit: `share`, `tokens`, `nats`, …
     pub unit: Cow<'static, str>,
-    /// What it means, in one sentence.
+    /// Meaning, in one sentence.
     pub doc: Cow<'static, str>,
-    /// Which way it should move.
+    /// Desired direction.
     pub direction: Direction,
-    /// How the steps are reduced; none for a number that is measured once.
+    /// Reduction of the steps; `None` for a number that is measured once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reduce: Option<Reduce>,
-    /// True: some runs have nothing to report under this name.
+    /// Whether some runs do not report the metric.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
-    /// The series that is reduced, where it is not called like the metric (`pass_rate` of `pass_rate_initial`).
+    /// Name of the reduced series, where it differs from that of the metric (`pass_rate` of `pass_rate_initial`).
     #[serde(skip)]
     pub series: Option<String>,
-    /// What it was called before; errors about the old name say the new one.
+    /// Former name; errors about it name the new one.
     #[serde(skip)]
     pub former: Option<String>,
 }
 
 impl Metric {
-    /// A metric that is measured once.
+    /// Creates a metric that is measured once.
     pub fn new(name: impl Into<String>, unit: impl Into<Cow<'static, str>>, doc: impl Into<Cow<'static, str>>) -> Self {
         Self {
             name: name.into(),
@@ -106,37 +106,38 @@ impl Metric {
             former: None,
         }
     }
-    /// More is better.
+    /// Declares that more is better.
     #[must_use]
     pub fn higher(mut self) -> Self {
         self.direction = Direction::Higher;
         self
     }
-    /// Less is better.
+    /// Declares that less is better.
     #[must_use]
     pub fn lower(mut self) -> Self {
         self.direction = Direction::Lower;
         self
     }
-    /// Measured at every step.
+    /// Declares that the metric is measured at every step.
     #[must_use]
     pub fn over(mut self, reduce: Reduce) -> Self {
         self.reduce = Some(reduce);
         self
     }
-    /// Some runs have nothing to report under this name.
+    /// Declares that some runs do not report the metric.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
-    /// What it was called before metrics had the names of their parts.
+    /// Sets the name that the metric had before metrics had the names of their parts.
     #[must_use]
     pub fn formerly(mut self, name: &str) -> Self {
         self.former = Some(name.to_string());
         self
     }
-    /// A second metric of the same steps, `<name>_initial`: the value of the first one, under the weights of the input.
+    /// Returns a second metric of the same steps, `<name>_initial`: the value of the first one, under the weights of
+    /// the input.
     #[must_use]
     pub fn initial(&self) -> Self {
         Self {
@@ -148,22 +149,22 @@ impl Metric {
             ..self.clone()
         }
     }
-    /// The metric of one part among several: `<prefix>.<name>`.
+    /// Returns the metric of one part among several: `<prefix>.<name>`.
     #[must_use]
     pub fn of(mut self, prefix: &str) -> Self {
         self.series = self.series.map(|series| format!("{prefix}.{series}"));
         self.name = format!("{prefix}.{}", self.name);
         self
     }
-    /// The name under which the steps are measured.
+    /// Returns the name under which the steps are measured.
     pub fn series(&self) -> &str {
         self.series.as_deref().unwrap_or(&self.name)
     }
-    /// Whether this declaration covers a name.
+    /// Returns whether this declaration covers a name.
     pub fn covers(&self, name: &str) -> bool {
         fits(&self.name, name)
     }
-    /// The names that it covers, as a regular expression.
+    /// Returns the covered names as a regular expression.
     pub fn pattern(&self) -> String {
         let mut text = String::from("^");
         let mut rest = self.name.as_str();
@@ -175,7 +176,7 @@ impl Metric {
         }
         text + &rest.replace('.', "\\.") + "$"
     }
-    /// True if data or options decide about the name.
+    /// Returns whether the name depends on data or options.
     pub fn is_family(&self) -> bool {
         self.name.contains('<')
     }
@@ -195,25 +196,25 @@ fn fits(pattern: &str, name: &str) -> bool {
     (1..=most).any(|length| fits(after, &tail[length..]))
 }
 
-/// Everything that a stage reports.
+/// Metrics and comparisons that a stage reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Declared {
     /// Metrics that are one number each.
     pub metrics: Vec<Metric>,
-    /// Rows of a comparison; a check on one says which number of it it means.
+    /// Rows of a comparison; a check on one names the number that it means.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Metric>,
-    /// True: something upstream (a command) reports names that nobody declares, and they pass through.
+    /// Whether an upstream stage (a command) reports undeclared names, which pass through.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
 }
 
 impl Declared {
-    /// The declaration that covers a metric of this name.
+    /// Returns the declaration that covers a metric of this name.
     pub fn metric(&self, name: &str) -> Option<&Metric> {
         self.metrics.iter().find(|m| m.covers(name))
     }
-    /// The declaration that covers a comparison of this name.
+    /// Returns the declaration that covers a comparison of this name.
     pub fn comparison(&self, name: &str) -> Option<&Metric> {
         self.comparisons.iter().find(|m| m.covers(name))
     }
@@ -225,20 +226,20 @@ impl From<Vec<Metric>> for Declared {
     }
 }
 
-/// The stage behind an artifact at an input port.
+/// Stage that produces an artifact at an input port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Producer {
-    /// What it reports under its options; none if nobody declares that (a command), or if the number of its instances
-    /// is not known.
+    /// Metrics under its options; `None` if they are undeclared (a command), or if the number of its instances is not
+    /// known.
     pub declared: Option<Declared>,
-    /// What its kind may report under any options.
+    /// Metrics that its kind may report under any options.
     pub kind: Declared,
 }
 
-/// Port → the stages behind its artifacts, in order.
+/// Port → the stages that produce its artifacts, in order.
 pub type Producers = BTreeMap<String, Vec<Producer>>;
 
-/// A metric of an input that options name: `metrics: [kl]` of `compare`.
+/// Metric of an input that options name: `metrics: [kl]` of `compare`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetricRead {
     /// RFC 6901 pointer into the config.

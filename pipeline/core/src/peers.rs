@@ -1,47 +1,48 @@
 //! Attempts that run at the same time and have to find each other: the processes of a stage on several machines, and
 //! the stages of a group.
 //!
-//! Each process says in its attempt's folder where it is reached and, if it is not the first of its attempt, how it
-//! ended (`nodes/<rank>.json`, `nodes/<rank>.end.json`, both written once). Nothing but these objects connects them, so
-//! it is the same on every executor.
+//! Each process writes its address and, if it is not the first of its attempt, its end to its attempt's folder
+//! (`nodes/<rank>.json`, `nodes/<rank>.end.json`, both written once). These objects are the only connection, so it is
+//! the same on every executor.
 
 use crate::error::Error;
 use crate::ids::{AttemptNumber, StageKey};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How long a process that runs waits for its peers, unless `resources: {wait: …}` says less. Then it gives its
-/// machine back: two groups that each got a part of what they need must not hold it for ever.
+/// Maximum time for which a running process waits for its peers, unless `resources: {wait: …}` is shorter. Then it
+/// releases its machine: two groups that each got a part of their machines must not hold them forever.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One attempt among those that run at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// The stage instance.
+    /// Stage instance.
     pub stage: StageKey,
-    /// Number of its attempt.
+    /// Attempt number.
     pub attempt: AttemptNumber,
-    /// Machines that it runs on, one process on each.
+    /// Number of machines, one process on each.
     pub nodes: u32,
 }
 
-/// Where a process of an attempt is reached.
+/// Address of a process of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeAddress {
-    /// Version of this form: 1.
+    /// Format version: 1.
     pub format: u32,
     /// Number of the process in its attempt, from 0.
     pub rank: u32,
-    /// Name of its machine.
+    /// Name of the machine.
     pub host: String,
-    /// The machine's address on the network.
+    /// Address of the machine on the network.
     pub ip: String,
-    /// A port of that machine that was free.
+    /// Free port of that machine.
     pub port: u16,
 }
 
 impl NodeAddress {
-    /// How `other` reaches it: `host:port`. Processes of one machine meet on its loopback.
+    /// Returns the address at which `other` reaches this process: `host:port`. Processes of one machine use its
+    /// loopback.
     pub fn from(&self, other: &Self) -> String {
         let here = self.host == other.host && self.ip == other.ip;
         let ip = if here { "127.0.0.1" } else { self.ip.as_str() };
@@ -49,20 +50,20 @@ impl NodeAddress {
     }
 }
 
-/// How a process of an attempt ended that is not its first.
+/// End of a process that is not the first of its attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeEnd {
-    /// Version of this form: 1.
+    /// Format version: 1.
     pub format: u32,
     /// Number of the process in its attempt, from 1.
     pub rank: u32,
-    /// Why it failed; none if it ended well.
+    /// Cause of a failure; `None` after success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Error>,
 }
 
-/// The part of an environment variable's name that stands for a stage: `rollout_server` becomes `ROLLOUT_SERVER`. Axes
-/// of an instance and the prefix of an embedding file are left out.
+/// Returns the part of an environment variable's name that identifies a stage: `rollout_server` becomes
+/// `ROLLOUT_SERVER`. Axes of an instance and the prefix of an embedding file are left out.
 pub fn variable(stage: &StageKey) -> String {
     let id = stage.stage_id();
     let last = id.rsplit('/').next().unwrap_or(id);

@@ -1,24 +1,24 @@
-//! Whether a machine can take a request, and the words that say why not.
+//! Whether a machine can take a request, and the reasons why not.
 //!
-//! `check`, the engine's admission and the slots of this machine ask the same question and must give the same answer.
+//! `check`, the engine's admission and the slots of this machine use the same function and must get the same answer.
 
 use crate::units::format_size;
 
-/// Amounts of one machine: what it has, what is free, or what is asked of it.
+/// Amounts of one machine: total, free or requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// CPUs.
     pub cpus: u32,
-    /// Bytes of memory. As what a machine has, 0 means unknown and admits any request.
+    /// Bytes of memory. As a machine's total, 0 means unknown and admits any request.
     pub memory: u64,
     /// GPUs that are large enough for the request.
     pub gpus: u32,
 }
 
-/// What one machine lacks for a request, one phrase for each amount; empty if the request fits.
+/// Returns what one machine lacks for a request, one phrase for each amount; empty if the request fits.
 ///
-/// `gpu_memory` is the memory that each GPU must have in bytes, 0 for any. `free` is what is left of `total`; give
-/// `total` twice to ask about an idle machine.
+/// `gpu_memory` is the memory that each GPU must have in bytes, 0 for any. `free` is the unused part of `total`; pass
+/// `total` twice for an idle machine.
 ///
 /// ```
 /// use trainyard_core::resources::{Amounts, shortfalls};
@@ -50,7 +50,7 @@ pub fn shortfalls(need: Amounts, gpu_memory: u64, free: Amounts, total: Amounts)
     found
 }
 
-/// Which of the tags `need` are not among `tags`, as the end of a sentence: ``has no tag `spot` ``.
+/// Returns which of the tags `need` are not among `tags`, as the end of a sentence: ``has no tag `spot` ``.
 pub fn missing_tags(need: &[String], tags: &[String]) -> Option<String> {
     let missing: Vec<String> = need.iter().filter(|t| !tags.contains(t)).map(|t| format!("`{t}`")).collect();
     match missing.as_slice() {
@@ -60,7 +60,7 @@ pub fn missing_tags(need: &[String], tags: &[String]) -> Option<String> {
     }
 }
 
-/// `1 CPU`, `3 CPUs`.
+/// Returns `1 CPU`, `3 CPUs`.
 fn count(number: u32, unit: &str) -> String {
     format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }

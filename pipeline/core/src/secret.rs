@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A secret by its name in the site file, as options give it: `{secret: NAME}`. The value is in no config.
+/// Secret by its name in the site file, as in options: `{secret: NAME}`. No config contains the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecretName {
@@ -14,16 +14,16 @@ pub struct SecretName {
     pub secret: String,
 }
 
-/// A value that has no text form: it prints as `[secret]` and is not serialized.
+/// Value without a text form: it prints as `[secret]` and is not serialized.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps a value.
+    /// Wraps a value.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
-    /// The value itself, for the one place that sends it.
+    /// Returns the value itself, for the one place that sends it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -35,20 +35,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The secrets that an attempt was given, by name.
+/// Secrets of an attempt, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Secrets(BTreeMap<String, Secret>);
 
 impl Secrets {
-    /// Those with these values.
+    /// Creates secrets from names and values.
     pub fn new(values: impl IntoIterator<Item = (String, String)>) -> Self {
         Self(values.into_iter().map(|(name, value)| (name, Secret::new(value))).collect())
     }
-    /// Names and values.
+    /// Iterates over names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Secret)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
-    /// One of them. Errors: invalid, if the attempt was not given it.
+    /// Returns one of the secrets. Errors: invalid, if the attempt was not given it.
     pub fn get(&self, name: &SecretName) -> Result<&Secret> {
         let name = &name.secret;
         self.0.get(name).ok_or_else(|| {

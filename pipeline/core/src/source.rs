@@ -1,4 +1,4 @@
-//! Patterns that name several files of a source. Matching alone: who walks folders asks for each path.
+//! Patterns that name several files of a source. Matching only: the code that walks folders calls it for each path.
 
 use crate::{Error, Result};
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Glob {
 }
 
 impl Glob {
-    /// The pattern that a path is; none if it has no wildcard. Errors: invalid (brackets that do not end, `***`).
+    /// Parses a path as a pattern; `None` if it has no wildcard. Errors: invalid (brackets that do not end, `***`).
     pub fn of(path: &Path) -> Result<Option<Self>> {
         let wild = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
         let parts: Vec<Component<'_>> = path.components().collect();
@@ -23,11 +23,11 @@ impl Glob {
         })?;
         Ok(Some(Self { folder: parts[..first].iter().collect(), pattern }))
     }
-    /// The folder below which all matches lie: the path up to the first part with a wildcard.
+    /// Returns the folder that contains all matches: the path up to the first part with a wildcard.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
-    /// Whether a path below the folder matches, with `/` between its parts.
+    /// Returns whether a path below the folder matches, with `/` between its parts.
     pub fn matches(&self, below: &str) -> bool {
         let options = glob::MatchOptions {
             case_sensitive: true,

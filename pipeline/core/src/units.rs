@@ -1,4 +1,4 @@
-//! Durations, sizes and times as people write them: `90s`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
+//! Durations, sizes and times in readable form: `90s`, `1h30m`, `5s..2m`; `40GiB`, `512MB`, `1024`.
 //!
 //! A bare number is not a duration, since it could mean seconds or milliseconds.
 
@@ -75,7 +75,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     if bytes < u64::MAX as f64 { Ok(bytes.round() as u64) } else { Err(fail()) }
 }
 
-/// Prints bytes with a binary unit and one digit: `1.5 GiB`, `12 B`.
+/// Formats bytes with a binary unit and one digit: `1.5 GiB`, `12 B`.
 pub fn format_size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -87,7 +87,7 @@ pub fn format_size(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// Prints a duration with two units at most: `1h02m`, `3m05s`, `12.3s`, `450ms`.
+/// Formats a duration with at most two units: `1h02m`, `3m05s`, `12.3s`, `450ms`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -115,12 +115,12 @@ pub fn format_time(unix_millis: i64) -> String {
 pub struct Backoff {
     /// Wait before the first retry.
     pub first: Duration,
-    /// The longest wait.
+    /// Maximum wait.
     pub most: Duration,
 }
 
 impl Backoff {
-    /// Reads `FIRST..MOST` or one duration. Errors: a message that says how to write it.
+    /// Parses `FIRST..MOST` or one duration. Errors: a message that describes the form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, most) = text.split_once("..").unwrap_or((text, text));
         let backoff = Self { first: parse_duration(first)?, most: parse_duration(most)? };
@@ -129,7 +129,7 @@ impl Backoff {
         }
         Ok(backoff)
     }
-    /// The wait before attempt `next` (2 = the first retry).
+    /// Returns the wait before attempt `next` (2 = the first retry).
     pub fn wait(&self, next: u32) -> Duration {
         let doublings = next.saturating_sub(2).min(30);
         self.first.saturating_mul(1 << doublings).min(self.most)

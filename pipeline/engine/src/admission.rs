@@ -1,4 +1,4 @@
-//! From ready to running: processes get a share of a pool, kinds that run inside this process one of a few places.
+//! Admission of ready stages: processes get a share of a pool, kinds that run inside this process one of a few places.
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
@@ -14,11 +14,11 @@ use trainyard_core::peers::Peer;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Placement};
 
-/// How many kinds that take no share of a pool run at once.
+/// Maximum number of stages without a share of a pool that run at once.
 const IN_PROCESS_PLACES: usize = 256;
 
 impl Engine {
-    /// Puts a node in line for its next attempt.
+    /// Queues a node for its next attempt.
     pub(crate) fn enqueue(&mut self, node: NodeId) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -43,8 +43,8 @@ impl Engine {
         self.newly_queued.push(node);
     }
 
-    /// Takes a queued node out of line. Those inside this process are passed over when their turn comes, since
-    /// searching a long line for each would cost its square.
+    /// Removes a node from the queue. Nodes of kinds that run inside this process are skipped when their turn comes,
+    /// since searching a long queue for each would take quadratic time.
     pub(crate) fn dequeue(&mut self, node: NodeId) {
         let state = self.state(node);
         if state.plan.placement == Placement::InProcess {
@@ -54,7 +54,7 @@ impl Engine {
         self.queue.remove(node, &id, height, &wish);
     }
 
-    /// Nothing took a queued node in its time. It is a try like any other, so `retry` decides about the next.
+    /// Handles a queued node whose wait limit has passed. It counts as a try, so `retry` decides about the next.
     pub(crate) fn waited_too_long(&mut self, node: NodeId) {
         self.dequeue(node);
         let state = self.state(node);
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// Launches a stage and those that run beside it, each with its grant.
+    /// Launches a stage and its companions, each with its grant.
     fn launch_group(&mut self, lead: NodeId, grants: Vec<Grant>) {
         let left = self.state(lead).due.map(|due| u64::try_from(due - self.now).unwrap_or(0));
         let members = self.members(lead);

@@ -1,4 +1,4 @@
-//! Makes an engine from a plan: modes, dependents, chain lengths, and every error that can be known at once.
+//! Builds an engine from a plan: modes, dependents, chain lengths, and every error that can be detected at once.
 
 use crate::NodeId;
 use crate::engine::{Engine, Parts};
@@ -12,14 +12,15 @@ use trainyard_core::{Error, Placement, Result, RunId, StageKey};
 use trainyard_spec::plan::{Node, Plan};
 
 impl Engine {
-    /// An engine that has not begun; its first input must be `Begin`.
+    /// Returns an engine that has not begun; its first input must be `Begin`.
     ///
     /// Errors: invalid (the selection names an unknown stage, or a selected stage can never be placed).
     pub fn new(plan: &Plan, setup: Setup) -> Result<Self> {
         Self::over(plan.workflow.clone(), plan.nodes.clone(), setup)
     }
 
-    /// The same from a plan's name and its nodes: a large plan should not be copied. Errors: those of [`Engine::new`].
+    /// Like [`Engine::new`], from a plan's name and its nodes, to avoid a copy of a large plan. Errors: those of
+    /// [`Engine::new`].
     pub fn over(workflow: String, nodes: Vec<Node>, setup: Setup) -> Result<Self> {
         let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
         let index: HashMap<StageKey, NodeId> = nodes.iter().zip(0..).map(|(n, i)| (n.key.clone(), NodeId(i))).collect();
@@ -56,8 +57,8 @@ impl Engine {
         Ok(Self::from_parts(Parts { workflow, setup, states, index, ledger }))
     }
 
-    /// Says which run this is and what its earlier writers left, where that is known only after the plan was accepted.
-    /// Must come before the first input.
+    /// Sets the run and the attempts of its earlier writers, where they are known only after the plan was accepted.
+    /// Must be called before the first input.
     pub fn belongs_to(&mut self, run: RunId, resumed: Resumed) {
         self.setup.run = run;
         self.setup.resumed = resumed;
@@ -80,7 +81,7 @@ fn refuse_unplaceable(states: &[State], ledger: &Ledger) -> Result<()> {
     Err(Error::invalid(lines.join("\n")).help("ask for less under `resources`, or add a pool to the site file"))
 }
 
-/// The stage that each node runs beside.
+/// Returns the lead of each node, if any.
 fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<Option<NodeId>>> {
     let lead = |node: &Arc<Node>| match &node.beside {
         None => Ok(None),
@@ -93,7 +94,7 @@ fn leads(nodes: &[Arc<Node>], index: &HashMap<StageKey, NodeId>) -> Result<Vec<O
     nodes.iter().map(lead).collect()
 }
 
-/// Whoever runs a stage runs those beside it.
+/// Includes the companions of every stage that runs.
 fn form_groups(states: &mut [State], leads: &[Option<NodeId>]) {
     for (at, lead) in leads.iter().enumerate() {
         let Some(lead) = *lead else { continue };
@@ -108,7 +109,7 @@ fn form_groups(states: &mut [State], leads: &[Option<NodeId>]) {
     }
 }
 
-/// The ids sorted, without duplicates.
+/// Returns the ids sorted, without duplicates.
 fn unique(ids: impl IntoIterator<Item = NodeId>) -> Vec<NodeId> {
     ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! What becomes of a node once everything it waits for has ended: it is blocked, skipped, expanded or prepared.
+//! Decisions about a node whose dependencies have ended: it is blocked, skipped, expanded or prepared.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
@@ -11,7 +11,7 @@ use trainyard_spec::expression::{Expression, Reference};
 use trainyard_spec::plan::When;
 
 impl Engine {
-    /// Goes on with a node after everything before it ended.
+    /// Continues a node after everything before it ended.
     pub(crate) fn ready(&mut self, node: NodeId) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -39,7 +39,7 @@ impl Engine {
         endings.into_iter().any(|e| matches!(e, Some(Ending::WouldRun | Ending::Deferred)))
     }
 
-    /// A needed stage that did not end well. A node that reads only its status is not blocked by it.
+    /// Returns a needed stage that did not end well. A node that reads only its status is not blocked by it.
     fn blocker(&self, node: NodeId) -> Option<NodeId> {
         let state = self.state(node);
         let bad =
@@ -58,9 +58,9 @@ impl Engine {
         !metric && references.iter().any(|r| matches!(r, Reference::Status { stage } if is(stage)))
     }
 
-    /// Why the node is skipped; `None` if it runs.
+    /// Returns the reason to skip the node; `None` if it runs.
     fn wanted(&self, node: NodeId) -> Result<Option<String>> {
-        // Before the condition, which may read a metric of what was skipped.
+        // Must precede the condition, which may read a metric of a skipped stage.
         if let Some(why) = self.skipped_input(node) {
             return Ok(Some(why));
         }
@@ -77,8 +77,8 @@ impl Engine {
         }
     }
 
-    /// Whether the condition is evaluated for this node: a condition on the row, or on a fan-out over the same rows, is
-    /// evaluated for every instance, any other once for the whole fan-out.
+    /// Returns whether the condition is evaluated for this node: a condition on the row, or on a fan-out over the same
+    /// rows, is evaluated for every instance, any other once for the whole fan-out.
     fn is_asked_of(&self, state: &State, condition: &Expression) -> bool {
         let by_row = condition.references().into_iter().any(|reference| match reference {
             Reference::Item => true,
@@ -91,7 +91,7 @@ impl Engine {
     }
 }
 
-/// Every late reference of a node.
+/// Returns all late references of a node.
 fn references(state: &State) -> Vec<&Reference> {
     let mut found = state.plan.config.references();
     found.extend(state.plan.env.values().flat_map(|t| t.references()));

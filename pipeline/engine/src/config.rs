@@ -1,8 +1,8 @@
-//! A stage's config once everything it reads is known.
+//! Config of a stage once all values that it reads are known.
 //!
-//! `check` completes a literal config. One that reads a metric, a status or a row is validated and completed here, with
-//! the same rules and messages, before its attempt waits for a place. A late value cannot name a source, because the
-//! digest holds the content of sources that `check` found.
+//! `check` completes a literal config. A config that reads a metric, a status or a row is validated and completed here,
+//! with the same rules and messages, before its attempt waits for a place. A late value cannot name a source, because
+//! the digest contains the content of sources that `check` found.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
@@ -37,7 +37,7 @@ impl Engine {
     }
 }
 
-/// All problems in one error.
+/// Returns all problems in one error.
 fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
     let all: Vec<String> = problems.iter().map(in_words).collect();
     let error = Error::invalid(format!("{}: options of `{stage}`: {}", plan.place, all.join("; ")));
@@ -47,7 +47,7 @@ fn refused(plan: &Node, stage: &StageKey, problems: &[OptionProblem]) -> Error {
     }
 }
 
-/// Sources that came with a late value, for instance in a row.
+/// Returns the sources that came with a late value, for instance in a row.
 fn late_sources(plan: &Node, options: &KindOptions, config: &Value) -> Vec<OptionProblem> {
     let mut found = Vec::new();
     source_pointers(config, &options.view(), "", &mut found);

@@ -1,11 +1,10 @@
-//! The stage digest: what makes two stages the same computation.
+//! Stage digest: the identity of a stage's computation.
 //!
 //! It is the SHA-256 of the RFC 8785 form of `{format, kind, version, config, inputs, env}`, with `salt` if the file
 //! gives one, `outputs` if the file declares them rather than the kind (`run` stages), and `beside`, the digests of the
-//! stages that run beside it, if there are any. The config is complete, with
-//! `source` values replaced by content digests; inputs are content digests by port, without empty ports. So a rerun
-//! upstream that gives the same bytes changes nothing. Stage id, checks, resources, retry, timeout, secrets and pools
-//! are not part of it.
+//! companions, if any. The config is complete, with `source` values replaced by content digests; inputs are content
+//! digests by port, without empty ports. A rerun upstream that produces the same bytes therefore changes nothing. Stage
+//! id, checks, resources, retry, timeout, secrets and pools are not part of it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,9 +16,8 @@ use trainyard_spec::plan::Source;
 /// Version of this definition; part of the digest.
 pub const STAGE_DIGEST_FORMAT: u32 = 1;
 
-/// Everything that a stage's digest is computed from.
+/// Inputs of a stage's digest.
 pub struct Identity<'a> {
-    /// Stage kind.
     pub kind: &'a str,
     /// Version of the kind.
     pub kind_version: u32,
@@ -35,7 +33,7 @@ pub struct Identity<'a> {
     pub outputs: Option<&'a BTreeMap<String, AttemptOutput>>,
     /// `cache: {salt: …}`, if given.
     pub salt: Option<&'a str>,
-    /// Digests of the stages that run beside it, sorted.
+    /// Digests of the companions, sorted.
     pub beside: &'a [Digest],
 }
 
@@ -55,7 +53,7 @@ struct Form<'a> {
     beside: &'a [Digest],
 }
 
-/// Computes the stage digest. Errors: bug, if the config holds a number without canonical form.
+/// Computes the stage digest. Errors: bug, if the config contains a number without canonical form.
 pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
     let config = content_config(identity.config, identity.sources);
     let inputs = identity.inputs.iter().filter(|(_, list)| !list.is_empty());
@@ -73,7 +71,7 @@ pub fn stage_digest(identity: &Identity<'_>) -> Result<Digest> {
     })
 }
 
-/// The config with every source replaced by its content digest.
+/// Returns the config with every source replaced by its content digest.
 fn content_config(config: &Value, sources: &BTreeMap<String, Source>) -> Value {
     let mut config = config.clone();
     for (pointer, source) in sources {

@@ -1,4 +1,4 @@
-//! Stages that another run computes at this moment: they wait for its result, without a place in a pool.
+//! Stages that another run is computing: they wait for its result, without a place in a pool.
 
 use crate::engine::Engine;
 use crate::io::NodeId;
@@ -8,12 +8,12 @@ use trainyard_core::artifact::GenerationReason;
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{AttemptNumber, Error, Placement};
 
-/// Milliseconds between two looks.
+/// Milliseconds between two lookups.
 const LOOK: i64 = 5_000;
 
 impl Engine {
-    /// The generation that the next attempt of a node makes, if another run's result would do as well. Who asks for a
-    /// computation of their own gets it, and a group has places in pools already.
+    /// Returns the generation that the next attempt of a node makes, if another run's result is acceptable. A requested
+    /// recomputation is not shared, nor is a group, which already has places in pools.
     pub(crate) fn claim(&self, node: NodeId) -> Option<u32> {
         let state = self.state(node);
         let shared = matches!(state.reason, None | Some(GenerationReason::Lost)) && state.forced.is_none();
@@ -21,7 +21,7 @@ impl Engine {
         (shared && alone && state.plan.placement == Placement::Process).then_some(state.generation)
     }
 
-    /// A launched attempt found that another run computes its stage.
+    /// Handles a launched attempt that found its stage being computed by another run.
     pub(crate) fn stood_back(&mut self, node: NodeId, attempt: AttemptNumber) {
         if self.state(node).phase != (Phase::Running { attempt }) {
             return;
@@ -34,7 +34,7 @@ impl Engine {
             return self.cancel_node(node);
         }
         let state = self.state_mut(node);
-        // It was no try.
+        // Does not count as a try.
         state.tried = state.tried.saturating_sub(1);
         state.elsewhere = true;
         state.why = None;
@@ -42,7 +42,7 @@ impl Engine {
         self.look_up(node);
     }
 
-    /// Nothing is published yet, and another run computes it.
+    /// Waits for the result of another run that has not published yet.
     pub(crate) fn wait_elsewhere(&mut self, node: NodeId, why: String) {
         let state = self.state_mut(node);
         state.phase = Phase::Elsewhere;

@@ -1,4 +1,4 @@
-//! What follows an attempt: publication, a retry, a failure, or a stop.
+//! Continuation after an attempt: publication, a retry, a failure, or a stop.
 
 use crate::engine::{Engine, Stopping};
 use crate::io::{Command, Finished, NodeId, Publication};
@@ -10,14 +10,14 @@ use trainyard_core::event::{AttemptOutcome, Event, summarize_outputs};
 use trainyard_core::{AttemptNumber, Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
-    /// Notes the handle of an attempt that outlives this engine.
+    /// Records the handle of an attempt that outlives this engine.
     pub(crate) fn attempt_submitted(&mut self, node: NodeId, attempt: AttemptNumber, handle: String) {
         if self.is_under_way(node, attempt) {
             self.emit(Event::AttemptSubmitted { stage: self.key(node).clone(), attempt, handle });
         }
     }
 
-    /// Notes that an attempt waits for its machine, or no longer does.
+    /// Records that an attempt waits for its machine, or no longer does.
     pub(crate) fn attempt_waits(&mut self, node: NodeId, attempt: AttemptNumber, why: Option<String>) {
         if self.is_under_way(node, attempt) {
             let stage = self.key(node).clone();
@@ -28,8 +28,8 @@ impl Engine {
         }
     }
 
-    /// Counts the tries anew from an attempt that came further than all before it: a long stage may meet many passing
-    /// faults, and only one that stands still should give up.
+    /// Resets the count of tries when an attempt progresses further than all before it: a long stage may meet many
+    /// transient faults, and only one without progress should give up.
     pub(crate) fn resume_point_saved(&mut self, node: NodeId, attempt: AttemptNumber, step: u64) {
         let under_way = self.is_under_way(node, attempt);
         let state = self.state_mut(node);
@@ -39,7 +39,7 @@ impl Engine {
         }
     }
 
-    /// Whether this attempt was launched, or is one of an earlier engine that is followed.
+    /// Returns whether this attempt was launched, or is one of an earlier engine that is followed.
     fn is_under_way(&self, node: NodeId, attempt: AttemptNumber) -> bool {
         let phase = self.state(node).phase;
         phase == (Phase::Running { attempt }) || phase == (Phase::Recovering { attempt })
@@ -70,7 +70,7 @@ impl Engine {
         match finished {
             Some(finished) => {
                 if finished.outcome != AttemptOutcome::Succeeded {
-                    // It was a try like any other, only begun by an earlier engine.
+                    // Counts as a try, though an earlier engine began it.
                     let state = self.state_mut(node);
                     state.tried = state.tried.max(1);
                 }
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// Turns a successful attempt into its manifest. Errors: bug (it is the result of another attempt, or an output has
-    /// another kind), data (an output is missing, a metric is not finite), lost (there is no result).
+    /// another kind), data (an output is missing, a metric is not finite), lost (the result is missing).
     fn accept(
         &self,
         node: NodeId,
@@ -184,9 +184,9 @@ impl Engine {
         self.published(node, manifest, Ending::Done);
     }
 
-    /// The store did not take the manifest. If the store is at fault, the attempt stays a success: the next try puts
-    /// the same manifest again, and a later writer of this run finds the result. Otherwise the result itself is at
-    /// fault.
+    /// Handles a manifest that the store did not accept. If the store is at fault, the attempt stays a success: the
+    /// next try puts the same manifest again, and a later writer of this run finds the result. Otherwise the result
+    /// itself is at fault.
     fn not_published(&mut self, node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest>, error: Error) {
         let error = error.at("publishing the attempt's result");
         let (outcome, error) = match error.kind {
@@ -200,7 +200,7 @@ impl Engine {
         self.unsuccessful(node, error);
     }
 
-    /// Adds how the result can still be published. Kinds that run inside this process leave none.
+    /// Adds how the result can still be published. Kinds that run inside this process leave no result.
     fn result_is_kept(&self, node: NodeId, error: Error) -> Error {
         if self.state(node).plan.placement == Placement::InProcess {
             return error;
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// After a wait: publishes a result that the store did not take, or queues another attempt.
+    /// Publishes, after a wait, a result that the store did not accept, or queues another attempt.
     pub(crate) fn try_again(&mut self, node: NodeId) {
         let state = self.state_mut(node);
         match state.unpublished.take() {
@@ -224,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// An attempt ended without success: its inputs may be to blame.
+    /// Handles an attempt that ended without success, possibly because of its inputs.
     pub(crate) fn unsuccessful(&mut self, node: NodeId, error: Error) {
         if self.stopping.is_some() {
             return self.cancel_node(node);
@@ -234,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// Retries or fails the stage, by the kind of the error and the number of tries since it came further.
+    /// Retries or fails the stage, by the kind of the error and the number of tries since its last progress.
     pub(crate) fn retry(&mut self, node: NodeId, error: Error) {
         let now = self.now;
         let state = self.state_mut(node);
@@ -265,7 +265,7 @@ impl Engine {
         }
     }
 
-    /// Starts nothing new and asks running attempts to stop. A publication on its way goes through.
+    /// Starts nothing new and requests running attempts to stop. A publication in progress completes.
     pub(crate) fn stop(&mut self, how: Stopping) {
         self.stopping = Some(how);
         let kill = how == Stopping::Cancel { kill: true };
@@ -275,8 +275,8 @@ impl Engine {
                 Phase::Running { attempt } | Phase::Recovering { attempt } => {
                     self.command(Command::Stop { node, attempt, kill })
                 }
-                // A fan-out ends with its instances, a stage beside another with that, and dependents are cancelled in
-                // their turn.
+                // A fan-out ends with its instances, a companion with its lead, and dependents are cancelled in their
+                // turn.
                 Phase::Waiting | Phase::Expanded | Phase::Beside | Phase::Publishing { .. } | Phase::Ended(_) => {}
                 Phase::Queued => {
                     self.dequeue(node);

@@ -1,8 +1,8 @@
-//! The state of a run and the one function that moves it.
+//! State of a run, and the function that advances it.
 //!
-//! A step follows one input to its end before it admits new attempts: every dependent of what ended is told, and their
-//! dependents, until nothing more follows. So nothing is half done between two steps. Answers that come too late (for a
-//! stage that ended, or an attempt that is not current) change nothing.
+//! A step follows one input to its end before it admits new attempts: every dependent of an ended stage is notified,
+//! then their dependents, until nothing more follows. No work is half done between two steps. Late answers (for a stage
+//! that ended, or an attempt that is not current) change nothing.
 
 use crate::io::{Command, Input, NodeId, Step};
 use crate::ledger::Ledger;
@@ -22,7 +22,7 @@ pub struct Engine {
     pub(crate) setup: Setup,
     pub(crate) states: Vec<State>,
     pub(crate) index: HashMap<StageKey, NodeId>,
-    /// For each digest the first node that has it and has not ended.
+    /// The first node of each digest that has not ended.
     pub(crate) leaders: HashMap<Digest, NodeId>,
     pub(crate) ledger: Ledger,
     pub(crate) queue: Queue,
@@ -36,7 +36,7 @@ pub struct Engine {
     /// Nodes that are queued for a pool and not yet journaled as such.
     pub(crate) newly_queued: Vec<NodeId>,
     pub(crate) wakes: BinaryHeap<Reverse<(i64, NodeId)>>,
-    /// Nodes that ended and whose dependents have not been told yet.
+    /// Nodes that ended and whose dependents have not been notified yet.
     pub(crate) ended: VecDeque<NodeId>,
     /// Nodes that have not ended.
     pub(crate) open: usize,
@@ -48,19 +48,19 @@ pub struct Engine {
     pub(crate) now: i64,
     pub(crate) out: Step,
     pub(crate) finished: bool,
-    /// Only looks up digests; a miss ends its node.
+    /// Whether the engine only looks up digests; a miss ends its node.
     pub(crate) forecasting: bool,
     /// Compiled schemas of the kinds whose configs were completed late.
     pub(crate) options: HashMap<&'static str, KindOptions>,
 }
 
-/// Why nothing new starts.
+/// Reason why no new attempt starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopping {
     Cancel {
         kill: bool,
     },
-    /// `--fail-fast` and a stage failed.
+    /// A stage failed with `--fail-fast`.
     Failure,
 }
 
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Applies one input. `now` is in Unix milliseconds. An answer that comes too late changes nothing.
+    /// Applies one input. `now` is in Unix milliseconds. A late answer changes nothing.
     pub fn step(&mut self, now: i64, input: Input) -> Step {
         self.now = now;
         if !self.finished {
@@ -114,33 +114,34 @@ impl Engine {
         std::mem::take(&mut self.out)
     }
 
-    /// When the next [`Input::Tick`] is due, in Unix milliseconds; none if nothing waits for time, or the run is over.
+    /// Returns when the next [`Input::Tick`] is due, in Unix milliseconds; `None` if no node waits for time, or the run
+    /// is over.
     pub fn next_wake(&self) -> Option<i64> {
-        // A stage that was cancelled while it waited leaves its wake behind.
+        // The wake of a stage that was cancelled while it waited remains in the queue.
         self.wakes.peek().filter(|_| !self.finished).map(|Reverse((at, _))| *at)
     }
 
-    /// Number of stages that wait for a pool.
+    /// Returns the number of stages that wait for a pool.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Number of stages that run inside this process and are under way: between their digest and their end.
+    /// Returns the number of stages inside this process between their digest and their end.
     pub fn under_way(&self) -> usize {
         self.in_hand
     }
 
-    /// Whether the run is over.
+    /// Returns whether the run is over.
     pub fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// The stage key of a node.
+    /// Returns the stage key of a node.
     pub fn key(&self, node: NodeId) -> &StageKey {
         &self.state(node).key
     }
 
-    /// Why a stage is not running at this moment; `None` if there is no such stage or it waits for nothing.
+    /// Returns why a stage is not running at this moment; `None` if the stage is unknown or waits for nothing.
     pub fn explain(&self, key: &StageKey) -> Option<String> {
         let state = self.state(*self.index.get(key)?);
         match state.phase {
@@ -229,8 +230,8 @@ impl Engine {
         }
     }
 
-    /// Tells the dependents, followers and fan-outs of every node that ended, until nothing more follows. A loop rather
-    /// than recursion, since a chain may be as long as the plan.
+    /// Notifies the dependents, followers and fan-outs of every node that ended, until nothing more follows. A loop
+    /// rather than recursion, since a chain may be as long as the plan.
     fn settle(&mut self) {
         loop {
             self.tell_ended();
@@ -243,7 +244,7 @@ impl Engine {
     fn tell_ended(&mut self) {
         while let Some(node) = self.ended.pop_front() {
             if !self.forecasting {
-                // Config and inputs, which nobody asks for any more, are most of what a stage holds.
+                // Config and inputs, which are no longer needed, are most of a stage's memory.
                 self.state_mut(node).spec = None;
             }
             if let Some(digest) = self.state(node).digest.clone()
@@ -282,7 +283,7 @@ impl Engine {
         self.command(Command::Finish { outcome });
     }
 
-    /// Ends a node for good. The caller has emitted the event that says so.
+    /// Ends a node permanently. The caller has emitted the corresponding event.
     pub(crate) fn end(&mut self, node: NodeId, ending: Ending) {
         let state = self.state_mut(node);
         debug_assert!(state.ending().is_none(), "{} ended twice", state.key);

@@ -1,4 +1,4 @@
-//! Late fan-out: one instance for each row of a table that an upstream stage made.
+//! Late fan-out: one instance for each row of an upstream stage's table.
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
@@ -8,7 +8,7 @@ use trainyard_core::event::Event;
 use trainyard_core::{Error, Output, Result, StageKey};
 
 impl Engine {
-    /// Takes the rows from the manifest's preview if that is the whole table, and asks for them otherwise.
+    /// Takes the rows from the manifest's preview if that is the whole table, and requests them otherwise.
     pub(crate) fn read_rows(&mut self, node: NodeId) {
         match self.table_of(node) {
             Ok((output, cap)) => match whole_preview(&output) {
@@ -120,7 +120,7 @@ fn too_many(stage: &StageKey, list: &StageKey, cap: u32) -> Error {
         .help("raise `cap` under `for_each`, or filter the list first")
 }
 
-/// `eval[item=3]`, or `eval[seed=1,item=3]` if there are axes already.
+/// Returns `eval[item=3]`, or `eval[seed=1,item=3]` if there are axes already.
 fn instance_key(group: &StageKey, at: usize) -> StageKey {
     StageKey(match group.0.strip_suffix(']') {
         Some(axes) => format!("{axes},item={at}]"),
@@ -128,7 +128,7 @@ fn instance_key(group: &StageKey, at: usize) -> StageKey {
     })
 }
 
-/// The preview, if it has all rows and no cell was cut.
+/// Returns the preview, if it has all rows and no cell was cut.
 fn whole_preview(output: &Output) -> Option<Vec<Value>> {
     let table = output.table.as_ref()?;
     let whole = table.preview.len() as u64 == table.rows && !table.preview.iter().any(was_cut);
@@ -139,7 +139,7 @@ fn was_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => text.ends_with('…'),
         Value::Array(items) => items.iter().any(was_cut),
-        // A cut map has the key `…` with null in place of what is missing.
+        // A cut map has the key `…` with null in place of the missing entries.
         Value::Object(entries) => entries.get("…").is_some_and(Value::is_null) || entries.values().any(was_cut),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

@@ -1,4 +1,4 @@
-//! A journal folded into the present state of its run: the status of every stage, with times, attempts, errors and
+//! Fold of a journal into the present state of its run: the status of every stage, with times, attempts, errors and
 //! metrics. `runs show`, resume and `explain` read nothing else.
 //!
 //! The fold accepts any prefix of a journal, several writers, and events of later versions.
@@ -25,36 +25,36 @@ pub struct RunView {
     pub workflow: String,
     /// Path of the workflow file.
     pub source: String,
-    /// Digest of the plan; none only if the journal has no `run_created` yet.
+    /// Digest of the plan; `None` only if the journal has no `run_created` yet.
     pub plan_digest: Option<Digest>,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
     /// Which part of the plan runs.
     pub selection: Selection,
-    /// When it was created, in Unix milliseconds.
+    /// Time of creation, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]
     pub created: i64,
-    /// The present writer of its journal.
+    /// Present writer of the journal.
     pub writer: WriterView,
-    /// In plan order; the instances of a late fan-out follow their stage.
+    /// Stages in plan order; the instances of a late fan-out follow their stage.
     pub stages: Vec<StageView>,
-    /// Why the run was asked to stop, if it was.
+    /// Reason of the cancellation request, if any.
     pub cancel_requested: Option<String>,
-    /// When it ended, in Unix milliseconds, and how.
+    /// Time of the end, in Unix milliseconds, and outcome.
     #[serde(serialize_with = "time::ending")]
     pub finished: Option<(i64, RunOutcome)>,
     #[serde(skip)]
     index: HashMap<StageKey, usize>,
 }
 
-/// Who writes the journal.
+/// Writer of the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WriterView {
-    /// Its number; 0 = there was none yet.
+    /// Number of the writer; 0 = no writer yet.
     pub epoch: Epoch,
-    /// Its unique name, usually `<host>:<pid>:<start>:<nonce>`.
+    /// Unique name, usually `<host>:<pid>:<start>:<nonce>`.
     pub name: String,
-    /// Time of its last record, heartbeats included, in Unix milliseconds.
+    /// Time of the last record, heartbeats included, in Unix milliseconds.
     #[serde(serialize_with = "time::time")]
     pub last_seen: i64,
 }
@@ -77,12 +77,12 @@ impl RunView {
         Ok(())
     }
 
-    /// The stage of this key.
+    /// Returns the stage with this key.
     pub fn stage(&self, key: &StageKey) -> Option<&StageView> {
         self.index.get(key).map(|at| &self.stages[*at])
     }
 
-    /// Number of stages in each status.
+    /// Returns the number of stages in each status.
     pub fn counts(&self) -> BTreeMap<StageStatus, usize> {
         let mut counts = BTreeMap::new();
         for stage in &self.stages {
@@ -91,7 +91,7 @@ impl RunView {
         counts
     }
 
-    /// The run in short.
+    /// Returns a summary of the run.
     pub fn totals(&self) -> Totals {
         Totals {
             workflow: self.workflow.clone(),
@@ -102,7 +102,7 @@ impl RunView {
         }
     }
 
-    /// Why a stage is in its state, in lines for people; empty if there is no such stage.
+    /// Returns the reason for a stage's state, in readable lines; empty if the stage is unknown.
     pub fn explain(&self, key: &StageKey) -> Vec<String> {
         let Some(stage) = self.stage(key) else { return Vec::new() };
         let mut lines = vec![format!("{key} is {}", stage.status.name())];
@@ -120,7 +120,7 @@ impl RunView {
             lines.push(format!("attempt {} on {}{handle}: {outcome}{why}", attempt.number, attempt.pool));
             lines.extend(causes(attempt.error.as_ref()));
         }
-        // The error of the last attempt is mostly the stage's own, and that of failed checks stands above.
+        // The error of the last attempt is mostly that of the stage, and that of failed checks is printed above.
         let is_news = |e: &&Error| {
             let last = stage.attempts.last().and_then(|attempt| attempt.error.as_ref());
             last.is_none_or(|told| told.message != e.message) && stage.checks.iter().all(|c| c.passed || !c.gates)
@@ -132,7 +132,6 @@ impl RunView {
         lines
     }
 
-    /// Adds one more record.
     pub fn apply(&mut self, record: &Record) {
         let at = record.at;
         self.writer.last_seen = self.writer.last_seen.max(at);
@@ -172,8 +171,8 @@ impl RunView {
         &mut self.stages[at]
     }
 
-    /// A new writer opened the journal: attempts that the old one left open are lost, and stages that had not ended
-    /// well are pending again.
+    /// Handles a new writer: attempts that the old one left open are lost, and stages that had not ended well are
+    /// pending again.
     fn writer_opened(&mut self, at: i64, epoch: Epoch, name: &str) {
         self.writer = WriterView { epoch, name: name.to_string(), last_seen: at.max(self.writer.last_seen) };
         self.finished = None;
@@ -193,7 +192,7 @@ impl RunView {
         }
     }
 
-    /// Inserts the instances of a fan-out behind it.
+    /// Inserts the instances of a fan-out after it.
     fn expanded(&mut self, key: &StageKey, instances: &[StageKey]) {
         let group = self.entry(key);
         group.status = StageStatus::Expanded;
@@ -208,7 +207,7 @@ impl RunView {
         };
         let new: Vec<StageView> = instances.iter().filter(|i| !known.contains(*i)).map(view).collect();
         if !new.is_empty() {
-            // All at once: what is behind them moves only once.
+            // In one splice, so that the later stages move only once.
             drop(self.stages.splice(at..at, new));
             let moved = self.stages.iter().enumerate().skip(at);
             self.index.extend(moved.map(|(at, stage)| (stage.stage.0.clone(), at)));
@@ -216,7 +215,7 @@ impl RunView {
     }
 }
 
-/// `caused by: …` for every cause of an error.
+/// Returns `caused by: …` for every cause of an error.
 fn causes(error: Option<&Error>) -> Vec<String> {
     error.into_iter().flat_map(Error::causes).map(|cause| format!("caused by: {cause}")).collect()
 }

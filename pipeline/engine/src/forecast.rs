@@ -1,7 +1,7 @@
-//! What a run would do without running it: every stage is a hit, runs, or is deferred, and why.
+//! Forecast of a run: every stage is a hit, runs, or is deferred, with the reason.
 //!
-//! This is the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages that depend
-//! on a miss are deferred, since their digests depend on its outputs.
+//! The forecast uses the engine itself with every miss ending its stage, so `plan` and `run` cannot disagree. Stages
+//! that depend on a miss are deferred, since their digests depend on its outputs.
 
 use crate::engine::Engine;
 use crate::io::{Command, Input, Looked, NodeId};
@@ -15,7 +15,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Digest, Output, Result, StageKey};
 use trainyard_spec::plan::Plan;
 
-/// What a run would do with a stage.
+/// Expected treatment of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
@@ -29,14 +29,14 @@ pub enum Decision {
     Skipped,
     /// A check on the published metrics fails, or a late value is wrong.
     Fails,
-    /// Something it needs fails.
+    /// A stage that it needs fails.
     Blocked,
     /// Outside the selection.
     NotSelected,
 }
 
 impl Decision {
-    /// The lower-case name, for people.
+    /// Returns the lower-case name, for output.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -53,35 +53,30 @@ impl Decision {
 /// The forecast for one stage instance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forecast {
-    /// The stage instance.
     pub stage: StageKey,
-    /// Its kind.
     pub kind: String,
-    /// What would happen to it.
     pub decision: Decision,
-    /// Why.
     pub why: String,
-    /// Its digest, known for hits and runs.
+    /// Digest, known for hits and runs.
     pub digest: Option<Digest>,
     /// Generation of the manifest, for hits.
     pub generation: Option<u32>,
-    /// Expected seconds of a run. The engine leaves it open; a caller that knows earlier runs fills it in.
+    /// Expected seconds of a run. The engine leaves it `None`; a caller that knows earlier runs fills it in.
     pub seconds: Option<f64>,
-    /// The spec of its attempt, for comparison with an earlier manifest.
+    /// Spec of the attempt, for comparison with an earlier manifest.
     #[serde(skip)]
     pub spec: Option<Arc<AttemptSpec>>,
 }
 
-/// A question to the store.
+/// Query to the store.
 #[derive(Debug, Clone)]
 pub enum Question {
-    /// What is published under this digest?
+    /// Manifest published under this digest.
     Lookup(Digest),
     /// The rows of a table.
     Rows {
-        /// The table.
         output: Box<Output>,
-        /// How many rows at most.
+        /// Maximum number of rows.
         limit: u64,
     },
 }
@@ -89,14 +84,13 @@ pub enum Question {
 /// The answer to a [`Question`].
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// What is published.
+    /// Published manifest.
     Looked(Result<Looked>),
-    /// The rows.
     Rows(Result<Vec<Value>>),
 }
 
-/// Forecasts every stage, in plan order with instances after their fan-out. `ask` gets questions that may be answered
-/// concurrently, and returns one answer for each, in the same order.
+/// Forecasts every stage, in plan order with instances after their fan-out. `ask` receives questions that may be
+/// answered concurrently, and returns one answer for each, in the same order.
 ///
 /// Errors: those of [`Engine::new`], and those of `ask`.
 pub fn forecast(
@@ -114,7 +108,7 @@ pub fn forecast(
     }
 }
 
-/// A forecast in steps, for callers that answer asynchronously.
+/// Forecast in steps, for callers that answer asynchronously.
 pub struct Session {
     engine: Engine,
     pending: Vec<(NodeId, Question)>,
@@ -130,13 +124,13 @@ impl Session {
         session.feed(Input::Begin);
         Ok(session)
     }
-    /// What must be answered next; empty when the forecast is done.
+    /// Returns the next questions; empty when the forecast is done.
     pub fn questions(&mut self) -> Vec<Question> {
         let (asked, questions) = std::mem::take(&mut self.pending).into_iter().unzip();
         self.asked = asked;
         questions
     }
-    /// Answers to the last questions, in their order.
+    /// Accepts the answers to the last questions, in their order.
     pub fn answer(&mut self, answers: Vec<Answer>) {
         for (node, answer) in std::mem::take(&mut self.asked).into_iter().zip(answers) {
             self.feed(match answer {
@@ -145,7 +139,7 @@ impl Session {
             });
         }
     }
-    /// The forecast of every stage, in plan order.
+    /// Returns the forecast of every stage, in plan order.
     pub fn finish(self) -> Vec<Forecast> {
         let mut forecasts = Vec::with_capacity(self.engine.states.len());
         for at in 0..self.engine.states.len() {

@@ -1,9 +1,9 @@
-//! Groups: a stage and those that run beside it, which start at one moment and end with it.
+//! Groups: a stage (the lead) and its companions, which start together and end with the lead.
 //!
-//! The stage that the others name is the lead. It alone is looked up, admitted, published and retried; its digest holds
-//! those of the others, since what they do decides what it computes. They are launched with it, all or none, and
-//! stopped when its attempt ends, which is no failure of theirs. One that fails earlier ends the attempt of the lead,
-//! and what follows is decided by the lead's `retry`, for all of them together.
+//! The lead is the stage that the others name. It alone is looked up, admitted, published and retried; its digest
+//! includes theirs, since they affect its result. Companions are launched with it, all or none, and stopped when its
+//! attempt ends, which does not count as their failure. A companion that fails earlier ends the attempt of the lead,
+//! and the lead's `retry` decides about the whole group.
 
 use crate::engine::Engine;
 use crate::io::{Command, Finished, NodeId};
@@ -15,17 +15,17 @@ use trainyard_core::peers::Peer;
 use trainyard_core::{AttemptNumber, Digest, Error};
 
 impl Engine {
-    /// The lead and those beside it.
+    /// Returns the lead and its companions.
     pub(crate) fn members(&self, lead: NodeId) -> Vec<NodeId> {
         [lead].into_iter().chain(self.state(lead).companions.iter().copied()).collect()
     }
 
-    /// Whether all that stand beside it are prepared and none of their attempts is under way.
+    /// Returns whether all companions are prepared and have no attempt in progress.
     pub(crate) fn is_gathered(&self, lead: NodeId) -> bool {
         self.state(lead).companions.iter().all(|c| self.state(*c).phase == Phase::Beside)
     }
 
-    /// Digests of those beside it, sorted.
+    /// Returns the digests of the companions, sorted.
     pub(crate) fn digests_beside(&self, lead: NodeId) -> Vec<Digest> {
         let mut digests: Vec<Digest> =
             self.state(lead).companions.iter().filter_map(|c| self.state(*c).digest.clone()).collect();
@@ -33,7 +33,8 @@ impl Engine {
         digests
     }
 
-    /// Who runs at the same time in the next attempt of a group; empty for a stage alone on one machine.
+    /// Returns the attempts that run at the same time in the next attempt of a group; empty for a stage alone on one
+    /// machine.
     pub(crate) fn peers(&self, members: &[NodeId], nodes: &[u32]) -> Vec<Peer> {
         if members.len() == 1 && nodes.iter().all(|n| *n <= 1) {
             return Vec::new();
@@ -45,7 +46,7 @@ impl Engine {
         members.iter().zip(nodes).map(one).collect()
     }
 
-    /// A stage beside another is prepared, or its attempt is over: its lead may go on.
+    /// Handles a companion that is prepared or whose attempt is over: its lead may continue.
     pub(crate) fn stand_beside(&mut self, node: NodeId, lead: NodeId) {
         self.state_mut(node).phase = Phase::Beside;
         if self.state(lead).ending().is_some() {
@@ -58,8 +59,8 @@ impl Engine {
         }
     }
 
-    /// The attempt of a stage beside another ended. Unless it ended well, or with its lead, the attempt of the lead
-    /// ends too.
+    /// Handles the end of a companion's attempt. Unless it ended well, or with its lead, the attempt of the lead ends
+    /// too.
     pub(crate) fn companion_ended(
         &mut self,
         node: NodeId,
@@ -83,7 +84,7 @@ impl Engine {
         self.stand_beside(node, lead);
     }
 
-    /// How the lead's attempt ended, if one beside it broke it.
+    /// Returns how the lead's attempt ended, if a companion broke it.
     pub(crate) fn because_of_the_group(&mut self, lead: NodeId, finished: Finished) -> Finished {
         match self.state_mut(lead).broken.take() {
             Some(error) if finished.outcome != AttemptOutcome::Succeeded => {
@@ -93,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// The lead's attempt is over, and with it those beside it.
+    /// Stops the companions after the lead's attempt is over.
     pub(crate) fn stop_companions(&mut self, lead: NodeId) {
         for node in self.state(lead).companions.clone() {
             if let Phase::Running { attempt } | Phase::Recovering { attempt } = self.state(node).phase {
@@ -102,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// Recovers what an earlier engine left open of those beside a lead.
+    /// Recovers the attempts of a lead's companions that an earlier engine left open.
     pub(crate) fn recover_companions(&mut self, lead: NodeId) {
         for node in self.state(lead).companions.clone() {
             let state = self.state_mut(node);
@@ -117,8 +118,8 @@ impl Engine {
         }
     }
 
-    /// A stage ended: if it is a lead, those beside it that do not run end too; if it stands beside one that has not
-    /// ended, there is no group any more.
+    /// Handles the end of a stage: with a lead, its companions that do not run end too; a companion of a lead that has
+    /// not ended dissolves the group.
     pub(crate) fn end_group_of(&mut self, node: NodeId) {
         self.stop_companions(node);
         for companion in self.state(node).companions.clone() {
@@ -144,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Ends a stage beside one that has ended.
+    /// Ends a companion of a lead that has ended.
     fn close(&mut self, node: NodeId, lead: NodeId) {
         let (stage, beside) = (self.key(node).clone(), self.key(lead).clone());
         let Some(ending) = self.state(lead).ending() else { return };

@@ -1,11 +1,11 @@
-//! Inputs that turn out to be gone or damaged: the stages that made them run again, and then the stage that needs them.
+//! Recovery from missing or damaged inputs: the stages that produced them run again, then the stage that needs them.
 //!
 //! A lookup does not read bytes, so only the reader of an object finds it damaged, and removes it. Its attempt fails
-//! with an error that may have any other cause too. So the store is asked which of its inputs are lost; without any,
-//! the error counts as it stands. A stage whose output was lost is looked up again, and published as its next
+//! with an error that may have other causes too. The store therefore reports which inputs of the attempt are lost;
+//! without any, the error counts as it is. A stage whose output was lost is looked up again, and published as its next
 //! generation.
 //!
-//! Of a fan-out over rows that are known late, nothing is healed here: the next command does it.
+//! Fan-outs over rows that are known late are not healed here but by the next command.
 
 use crate::engine::Engine;
 use crate::io::{Command, NodeId};
@@ -14,17 +14,17 @@ use trainyard_core::attempt::AttemptInput;
 use trainyard_core::event::Event;
 use trainyard_core::{Digest, Error, ErrorKind, Result};
 
-/// How often an engine computes a stage again because its output was lost. A store that loses what it took will not
+/// How often an engine computes a stage again because its output was lost. A store that loses what it accepted will not
 /// keep it the next time.
 const MOST: u32 = 2;
 
 impl Engine {
-    /// Asks whether the inputs of a failed attempt are still there. False if that cannot be the reason.
+    /// Requests a check of a failed attempt's inputs. Returns false if they cannot be the cause.
     pub(crate) fn suspects_inputs(&mut self, node: NodeId, error: &Error) -> bool {
         if !matches!(error.kind, ErrorKind::Data | ErrorKind::Lost) || self.state(node).unpublished.is_some() {
             return false;
         }
-        // Those beside it have inputs of their own; the next command heals what a group reads.
+        // Companions have separate inputs; the next command heals the inputs of a group.
         if !self.state(node).companions.is_empty() {
             return false;
         }
@@ -40,7 +40,7 @@ impl Engine {
         true
     }
 
-    /// The answer: digest and generation of the manifests that name what is lost.
+    /// Handles the answer: digest and generation of the manifests with lost objects.
     pub(crate) fn inspected(&mut self, node: NodeId, lost: Result<Vec<(Digest, u32)>>) {
         if self.state(node).phase != Phase::Inspecting {
             return;
@@ -52,7 +52,7 @@ impl Engine {
             lost.iter().any(|(of, _)| Some(of) == digest)
         };
         let producers: Vec<NodeId> = self.producers(node).into_iter().filter(|p| concerned(self, p)).collect();
-        // Another reader of the same may have had it made again meanwhile.
+        // Another reader of the same input may have had it made again meanwhile.
         let held = |producer: &NodeId| {
             let state = self.state(*producer);
             let made = state.manifest.as_ref().map(|manifest| (manifest.stage_digest.clone(), manifest.generation));
@@ -69,7 +69,7 @@ impl Engine {
         self.wait_again(node);
     }
 
-    /// The stages that a node reads from, and that can be computed again by themselves.
+    /// Returns the stages that a node reads from, and that can be computed again by themselves.
     fn producers(&self, node: NodeId) -> Vec<NodeId> {
         let state = self.state(node);
         let named = state.plan.inputs.iter().flat_map(|input| &input.from).filter_map(|of| self.find(&of.stage.0));
@@ -80,7 +80,7 @@ impl Engine {
         found
     }
 
-    /// Looks a stage up again that had ended well.
+    /// Looks up a stage again that had ended well.
     fn reopen(&mut self, node: NodeId) {
         let state = self.state_mut(node);
         debug_assert!(matches!(state.ending(), Some(Ending::Done | Ending::Hit)), "{} left something", state.key);
@@ -95,7 +95,7 @@ impl Engine {
         self.ready(node);
     }
 
-    /// Waits for its inputs a second time. Their bytes, and so its digest, may become others.
+    /// Waits a second time for a node's inputs. Their bytes, and so its digest, may change.
     fn wait_again(&mut self, node: NodeId) {
         let state = self.state_mut(node);
         state.phase = Phase::Waiting;

@@ -12,7 +12,7 @@ use trainyard_core::{AttemptNumber, Digest, Error, Manifest, Output, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct NodeId(pub u32);
 
-/// Something that happened. `node` is the stage instance concerned, `attempt` the number of its attempt.
+/// Event to which the engine reacts. `node` is the stage instance concerned, `attempt` the number of its attempt.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the variants' docs say what their fields are")]
 pub enum Input {
@@ -20,50 +20,50 @@ pub enum Input {
     Begin,
     /// The store's answer to [`Command::Lookup`].
     Looked { node: NodeId, answer: Result<Looked> },
-    /// The rows asked for by [`Command::ReadRows`].
+    /// The rows requested by [`Command::ReadRows`].
     Rows { node: NodeId, rows: Result<Vec<Value>> },
-    /// The answer to [`Command::Inspect`]: digest and generation of those of which an object is missing.
+    /// The answer to [`Command::Inspect`]: digest and generation of the manifests with a missing object.
     Inspected { node: NodeId, lost: Result<Vec<(Digest, u32)>> },
     /// An executor whose attempts outlive this engine took an attempt, or found it, under this name.
     Submitted { node: NodeId, attempt: AttemptNumber, handle: String },
-    /// An attempt waits for a machine, and why; without a reason it has what it waited for.
+    /// An attempt waits for a machine, with the reason; without a reason the wait is over.
     Waits { node: NodeId, attempt: AttemptNumber, why: Option<String> },
     /// An attempt stored the resume point of this step.
     Saved { node: NodeId, attempt: AttemptNumber, step: u64 },
-    /// A launched attempt stood back: another run computes the same.
+    /// A launched attempt stood back: another run computes the same stage.
     Elsewhere { node: NodeId, attempt: AttemptNumber },
     /// A launched attempt ended.
     Ended { node: NodeId, attempt: AttemptNumber, finished: Finished },
-    /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if nothing of it is left.
+    /// The answer to [`Command::Recover`]: how the attempt ended, or `None` if no trace of it is left.
     Recovered { node: NodeId, attempt: AttemptNumber, finished: Option<Finished> },
     /// The answer to [`Command::Publish`].
     Published { node: NodeId, attempt: AttemptNumber, answer: Result<Publication> },
-    /// What other runs hold of a machine from now on.
+    /// Resources that other runs hold of a machine from now on.
     Outside { pool: String, machine: String, held: Outside },
-    /// Someone wants the run to stop. Given a second time, attempts are killed rather than asked to stop.
+    /// A request to stop the run. Given a second time, attempts are killed rather than requested to stop.
     Cancel { why: String },
     /// Time passed; see [`crate::Engine::next_wake`].
     Tick,
 }
 
-/// What the store has under a stage digest.
+/// State of a stage digest in the store.
 #[derive(Debug, Clone)]
 pub enum Looked {
     /// The manifest of the highest generation; all its objects exist with their sizes.
     Hit(Arc<Manifest>),
-    /// Nothing is published.
+    /// No manifest is published.
     Miss,
     /// The highest generation cannot be used: one of its objects is missing, its manifest cannot be read, or its files
     /// were given up.
     Lost {
-        /// That generation.
+        /// The unusable generation.
         generation: u32,
-        /// What is missing or cannot be read.
+        /// Missing or unreadable object.
         what: String,
     },
-    /// Nothing that could be used, and another run computes it; only in answer to [`Command::Watch`].
+    /// No usable manifest, and another run computes it; only in answer to [`Command::Watch`].
     Elsewhere {
-        /// Who does, in words.
+        /// Description of that run.
         why: String,
     },
 }
@@ -73,24 +73,24 @@ pub enum Looked {
 pub struct Finished {
     /// The outcome for the journal.
     pub outcome: AttemptOutcome,
-    /// Its result, if and only if it succeeded.
+    /// Result, if and only if the attempt succeeded.
     pub result: Option<Arc<AttemptResult>>,
-    /// Why it did not succeed.
+    /// Error of an attempt that did not succeed.
     pub error: Option<Error>,
 }
 
 impl Finished {
-    /// A success.
+    /// Returns a success.
     pub fn succeeded(result: AttemptResult) -> Self {
         Self { outcome: AttemptOutcome::Succeeded, result: Some(Arc::new(result)), error: None }
     }
-    /// Any other outcome.
+    /// Returns any other outcome.
     pub fn failed(outcome: AttemptOutcome, error: Error) -> Self {
         Self { outcome, result: None, error: Some(error) }
     }
 }
 
-/// What became of a publication.
+/// Outcome of a publication.
 #[derive(Debug, Clone)]
 pub enum Publication {
     /// Our manifest is the published one.
@@ -99,7 +99,7 @@ pub enum Publication {
     Theirs(Arc<Manifest>),
 }
 
-/// Something for the caller to do. `node` is the stage instance concerned.
+/// Action that the caller must carry out. `node` is the stage instance concerned.
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "the variants' docs say what their fields are")]
 pub enum Command {
@@ -107,10 +107,9 @@ pub enum Command {
     Lookup { node: NodeId, digest: Digest },
     /// Read at most `limit` rows of a table.
     ReadRows { node: NodeId, output: Box<Output>, limit: u64 },
-    /// Check that the objects of what a failed attempt read still exist.
+    /// Check that the objects read by a failed attempt still exist.
     Inspect { node: NodeId, inputs: Vec<AttemptInput> },
-    /// Do what [`Command::Lookup`] does, and where nothing is found say whether another run still computes this
-    /// generation.
+    /// Like [`Command::Lookup`]; if nothing is found, also report whether another run still computes this generation.
     Watch { node: NodeId, digest: Digest, generation: u32 },
     /// Run an attempt with the resources of its grant. `claim` is the generation that it makes, if it stands back for
     /// another run that computes the same.
@@ -118,7 +117,7 @@ pub enum Command {
     /// Find an attempt that an earlier writer of this run left in a pool, by its handle if there is one in the journal,
     /// and follow it to its end.
     Recover { node: NodeId, spec: Arc<AttemptSpec>, pool: String, handle: Option<String> },
-    /// Ask a running attempt to stop, or kill it. Its end is still reported.
+    /// Request a running attempt to stop, or kill it. Its end is still reported.
     Stop { node: NodeId, attempt: AttemptNumber, kill: bool },
     /// Put the manifest.
     Publish { node: NodeId, attempt: AttemptNumber, manifest: Arc<Manifest> },
@@ -126,7 +125,7 @@ pub enum Command {
     Finish { outcome: RunOutcome },
 }
 
-/// What one input led to. Carry the commands out once the records are durable.
+/// Effects of one input. Carry out the commands once the records are durable.
 #[derive(Debug, Default)]
 pub struct Step {
     /// Events for the journal, in order.

@@ -1,14 +1,14 @@
-//! The books of a run's pools: what is free, whether a request fits, and why not.
+//! Ledger of a run's pools: free resources, whether a request fits, and why not.
 //!
-//! CPUs and memory are sums, GPUs are given by index. A request for several machines is all or nothing. What other runs
-//! hold ([`Outside`]) reduces what is free now, but not what could ever be given.
+//! CPUs and memory are sums, GPUs are assigned by index. A request for several machines is all or nothing. Resources of
+//! other runs ([`Outside`]) reduce what is free now, but not what could ever be granted.
 
 use crate::pool::{Grant, Machine, MachinePool, Outside, Share};
 use std::collections::BTreeSet;
 use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 use trainyard_spec::plan::Request;
 
-/// Pools with what is taken from them.
+/// Pools and the resources taken from them.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     /// By priority, highest first; ties in the order given.
@@ -32,7 +32,7 @@ struct Taken {
 /// A stage's request with the defaults of its kind filled in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ask {
-    /// None: all CPUs of a machine.
+    /// `None`: all CPUs of a machine.
     cpus: Option<u32>,
     memory: u64,
     gpus: u32,
@@ -41,7 +41,7 @@ pub struct Ask {
     tags: Vec<String>,
 }
 
-/// What an attempt, or each attempt of a group, asks for: alternatives in order. All of them get a grant, or none does.
+/// Request of an attempt, or of each attempt of a group: alternatives in order. All of them get a grant, or none does.
 pub type Wish = Vec<Vec<Ask>>;
 
 impl Ask {
@@ -62,7 +62,7 @@ impl Ledger {
         Self { pools: pools.into_iter().map(state).collect() }
     }
 
-    /// Takes for each member the first alternative that fits now, from the first pool that can give it, or nothing at
+    /// Takes for each member the first alternative that fits now, from the first pool that can grant it, or nothing at
     /// all. Skips closed pools.
     pub fn take(&mut self, wish: &[Vec<Ask>], closed: &BTreeSet<usize>) -> Option<Vec<Grant>> {
         let Some((first, rest)) = wish.split_first() else { return Some(Vec::new()) };
@@ -78,7 +78,7 @@ impl Ledger {
         None
     }
 
-    /// Returns what [`Ledger::take`] gave.
+    /// Returns the grant of [`Ledger::take`].
     pub fn give_back(&mut self, grant: &Grant) {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == grant.pool) else { return };
         for share in &grant.shares {
@@ -92,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// Sets what other runs hold of a machine from now on. Returns whether anything changed.
+    /// Sets the resources that other runs hold of a machine from now on. Returns whether anything changed.
     pub fn outside(&mut self, pool: &str, machine: &str, held: Outside) -> bool {
         let Some(state) = self.pools.iter_mut().find(|s| s.pool.name == pool) else { return false };
         let Some(at) = state.pool.machines.iter().position(|m| m.name == machine) else { return false };
@@ -101,13 +101,13 @@ impl Ledger {
         changed
     }
 
-    /// Indices of the pools that could ever give one of the alternatives of some member.
+    /// Returns the indices of the pools that could ever grant one of the alternatives of some member.
     pub fn eligible(&self, wish: &[Vec<Ask>]) -> BTreeSet<usize> {
         let could = |at: &usize| wish.iter().flatten().any(|ask| self.pools[*at].never(ask).is_none());
         (0..self.pools.len()).filter(could).collect()
     }
 
-    /// Why the pools can never give it; `None` if they can.
+    /// Returns why the pools can never grant the request; `None` if they can.
     pub fn unsatisfiable(&self, wish: &[Vec<Ask>]) -> Option<String> {
         if self.pools.is_empty() {
             return Some("there is no pool".into());
@@ -125,7 +125,7 @@ impl Ledger {
         None
     }
 
-    /// Why it does not fit now, pool by pool.
+    /// Returns why the request does not fit now, pool by pool.
     pub fn why_not(&self, wish: &[Vec<Ask>]) -> String {
         let mut unique: Vec<String> = Vec::new();
         for alternatives in wish {
@@ -148,7 +148,7 @@ impl Ledger {
         unique.join("; ")
     }
 
-    /// Checks that what is taken equals the sum of all grants in force, and that no machine is overbooked.
+    /// Checks that the taken resources equal the sum of all grants in force, and that no machine is overbooked.
     #[cfg(test)]
     pub fn audit<'a>(&self, grants: impl Iterator<Item = &'a Grant> + Clone) {
         for state in &self.pools {
@@ -201,7 +201,7 @@ impl PoolState {
         Some(Grant::new(&self.pool.name, &self.pool.executor, shares))
     }
 
-    /// Why the pool can never give it, even when idle.
+    /// Returns why the pool can never grant the request, even when idle.
     fn never(&self, ask: &Ask) -> Option<String> {
         let name = &self.pool.name;
         if let Some(missing) = missing_tags(&ask.tags, &self.pool.tags) {
@@ -252,7 +252,7 @@ impl Taken {
             gpus: self.free_gpus(machine, ask).take(ask.gpus as usize).collect(),
         })
     }
-    /// What is missing on this machine; empty if nothing is.
+    /// Returns the missing resources of this machine; empty if the request fits.
     fn lacks(&self, machine: &Machine, ask: &Ask) -> String {
         self.shortfalls(machine, ask).join(", ")
     }
@@ -288,7 +288,7 @@ mod tests {
             several_nodes: true,
         }
     }
-    /// What one attempt gets.
+    /// Takes the resources of one attempt.
     fn take(ledger: &mut Ledger, alternatives: &[Ask]) -> Option<Grant> {
         ledger.take(&[alternatives.to_vec()], &none()).map(|mut grants| grants.remove(0))
     }

@@ -1,11 +1,10 @@
-//! The engine: a synchronous state machine that decides what a run does next.
+//! Engine: a synchronous state machine that decides the next actions of a run.
 //!
-//! [`Engine::step`] takes the time and one thing that happened ([`Input`]) and returns the events to journal and the
-//! commands to carry out ([`Step`]). It reads no clock and touches no disk, so tests can try any order of inputs, and
-//! the order of inputs is what goes wrong in a run.
+//! [`Engine::step`] takes the time and one event ([`Input`]) and returns the events to journal and the commands to
+//! carry out ([`Step`]). The engine reads no clock and touches no disk, so tests can try any order of inputs, which is
+//! where runs go wrong.
 //!
 //! The caller must carry out a command only after the events of its step are durable in the journal.
-#![warn(missing_docs)]
 
 mod admission;
 mod assemble;

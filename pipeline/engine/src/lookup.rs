@@ -1,4 +1,4 @@
-//! Cache decisions: a hit, a run (and why), or the result of another stage of this run with the same digest.
+//! Cache decisions: a hit, a run (with the reason), or the result of another stage of this run with the same digest.
 
 use crate::engine::Engine;
 use crate::io::{Command, Looked, NodeId};
@@ -12,7 +12,7 @@ use trainyard_core::event::{Event, summarize_outputs};
 use trainyard_core::{Error, ErrorKind, Manifest, Placement, Result};
 
 impl Engine {
-    /// Looks up the digest that was just prepared, unless another stage with this digest is on its way already.
+    /// Looks up the digest that was just prepared, unless another stage with this digest is already in progress.
     pub(crate) fn look_up(&mut self, node: NodeId) {
         let Some(digest) = self.state(node).digest.clone() else { return };
         if let Some(leader) = self.leaders.get(&digest).copied().filter(|l| *l != node) {
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// The stage was published before; its checks are evaluated as on a fresh result.
+    /// Handles a stage that was published before; its checks are evaluated as on a fresh result.
     pub(crate) fn hit(&mut self, node: NodeId, manifest: Arc<Manifest>) {
         self.emit(Event::CacheHit {
             stage: self.key(node).clone(),
@@ -71,10 +71,10 @@ impl Engine {
         self.published(node, manifest, Ending::Hit);
     }
 
-    /// The stage has a manifest; its checks decide whether it succeeds.
+    /// Handles a stage with a manifest; its checks decide whether it succeeds.
     pub(crate) fn published(&mut self, node: NodeId, mut manifest: Arc<Manifest>, ending: Ending) {
         let results = crate::checks::evaluate(&self.state(node).plan.checks, &manifest.metrics, &manifest.comparisons);
-        // That of a leader, which its followers share, is lean already.
+        // The manifest of a leader, which its followers share, is lean already.
         if !manifest.config.is_null() || !manifest.inputs.is_empty() {
             let lean = Arc::make_mut(&mut manifest);
             lean.config = Value::Null;
@@ -120,7 +120,7 @@ impl Engine {
                 self.recover_companions(node);
             }
             _ => {
-                // What an earlier engine left of those beside it serves nobody any more.
+                // Companions that an earlier engine left running have no further use.
                 self.recover_companions(node);
                 self.stop_companions(node);
                 self.enqueue(node);
@@ -128,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with a node whose digest's leader ended.
+    /// Continues a node whose digest's leader ended.
     pub(crate) fn follow(&mut self, node: NodeId, leader: NodeId) {
         if self.state(node).phase != Phase::Following {
             return;

@@ -12,7 +12,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{AttemptNumber, Digest, Error, Manifest, StageKey};
 use trainyard_spec::plan::{Cache, Node};
 
-/// What a node is doing, or waiting for.
+/// Current activity of a node, or the event it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Waits for `waits_for` other nodes.
@@ -27,19 +27,19 @@ pub(crate) enum Phase {
     Looking,
     /// Waits for the node that was first with the same digest.
     Following,
-    /// Waits for those that run beside it.
+    /// Waits for its companions.
     Gathering,
-    /// Runs beside another stage, and waits for it.
+    /// Runs with its lead, and waits for it.
     Beside,
     /// Waits for a pool.
     Queued,
     /// Waits for another run that computes the same.
     Elsewhere,
-    /// Its attempt failed; waits to hear whether its inputs are still there.
+    /// Waits, after a failed attempt, for the check of its inputs.
     Inspecting,
     /// Waits before it tries again.
     Backoff,
-    /// Waits for what became of an earlier writer's attempt.
+    /// Waits for the outcome of an earlier writer's attempt.
     Recovering {
         attempt: AttemptNumber,
     },
@@ -70,7 +70,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// The value of `stages.<id>.status`.
+    /// Returns the value of `stages.<id>.status`.
     pub fn status(self) -> &'static str {
         match self {
             Self::Done | Self::Hit => "succeeded",
@@ -91,7 +91,7 @@ pub(crate) struct State {
     pub instances: Vec<NodeId>,
     pub open_instances: usize,
     pub mode: Mode,
-    /// Why a new generation is published even on a hit.
+    /// Reason to publish a new generation even on a hit.
     pub forced: Option<GenerationReason>,
     pub after: Vec<NodeId>,
     pub dependents: Vec<NodeId>,
@@ -99,31 +99,31 @@ pub(crate) struct State {
     /// Length of the longest chain of nodes that depend on this one.
     pub height: u32,
     pub phase: Phase,
-    /// Whether it counts among the stages inside this process that are under way.
+    /// Whether the node counts among the stages in progress inside this process.
     pub in_hand: bool,
-    /// What it asks for, and for a lead what those beside it ask for.
+    /// Request of the node and, for a lead, of its companions.
     pub wish: Arc<Wish>,
-    /// The stage that it runs beside.
+    /// Lead of the node.
     pub lead: Option<NodeId>,
-    /// The stages that run beside it.
+    /// Companions of the node.
     pub companions: Vec<NodeId>,
-    /// Why one of them ended its attempt.
+    /// Why a companion ended the node's attempt.
     pub broken: Option<Error>,
-    /// The one time at which a wake means this node now.
+    /// The only time at which a wake concerns this node now.
     pub due: Option<i64>,
-    /// Known once its inputs are.
+    /// Digest, known once the inputs are.
     pub digest: Option<Digest>,
-    /// Set with the digest, and dropped when the node has ended; its attempt number is 0.
+    /// Spec, set with the digest and dropped when the node has ended; its attempt number is 0.
     pub spec: Option<Arc<AttemptSpec>>,
     pub generation: u32,
     pub reason: Option<GenerationReason>,
     /// Number of the last attempt in this run, those of earlier writers included.
     pub attempt: AttemptNumber,
-    /// Number of attempts by this engine, since one of them came further than all before it.
+    /// Number of attempts by this engine since the last progress.
     pub tried: u32,
-    /// Whether another run was seen to compute it.
+    /// Whether another run was seen to compute the node.
     pub elsewhere: bool,
-    /// How often it was computed again because its output was lost.
+    /// How often the node was computed again because its output was lost.
     pub healed: u32,
     /// The last step whose resume point an attempt of this engine stored.
     pub saved: Option<u64>,
@@ -131,9 +131,9 @@ pub(crate) struct State {
     pub open: Option<OpenAttempt>,
     pub grant: Option<Grant>,
     pub followers: Vec<NodeId>,
-    /// What it published. Once published it is without config and inputs, which no later stage reads.
+    /// Published manifest, without config and inputs, which no later stage reads.
     pub manifest: Option<Arc<Manifest>>,
-    /// A successful attempt whose manifest the store did not take: it is put again, not computed again.
+    /// Successful attempt whose manifest the store did not accept: it is put again, not computed again.
     pub unpublished: Option<(AttemptNumber, Arc<Manifest>)>,
     pub error: Option<Error>,
     pub why: Option<String>,
@@ -192,7 +192,7 @@ impl State {
             _ => None,
         }
     }
-    /// Whether this is a late fan-out itself, not one of its instances.
+    /// Returns whether this is a late fan-out itself, not one of its instances.
     pub fn is_group(&self) -> bool {
         self.plan.fan_out.is_some() && self.item.is_none()
     }

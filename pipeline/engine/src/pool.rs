@@ -1,22 +1,22 @@
-//! Pools of machines with amounts and tags, and what an attempt gets from them.
+//! Pools of machines with amounts and tags, and grants to attempts.
 
 use serde::Serialize;
 use std::sync::Arc;
 
-/// Machines that one executor reaches and that carry the same tags.
+/// Machines that one executor reaches and that have the same tags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MachinePool {
-    /// Its name in the site file.
+    /// Name in the site file.
     pub name: String,
     /// Name of the executor, such as `local`.
     pub executor: String,
     /// Pools of higher priority are tried first.
     pub priority: i32,
-    /// What a request may ask for by name.
+    /// Tags that a request may name.
     pub tags: Vec<String>,
-    /// Its machines; a request for several is given from the first that fit.
+    /// Machines; a request for several takes the first that fit.
     pub machines: Vec<Machine>,
-    /// Whether its executor runs one stage on several of them.
+    /// Whether the executor can run one stage on several machines.
     pub several_nodes: bool,
 }
 
@@ -29,21 +29,19 @@ pub struct Machine {
     pub cpus: u32,
     /// Bytes of memory; 0 = unknown, admits any request.
     pub memory: u64,
-    /// Its GPUs.
     pub gpus: Vec<Gpu>,
 }
 
-/// One GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gpu {
-    /// Its index on the machine.
+    /// Index on the machine.
     pub index: u32,
     /// Bytes of memory; 0 = unknown, admits any request.
     pub memory: u64,
 }
 
 impl MachinePool {
-    /// The pool `local` with one machine, which is what there is without a site file. `memory` is in bytes.
+    /// Returns the pool `local` with one machine, the default without a site file. `memory` is in bytes.
     pub fn of_this_machine(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
         Self {
             name: "local".into(),
@@ -56,20 +54,20 @@ impl MachinePool {
     }
 }
 
-/// What one attempt was given.
+/// Resources of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Grant {
     /// Name of the pool; `in_process` for kinds that run inside the engine's process.
     pub pool: String,
-    /// Name of the executor that launches it.
+    /// Name of the executor.
     pub executor: String,
-    /// One entry for each machine; empty in-process.
+    /// Shares, one for each machine; empty in-process.
     pub shares: Vec<Share>,
-    /// For an attempt of a group: the grants of the whole group, of which this is number `at`. Who gives out machines
-    /// gives them to all of the group or to none.
+    /// Grants of the whole group of an attempt, of which this is number `at`. An external allocator serves all of the
+    /// group or none.
     #[serde(skip)]
     pub together: Arc<[Grant]>,
-    /// Place among those; 0 for an attempt alone.
+    /// Index in `together`; 0 for an attempt alone.
     #[serde(skip)]
     pub at: usize,
 }
@@ -77,20 +75,17 @@ pub struct Grant {
 /// A part of one machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Name of the machine.
     pub machine: String,
-    /// Number of CPUs.
     pub cpus: u32,
-    /// Bytes of memory; 0 = none was asked for.
+    /// Bytes of memory; 0 = not requested.
     pub memory: u64,
     /// Indices of the GPUs.
     pub gpus: Vec<u32>,
 }
 
-/// What other runs of this user hold of a machine.
+/// Resources that other runs of this user hold of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outside {
-    /// Number of CPUs.
     pub cpus: u32,
     /// Bytes of memory.
     pub memory: u64,
@@ -102,19 +97,19 @@ pub struct Outside {
 pub const IN_PROCESS: &str = "in_process";
 
 impl Grant {
-    /// The grant of an attempt alone.
+    /// Returns the grant of an attempt alone.
     pub fn new(pool: impl Into<String>, executor: impl Into<String>, shares: Vec<Share>) -> Self {
         Self { pool: pool.into(), executor: executor.into(), shares, together: Arc::default(), at: 0 }
     }
-    /// The grant of a kind that runs inside the engine's process: no pool, no shares.
+    /// Returns the grant of a kind that runs inside the engine's process: no pool, no shares.
     pub fn in_process() -> Self {
         Self::new(IN_PROCESS, IN_PROCESS, Vec::new())
     }
-    /// Whether the attempt runs inside the engine's process.
+    /// Returns whether the attempt runs inside the engine's process.
     pub fn is_in_process(&self) -> bool {
         self.executor == IN_PROCESS
     }
-    /// The journal's short form.
+    /// Returns the journal's short form.
     pub fn summary(&self) -> trainyard_core::event::GrantSummary {
         let first = self.shares.first();
         trainyard_core::event::GrantSummary {

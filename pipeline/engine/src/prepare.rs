@@ -14,9 +14,9 @@ use trainyard_core::{Cardinality, Digest, Error, Placement, Result};
 use trainyard_spec::expression::value_text;
 use trainyard_spec::plan::{Cache, InputBinding, Node, OutputOf};
 
-/// How many stages that run inside this process are under way at once, from their digest to their end. Of the others
-/// nothing is held but the plan, so the specs, questions and results of 100,000 of them are never in memory together.
-/// Stages of pools have no such line: their order is that of the queue.
+/// Number of stages inside this process that are in progress at once, from their digest to their end. Only the plan of
+/// the others is in memory, so the specs, queries and results of 100,000 of them are never held together. Stages of
+/// pools have no such line: their order is that of the queue.
 const UNDER_WAY: usize = 2_048;
 
 impl Engine {
@@ -29,7 +29,7 @@ impl Engine {
         self.line.push_back(node);
     }
 
-    /// Prepares the next node in line, if there is room; whether it did.
+    /// Prepares the next node in line, if there is room. Returns whether it did.
     pub(crate) fn take_from_line(&mut self) -> bool {
         while self.in_hand < UNDER_WAY
             && let Some(node) = self.line.pop_front()
@@ -45,9 +45,9 @@ impl Engine {
         false
     }
 
-    /// Computes the digest and asks the store for it, or fails the stage.
+    /// Computes the digest and queries the store for it, or fails the stage.
     ///
-    /// A stage beside another is ready then; the other goes on once all of its group are: its digest holds theirs.
+    /// A companion is then ready; its lead continues once the whole group is, because its digest includes theirs.
     pub(crate) fn prepare(&mut self, node: NodeId) {
         if !self.is_gathered(node) {
             self.state_mut(node).phase = Phase::Gathering;
@@ -67,7 +67,7 @@ impl Engine {
         }
     }
 
-    /// Why a skipped upstream stage skips this one; `None` if only optional ports are affected.
+    /// Returns why a skipped upstream stage skips this one; `None` if only optional ports are affected.
     pub(crate) fn skipped_input(&self, node: NodeId) -> Option<String> {
         let state = self.state(node);
         let rows = state.plan.fan_out.iter().filter(|_| state.is_group()).map(|f| &f.rows_of);
@@ -102,8 +102,8 @@ impl Engine {
             Cache::Salt(salt) => Some(salt.as_str()),
             Cache::Enabled | Cache::Disabled => None,
         };
-        // The catalogue fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are
-        // part of what is computed.
+        // The catalog fixes the outputs of its kinds. Those of `run` stages are declared in the file, so they are part
+        // of the computation.
         let outputs = if self.setup.catalogue.kind(&plan.kind).is_none() { Some(&plan.outputs) } else { None };
         let beside = self.digests_beside(node);
         let identity = Identity {
@@ -184,7 +184,7 @@ impl Engine {
         let producer = self.state(producer);
         let Some(manifest) = &producer.manifest else { return Ok(None) };
         let Some(found) = manifest.outputs.get(output) else {
-            // An optional output that was left out counts as nothing, which a `one` port cannot take.
+            // An omitted optional output counts as no artifact, which a `one` port cannot take.
             return match binding.cardinality {
                 Cardinality::Optional | Cardinality::Many => Ok(None),
                 Cardinality::One => Err(Error::invalid(format!(
@@ -207,7 +207,7 @@ impl Engine {
     }
 }
 
-/// The sources whose content an attempt can compare with what it was when the plan was made.
+/// Returns the sources whose content an attempt can compare with that at the time of the plan.
 fn local_sources(plan: &Node) -> BTreeMap<String, Digest> {
     plan.sources.values().filter(|s| s.is_local()).map(|s| (s.location.clone(), s.digest.clone())).collect()
 }

@@ -1,10 +1,10 @@
-//! Which stage is admitted next: by priority, then by fair share, then in file order.
+//! Order of admission: by priority, then by fair share, then in file order.
 //!
-//! Priority is the length of the longest chain of stages behind one, so the critical path is not delayed. Fair share is
+//! Priority is the length of the longest chain of dependent stages, so the critical path is not delayed. Fair share is
 //! between stage ids: the id with fewer running attempts goes first, so a wide matrix does not starve its neighbor. A
-//! request that was overtaken [`PATIENCE`] times closes its pools to others until it gets in, so large requests do not
-//! starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of distinct
-//! requests, not of stages.
+//! request that was overtaken [`PATIENCE`] times closes its pools to others until it is admitted, so large requests do
+//! not starve. Stages wait in groups of one request and one id, so the cost of a decision grows with the number of
+//! distinct requests, not of stages.
 
 use crate::NodeId;
 use crate::ledger::{Ask, Ledger, Wish};
@@ -27,7 +27,7 @@ pub struct Queue {
     waiting: usize,
 }
 
-/// Everything that waits with the same request.
+/// Waiting nodes with the same request.
 #[derive(Debug, Default)]
 struct Shape {
     /// Stage id → its waiting nodes by priority.
@@ -57,7 +57,7 @@ impl Queue {
         self.waiting
     }
 
-    /// Puts a node in line. `id` is its stage id.
+    /// Queues a node. `id` is its stage id.
     pub fn push(&mut self, node: NodeId, id: &str, priority: u32, asks: Wish) {
         let running = self.running.get(id).copied().unwrap_or(0);
         let shape = self.shapes.entry(asks).or_default();
@@ -67,7 +67,7 @@ impl Queue {
         self.waiting += 1;
     }
 
-    /// Takes a node out of line without admitting it.
+    /// Removes a node without admitting it.
     pub fn remove(&mut self, node: NodeId, id: &str, priority: u32, asks: &[Vec<Ask>]) {
         let running = self.running.get(id).copied().unwrap_or(0);
         let Some(shape) = self.shapes.get_mut(asks) else { return };
@@ -81,7 +81,7 @@ impl Queue {
         self.drop_empty(asks, id);
     }
 
-    /// An attempt of this stage id ended.
+    /// Records that an attempt of this stage id ended.
     pub fn ended(&mut self, id: &str) {
         self.count(id, |n| n.saturating_sub(1));
     }
@@ -112,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// Counts an overtaking for every shape in `full`, unless what was admitted has a higher priority.
+    /// Counts an overtaking for every shape in `full`, unless the admitted one has a higher priority.
     fn overtake(&mut self, by: &[Vec<Ask>], priority: Reverse<u32>, full: &BTreeSet<Wish>) {
         for asks in full {
             if let Some(shape) = self.shapes.get_mut(asks)
@@ -206,7 +206,7 @@ mod tests {
         loop {
             rounds += 1;
             assert!(rounds < 200, "starved");
-            // There is always a small one to run beside the one that runs already.
+            // A small request is always waiting while another one runs.
             queue.push(NodeId(100 + rounds), "small", 1, asks(1));
             running.extend(queue.admit(&mut ledger));
             if running.iter().any(|(n, _)| *n == NodeId(1)) {

@@ -1,4 +1,4 @@
-//! What late expressions read: metrics and status of stages that ended, and the row of an instance.
+//! Values available to late expressions: metrics and status of ended stages, and the row of an instance.
 //!
 //! A metric that no manifest has is unknown rather than null: the expression fails, unless `default` gives a value.
 
@@ -18,26 +18,25 @@ impl Engine {
     pub(crate) fn find(&self, stage: &str) -> Option<NodeId> {
         self.index.get(&StageKey(stage.to_string())).copied()
     }
-    /// Whether a late fan-out and `dep` fan out over the same rows.
+    /// Returns whether a late fan-out and `dep` fan out over the same rows.
     pub(crate) fn same_axes(&self, state: &State, dep: NodeId) -> bool {
         let rows = |s: &State| s.plan.fan_out.as_ref().map(|f| f.rows_of.clone());
         self.state(dep).is_group() && rows(state).is_some() && rows(state) == rows(self.state(dep))
     }
-    /// What a reference to `dep` means for `state`: between two fan-outs over the same rows, instance binds to
-    /// instance.
+    /// Resolves a reference to `dep` from `state`: between two fan-outs over the same rows, instance binds to instance.
     pub(crate) fn bound(&self, state: &State, dep: NodeId) -> NodeId {
         match &state.item {
             Some((at, ..)) if self.same_axes(state, dep) => self.state(dep).instances.get(*at).copied().unwrap_or(dep),
             _ => dep,
         }
     }
-    /// `None`: the stage has no manifest, or its manifest does not say.
+    /// Returns a metric; `None` if the stage has no manifest, or its manifest lacks the metric.
     fn metric_of(&self, node: NodeId, name: &str, of: Option<Of>) -> Option<Value> {
         let manifest = self.state(node).manifest.as_ref()?;
         let value = metric::look_up(&manifest.metrics, &manifest.comparisons, name, of)?;
         Number::from_f64(value).map(Value::Number)
     }
-    /// In order; instances that were skipped are left out, as among inputs.
+    /// Returns the metrics in order; skipped instances are left out, as among inputs.
     fn metrics_of(&self, instances: &[NodeId], name: &str, of: Option<Of>) -> Option<Value> {
         let ran = instances.iter().filter(|i| self.state(**i).ending() != Some(Ending::Skipped));
         ran.map(|i| self.metric_of(*i, name, of)).collect()

@@ -1,21 +1,21 @@
-//! Which part of the plan a run does: everything, or what `--until`, `--only` and `--rerun` name.
+//! Part of the plan that a run covers: everything, or the stages that `--until`, `--only` and `--rerun` name.
 
 use crate::NodeId;
 use trainyard_core::event::Selection;
 use trainyard_core::{Error, Result, StageKey};
 
-/// What the selection allows for a node.
+/// Permitted actions for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
-    /// An `--only` stage needs it, so it must be published already.
+    /// Lookup only: an `--only` stage needs it, so it must be published already.
     LookupOnly,
     /// Not part of this run.
     Excluded,
 }
 
-/// The mode of every node, given in topological order with what each comes after. Errors: invalid, if an option names
-/// an unknown stage.
+/// Returns the mode of every node; nodes are in topological order, with their dependencies in `after`. Errors: invalid,
+/// if an option names an unknown stage.
 pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<NodeId>]) -> Result<Vec<Mode>> {
     let lists = [("--until", &selection.until), ("--only", &selection.only), ("--rerun", &selection.rerun)];
     for (option, list) in lists {
@@ -31,7 +31,7 @@ pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<Nod
         return Ok(vec![Mode::Run; keys.len()]);
     }
     let mut modes = vec![Mode::Excluded; keys.len()];
-    // From the end: a stage's own mode is known before those of the stages that it needs.
+    // From the end: the mode of a stage is known before those of the stages that it needs.
     for at in (0..keys.len()).rev() {
         if names(&selection.until, keys[at]) || names(&selection.only, keys[at]) {
             modes[at] = Mode::Run;
@@ -49,7 +49,7 @@ pub(crate) fn select(selection: &Selection, keys: &[&StageKey], after: &[Vec<Nod
     Ok(modes)
 }
 
-/// Whether a list of the command line names this stage, by id or by instance key.
+/// Returns whether a list of the command line names this stage, by id or by instance key.
 pub(crate) fn names(list: &[String], key: &StageKey) -> bool {
     list.iter().any(|name| *name == key.0 || name == key.stage_id())
 }

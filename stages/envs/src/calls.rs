@@ -22,7 +22,7 @@ pub fn read(json: &str) -> Option<Vec<ToolCall>> {
     whole(serde_json::from_str(json).ok()?)
 }
 
-/// The gold calls in a problem's verifier data, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`;
+/// Returns the gold calls in a problem's verifier data, `{"kind": "calls", "gold": [{"name": …, "arguments": {…}}]}`;
 /// `None` for other verifiers.
 pub fn gold_calls(verifier_json: &str) -> Option<Vec<ToolCall>> {
     let data: Value = serde_json::from_str(verifier_json).ok()?;
@@ -36,14 +36,14 @@ fn whole(calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
     calls.iter().all(|c| c.arguments.is_object()).then_some(calls)
 }
 
-/// The calls of the assistant message at `index` that reached a tool. Calls to unknown tools are left out, and so are
-/// calls beyond a limit, which get no result.
+/// Returns the calls of the assistant message at `index` that reached a tool. Calls to unknown tools are left out, and
+/// so are calls beyond a limit, which get no result.
 pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
     let Some((message, rest)) = messages.get(index..).and_then(<[Message]>::split_first) else { return Vec::new() };
     let results: Vec<&Message> = rest.iter().take_while(|m| m.role == "tool").collect();
     let calls = message.tool_calls.as_deref().and_then(read).unwrap_or_default();
     if calls.len() != results.len() {
-        // Unreadable calls got results too, and the record does not say which result belongs to which call.
+        // Unreadable calls got results too, and the record does not assign results to calls.
         return if results.is_empty() { Vec::new() } else { calls };
     }
     calls
@@ -54,7 +54,8 @@ pub fn executed(messages: &[Message], index: usize) -> Vec<ToolCall> {
         .collect()
 }
 
-/// Whether both lists hold the same calls, in any order, with repetitions. Numbers are equal by value (`5` and `5.0`).
+/// Returns whether both lists contain the same calls, in any order, with repetitions. Numbers are equal by value (`5`
+/// and `5.0`).
 pub fn equal(predicted: &[ToolCall], gold: &[ToolCall]) -> bool {
     let mut left: Vec<&ToolCall> = gold.iter().collect();
     let mut take = |call: &ToolCall| {
@@ -64,7 +65,7 @@ pub fn equal(predicted: &[ToolCall], gold: &[ToolCall]) -> bool {
     predicted.len() == gold.len() && predicted.iter().all(&mut take)
 }
 
-/// Equality of JSON values, numbers by value.
+/// Compares JSON values, numbers by value.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(x), Value::Number(y)) => x == y || ((x.is_f64() || y.is_f64()) && x.as_f64() == y.as_f64()),
@@ -76,7 +77,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The agreement S of predicted and gold calls and its maximum S_max; see the module. 0 ≤ S ≤ S_max.
+/// Returns the agreement S of predicted and gold calls and its maximum S_max; see the module. 0 ≤ S ≤ S_max.
 pub fn score(predicted: &[ToolCall], gold: &[ToolCall]) -> (f64, f64) {
     let most = 1.0 + gold.iter().map(|g| 1.0 + parameters(g).map_or(0, Map::len) as f64).sum::<f64>();
     let gains: Vec<Vec<f64>> = gold.iter().map(|g| predicted.iter().map(|p| pair(g, p)).collect()).collect();
@@ -87,7 +88,7 @@ fn parameters(call: &ToolCall) -> Option<&Map<String, Value>> {
     call.arguments.as_object()
 }
 
-/// Jaccard index of the tool names, as multisets.
+/// Returns the Jaccard index of the tool names, as multisets.
 fn names(predicted: &[ToolCall], gold: &[ToolCall]) -> f64 {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     predicted.iter().for_each(|p| counts.entry(&p.name).or_default().0 += 1);
@@ -100,7 +101,7 @@ fn jaccard(shared: usize, all: usize) -> f64 {
     if all == 0 { 1.0 } else { shared as f64 / all as f64 }
 }
 
-/// What a predicted call earns when paired with a gold call.
+/// Returns the gain of pairing a predicted call with a gold call.
 fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     let (Some(g), Some(p)) = (parameters(gold), parameters(predicted)) else { return 0.0 };
     if gold.name != predicted.name {
@@ -111,8 +112,8 @@ fn pair(gold: &ToolCall, predicted: &ToolCall) -> f64 {
     jaccard(shared, g.len() + p.len() - shared) + exact as f64
 }
 
-/// The largest sum of `gains[row][column]` over pairings that use no row and no column twice. Hungarian algorithm with
-/// potentials, O(r²c) for r ≤ c; index 0 is a virtual column where each augmenting path starts.
+/// Returns the largest sum of `gains[row][column]` over pairings that use no row and no column twice. Hungarian
+/// algorithm with potentials, O(r²c) for r ≤ c; index 0 is a virtual column where each augmenting path starts.
 fn best_pairing(gains: &[Vec<f64>], columns: usize) -> f64 {
     let flip = gains.len() > columns;
     let (rows, columns) = if flip { (columns, gains.len()) } else { (gains.len(), columns) };

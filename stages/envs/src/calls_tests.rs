@@ -104,7 +104,7 @@ fn unknown_tool_message_is_recognized() {
     }
 }
 
-/// Brute force: each row takes any free column or none.
+/// Tries all pairings: each row takes any free column or none.
 fn by_trial(gains: &[Vec<f64>], free: &[usize]) -> f64 {
     let Some((row, rest)) = gains.split_first() else { return 0.0 };
     let without = by_trial(rest, free);

@@ -20,7 +20,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A scripted agent for one problem.
 pub struct Script<'a> {
-    /// The problem to solve.
     pub problem: &'a Problem,
     /// The turns. All but the last make tool calls; the last one ends the episode with the right answer, in words or by
     /// the call that brings the environment into the wanted state. The first of several turns, repeated forever, must
@@ -30,7 +29,7 @@ pub struct Script<'a> {
     pub disturbance: &'a str,
 }
 
-/// What was recorded of one episode.
+/// Record of one episode.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Seen {
     messages: Vec<Message>,
@@ -41,23 +40,23 @@ struct Seen {
 /// A property of environments, and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What holds or not, in a few words.
+    /// Short description of the property.
     pub property: &'static str,
-    /// Ok if it holds; else what is missing. None if it could not be looked at, because the script did not come to its
-    /// end or has a single turn.
+    /// `Ok` if the property holds, otherwise the reason. `None` if it was not checked because the script did not reach
+    /// its end or has a single turn.
     pub result: Option<Result<(), String>>,
 }
 
-/// Runs the whole suite. The error says what does not hold.
+/// Runs the whole suite. The error describes the properties that do not hold.
 pub fn check(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {
     findings(environment, script).into_iter().filter_map(|finding| finding.result).collect()
 }
 
-/// Every property of the suite, in order, and whether it holds.
+/// Returns every property of the suite, in order, and whether it holds.
 pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Finding> {
     let whole = scripted(environment, script).and_then(|()| play(environment, script, 7));
     let with_whole = |look: &dyn Fn(&Seen) -> Result<(), String>| whole.as_ref().ok().map(look);
-    // With a single turn there is nothing to limit and nothing to fork.
+    // With a single turn, limits and forks cannot be checked.
     let several = script.turns.len() > 1 && whole.is_ok();
     let first = script.turns.first().copied().unwrap_or_default();
     let found = |property, result| Finding { property, result };
@@ -72,7 +71,7 @@ pub fn findings(environment: &dyn Environment, script: &Script<'_>) -> Vec<Findi
     ]
 }
 
-/// Scripts cannot play what a program says.
+/// Scripts cannot play an episode that a program drives.
 const BY_PROGRAM: &str = "a program keeps the conversation, so no script can play it";
 
 fn scripted(environment: &dyn Environment, script: &Script<'_>) -> Result<(), String> {

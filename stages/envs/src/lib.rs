@@ -1,10 +1,8 @@
-//! What a model acts on: tools, environments, tool-call formats, verifiers and rewards.
+//! Environments of language-model agents: tools, tool-call formats, verifiers and rewards.
 //!
-//! Everything here is deterministic: the same episode sees the same tool results in every run. Tools really run, and
-//! untrusted programs run in processes of their own. A turn is text, never tokens. Results hold no wall-clock times; an
-//! episode that hits a time limit is an infrastructure failure.
-
-#![warn(missing_docs)]
+//! Everything is deterministic: the same episode gets the same tool results in every run. Tools really run; untrusted
+//! programs run in separate processes. A turn is text, never tokens. Results contain no wall-clock times; an episode
+//! that hits a time limit is an infrastructure failure.
 
 pub mod calls;
 pub mod conformance;

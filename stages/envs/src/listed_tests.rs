@@ -1,10 +1,11 @@
-//! Every file in a folder of parts has a registry line or is known not to need one.
+//! Checks that every file in a folder of parts has a registry line or is known not to need one.
 
 use crate::{environments, formats, rewards, tools, verifiers};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Files and folders of `src/<folder>` without a registry line, unless `shared` names them, and names without a file.
+/// Returns the files and folders of `src/<folder>` without a registry line, unless `shared` names them, and names
+/// without a file.
 fn strays(folder: &str, shared: &[&str], names: &[&str]) -> Vec<String> {
     let stem = |entry: std::fs::DirEntry| entry.path().file_stem().unwrap().to_str().unwrap().to_string();
     let there: BTreeSet<String> =

@@ -20,16 +20,14 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Number {
-    /// 0.
     pub const ZERO: Self = Self { over: 0, under: 1 };
-    /// 1.
     pub const ONE: Self = Self { over: 1, under: 1 };
 
-    /// A whole number.
+    /// Converts a whole number.
     pub fn integer(value: i128) -> Self {
         Self { over: value, under: 1 }
     }
-    /// `over / under`, reduced; `None` if `under` is 0.
+    /// Returns `over / under`, reduced; `None` if `under` is 0.
     pub fn ratio(over: i128, under: i128) -> Option<Self> {
         if under == 0 {
             return None;
@@ -42,27 +40,25 @@ impl Number {
             Some(Self { over: over.checked_neg()?, under: under.checked_neg()? })
         }
     }
-    /// The numerator, with the sign.
+    /// Returns the numerator, with the sign.
     pub fn numerator(self) -> i128 {
         self.over
     }
-    /// The denominator, at least 1.
+    /// Returns the denominator, at least 1.
     pub fn denominator(self) -> i128 {
         self.under
     }
-    /// Whether the denominator is 1.
+    /// Returns whether the denominator is 1.
     pub fn is_integer(self) -> bool {
         self.under == 1
     }
-    /// Whether the value is 0.
+    /// Returns whether the value is 0.
     pub fn is_zero(self) -> bool {
         self.over == 0
     }
-    /// `-self`.
     pub fn negate(self) -> Option<Self> {
         Some(Self { over: self.over.checked_neg()?, under: self.under })
     }
-    /// `self + other`.
     #[expect(clippy::should_implement_trait, reason = "`std::ops::Add` cannot report overflow")]
     pub fn add(self, other: Self) -> Option<Self> {
         let common = i128::try_from(gcd(self.under.unsigned_abs(), other.under.unsigned_abs())).ok()?;
@@ -70,26 +66,24 @@ impl Number {
         let over = self.over.checked_mul(a)?.checked_add(other.over.checked_mul(b)?)?;
         Self::ratio(over, self.under.checked_mul(a)?)
     }
-    /// `self - other`.
     pub fn subtract(self, other: Self) -> Option<Self> {
         self.add(other.negate()?)
     }
-    /// `self · other`.
     pub fn multiply(self, other: Self) -> Option<Self> {
         // Reducing crosswise first makes the product fit whenever its reduced form does.
         let left = Self::ratio(self.over, other.under)?;
         let right = Self::ratio(other.over, self.under)?;
         Self::ratio(left.over.checked_mul(right.over)?, left.under.checked_mul(right.under)?)
     }
-    /// `self / other`; also `None` on division by zero, which [`Number::is_zero`] tells apart.
+    /// Divides. `None` on overflow and on division by zero, which [`Number::is_zero`] distinguishes.
     pub fn divide(self, other: Self) -> Option<Self> {
         self.multiply(Self::ratio(other.under, other.over)?)
     }
-    /// The largest integer ≤ `self`.
+    /// Returns the largest integer ≤ `self`.
     pub fn floor(self) -> Self {
         Self::integer(self.over.div_euclid(self.under))
     }
-    /// `self` to an integer power.
+    /// Raises `self` to an integer power.
     pub fn power(self, exponent: i128) -> Option<Self> {
         let base = if exponent < 0 { Self::ratio(self.under, self.over)? } else { self };
         let exponent = exponent.unsigned_abs();
@@ -132,7 +126,7 @@ impl Number {
         }
         if scale >= 0 { value.divide(ten?) } else { value.multiply(ten?) }
     }
-    /// The nearest float.
+    /// Returns the nearest float.
     pub fn to_f64(self) -> f64 {
         const EXACT: i128 = 1 << 53;
         if self.over.abs() <= EXACT && self.under <= EXACT {
@@ -140,7 +134,7 @@ impl Number {
         }
         self.decimal(40).parse().unwrap_or(f64::NAN)
     }
-    /// Decimal digits by long division, truncated after `places` places.
+    /// Returns decimal digits by long division, truncated after `places` places.
     fn decimal(self, places: usize) -> String {
         let (over, under) = (self.over.unsigned_abs(), self.under.unsigned_abs());
         let mut text = format!("{}{}", if self.over < 0 { "-" } else { "" }, over / under);

@@ -1,4 +1,4 @@
-//! What options and problems name: the tools, tool-call formats and verifiers of a program.
+//! Toolbox: the tools, tool-call formats and verifiers of a program, which options and problems name.
 
 use crate::formats::ToolFormat;
 use crate::tools::{Tool, ToolChoice, ToolSpec};
@@ -9,46 +9,47 @@ use trainyard_api::Family;
 use trainyard_core::Result;
 use trainyard_tables::Problem;
 
-/// Environments are built with one and look names up in it.
+/// Tools, tool-call formats and verifiers, from which environments resolve names.
 pub struct Toolbox {
-    /// How tool calls are written.
+    /// Tool-call formats.
     pub formats: Family<dyn ToolFormat, [ToolSpec]>,
-    /// What agents call.
+    /// Tools of agents.
     pub tools: Family<dyn Tool>,
-    /// How answers are judged.
+    /// Verifiers of answers.
     pub verifiers: Family<&'static dyn Verifier>,
 }
 
 impl Toolbox {
-    /// Those of this crate.
+    /// Returns the toolbox of this crate.
     pub fn standard() -> Self {
         Self { formats: formats::family(), tools: tools::family(), verifiers: verifiers::family() }
     }
-    /// The tool of a name, with its default options. Errors: invalid, with the valid names.
+    /// Returns the named tool with its default options. Errors: invalid, with the valid names.
     pub fn tool(&self, name: &str) -> Result<Box<dyn Tool>> {
         self.chosen_tool(&ToolChoice::from(name))
     }
-    /// The tool that options name. Errors: invalid, with the valid names or the wrong option.
+    /// Returns the tool that the options name. Errors: invalid, with the valid names or the wrong option.
     pub fn chosen_tool(&self, choice: &ToolChoice) -> Result<Box<dyn Tool>> {
         self.tools.build(choice.options(), &())
     }
-    /// The format of a name for these tools. Errors: invalid (no such format, or tools that it cannot write).
+    /// Returns the named format for these tools. Errors: invalid (unknown format, or tools that the format cannot
+    /// express).
     pub fn format(&self, name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
         self.formats.build(&Value::from(name), tools)
     }
-    /// The formats in which every call names its tool, because there may be any tools.
+    /// Returns the formats in which every call names its tool, so that they support any set of tools.
     pub fn formats_for_any_tools(&self) -> Vec<&'static str> {
         self.formats.names().into_iter().filter(|name| self.format(name, &[]).is_ok()).collect()
     }
-    /// The verifier that a problem names; `numeric` if it names none. Errors: data, with the problem and the valid
+    /// Returns the verifier that a problem names, by default `numeric`. Errors: data, with the problem and the valid
     /// names.
     pub fn verifier(&self, problem: &Problem) -> Result<&'static dyn Verifier> {
         let kind = verifiers::kind(problem)?;
         let found = self.verifiers.build(&Value::from(kind.as_str()), &());
         found.map(|verifier| *verifier).map_err(|_| verifiers::unknown(problem, &kind, &self.verifiers.names()))
     }
-    /// Whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer. Errors:
-    /// those of the verifier.
+    /// Returns whether `answer` is right for `problem`. A problem whose verifier cannot be read has no right answer.
+    /// Errors: those of the verifier.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         self.verifier(problem).map_or(Ok(false), |verifier| verifier.matches(&problem.answer, answer))
     }

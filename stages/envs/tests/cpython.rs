@@ -1,5 +1,5 @@
-//! The python tool with the user's CPython: what programs return and keep, and what happens to sessions whose process
-//! is gone. Skipped where there is no `python3`; what programs cannot do is in `hostile.rs`.
+//! Tests of the python tool with the user's CPython: results and state of programs, and sessions whose process is gone.
+//! Skipped without `python3`; attacks are in `hostile.rs`.
 
 mod kit;
 
@@ -15,7 +15,7 @@ fn text(result: &ToolResult) -> &str {
     &result.text
 }
 
-/// Processes whose parent is this one.
+/// Returns the processes whose parent is this one.
 fn children(pid: u32) -> Vec<u32> {
     let read = |name: String| std::fs::read_to_string(name).unwrap_or_default();
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -32,7 +32,7 @@ fn gone(pid: u32) {
     wait_until(pid, |stat| stat.is_none());
 }
 
-/// Waits until a process does not run any more; its parent may not know it yet.
+/// Waits until a process no longer runs; its parent may not have noticed yet.
 fn dead(pid: u32) {
     wait_until(pid, |stat| stat.is_none_or(|stat| stat.contains(") Z ")));
 }
@@ -167,7 +167,7 @@ fn sessions_survive_a_killed_worker_and_nothing_else_does() {
     let pythons = children(worker);
     assert_eq!(pythons.len(), 2);
     kill(worker);
-    // Its next call notices. The program above printed its folder, which is another one now.
+    // The next call detects the loss. The program above printed its folder, which is another one now.
     assert_eq!(text(&ask(&mut *t, "x")), "2");
     pythons.into_iter().for_each(gone);
     assert!(!Path::new(&folder).exists());
@@ -235,7 +235,7 @@ fn nothing_runs_on_a_machine_that_cannot_confine_it() {
     if cpython(&host(1), &limits()).is_none() {
         return;
     }
-    // The filter makes this thread one of a kernel without Landlock.
+    // The filter makes this thread behave as on a kernel without Landlock.
     let refusal = std::thread::spawn(|| {
         let rules = BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]);
         let absent = SeccompAction::Errno(libc::ENOSYS as u32);

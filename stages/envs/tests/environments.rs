@@ -1,4 +1,4 @@
-//! Environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
+//! Tests of environments with their tools: the conformance suite, dialogue rules, and generated problems run for real.
 
 mod kit;
 
@@ -58,7 +58,7 @@ impl Case {
     }
 }
 
-/// Test cases for each tool and format that makes a difference; empty for an environment without a script.
+/// Returns test cases for each relevant tool and format; empty for an environment without a script.
 fn cases(kind: &str) -> Vec<Case> {
     match kind {
         "countdown" => countdown(),
@@ -154,7 +154,7 @@ fn function_calling() -> Vec<Case> {
     [("toolrl", toolrl), ("hermes", hermes)].map(case).into()
 }
 
-/// An episode of calls and words.
+/// Returns an episode of calls and words.
 fn customer_service() -> Case {
     let call = |name: &str, arguments: Value| {
         format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
@@ -182,7 +182,7 @@ fn customer_service() -> Case {
     Case::new(json!({"kind": "customer-service"}), problem, &turns, &other)
 }
 
-/// A generated question with its mistaken demonstration as the script.
+/// Returns a generated question with its mistaken demonstration as the script.
 fn questions(kind: &str, format: &str, level: u32, other: Value) -> Case {
     let options = json!({"kind": kind, "format": format});
     let environment = environment(options.clone());
@@ -356,7 +356,7 @@ fn generated_programs_run_as_they_claim() {
     }
 }
 
-/// If only the result gave a mistake away, a demonstration would teach a wrong program and an unprompted second one.
+/// If only the result revealed a mistake, a demonstration would teach a wrong program and an unprompted second one.
 #[test]
 fn word_problem_mistakes_are_tool_errors() {
     let environment = environment(json!({"kind": "word-problems"}));

@@ -1,5 +1,5 @@
-//! Tools and environments that are programs of the user, through the bridge for Python. Without `python3`, each test
-//! says that it is skipped.
+//! Tests of tools and environments that are user programs, through the bridge for Python. Without `python3`, each test
+//! prints that it is skipped.
 
 mod kit;
 
@@ -104,7 +104,7 @@ class Echo(ty.Environment):
 ty.run()
 "#;
 
-/// A program in a folder of its own, with what it said.
+/// Program in a separate folder, with its output.
 struct Own {
     _folder: TempDir,
     path: String,
@@ -113,7 +113,7 @@ struct Own {
 }
 
 impl Own {
-    /// None, with a line that says so, where there is no Python.
+    /// Returns `None` and prints a note where Python is missing.
     fn new(text: &str) -> Option<Self> {
         if std::process::Command::new("python3").arg("--version").output().is_err() {
             eprintln!("skipped: there is no python3");
@@ -156,7 +156,7 @@ fn call(name: &str, arguments: Value) -> String {
     format!("<tool_call>\n{}\n</tool_call>", json!({"name": name, "arguments": arguments}))
 }
 
-/// Plays turns; gives what the model read and how it ended, if it did.
+/// Plays turns; returns the messages that the model read, and the outcome if the episode ended.
 fn play(environment: &dyn Environment, problem: &Problem, turns: &[String]) -> (Vec<String>, Result<Outcome, Error>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut read = Vec::new();

@@ -1,5 +1,5 @@
-//! Tools, environments, verifiers and rewards that are services of the user, served by the bridge for Python. Without
-//! `python3`, each test says that it is skipped.
+//! Tests of tools, environments, verifiers and rewards that are user-defined services, through the bridge for Python.
+//! Without `python3`, each test prints that it is skipped.
 
 mod kit;
 
@@ -63,7 +63,7 @@ def same_words(problem, answer):
 ty.serve(int(sys.argv[1]))
 "#;
 
-/// A program that serves on a port of this machine; it ends with this.
+/// Program that serves on a local port and ends when dropped.
 struct Served {
     folder: TempDir,
     child: Child,
@@ -73,7 +73,7 @@ struct Served {
 }
 
 impl Served {
-    /// None, with a line that says so, where there is no Python.
+    /// Returns `None` and prints a note where Python is missing.
     fn new() -> Option<Self> {
         if Command::new("python3").arg("--version").output().is_err() {
             eprintln!("skipped: there is no python3");
@@ -97,7 +97,7 @@ impl Served {
     fn environment(&self, more: Value) -> Box<dyn Environment> {
         self.build(json!({"kind": "http", "url": self.url(), "attempts": 2}), more).unwrap()
     }
-    /// The server dies, and another one takes its place.
+    /// Kills the server and starts another one in its place.
     fn replace(&mut self) {
         self.stop();
         (self.child, self.port) = start(self.folder.path(), self.port);
@@ -148,7 +148,7 @@ fn step(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) ->
     Ok(step)
 }
 
-/// What the model reads after a turn.
+/// Returns the messages that the model reads after a turn.
 fn read(environment: &dyn Environment, episode: &mut dyn Episode, text: &str) -> String {
     match step(environment, episode, text).unwrap() {
         Step::Observe(seen) => seen.messages.iter().map(|m| m.content.as_str()).collect(),
@@ -248,7 +248,7 @@ fn a_server_of_something_else_is_refused_at_the_start() {
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("choose one by the option `name`"), "{error}");
 }
 
-/// `check` builds environments too, and must not ask anybody.
+/// `check` builds environments too, and must not send requests.
 #[test]
 fn nobody_is_asked_where_only_options_are_looked_at() {
     let family = environments::family();

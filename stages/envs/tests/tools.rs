@@ -1,4 +1,4 @@
-//! The python tool in real worker processes: what programs return, and what happens when programs or workers misbehave.
+//! Tests of the python tool in real worker processes: results of programs, and misbehaving programs or workers.
 
 mod kit;
 

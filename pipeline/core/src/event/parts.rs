@@ -1,4 +1,4 @@
-//! What events hold: stages, selections, outcomes, grants, results of checks, and outputs in short.
+//! Parts of events: stages, selections, outcomes, grants, results of checks, and summaries of outputs.
 
 use crate::artifact::{ArtifactKind, Manifest};
 use crate::digest::Digest;
@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub struct PlannedStage {
     /// The stage instance.
     pub stage: StageKey,
-    /// Its kind.
+    /// Kind of the stage.
     pub kind: String,
-    /// The metric that progress shows.
+    /// Metric shown as progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main_metric: Option<String>,
     /// Stages that must end first.
@@ -21,13 +21,13 @@ pub struct PlannedStage {
     pub after: Vec<StageKey>,
 }
 
-/// Which part of the plan a run covers. Two commands continue the same run only if plan and selection are equal.
+/// Part of the plan that a run covers. Two commands continue the same run only if plan and selection are equal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Run these stages and what they need, nothing else. Empty: everything.
+    /// Run only these stages and their dependencies. Empty: everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub until: Vec<String>,
-    /// Run only these; what they need must be published already.
+    /// Run only these; the stages that they need must be published already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub only: Vec<String>,
     /// Run these even if they are published; each publishes a new generation.
@@ -49,23 +49,23 @@ pub struct OutputSummary {
     pub rows: Option<u64>,
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptOutcome {
-    /// Its result is stored; publication follows.
+    /// The result is stored; publication follows.
     Succeeded,
-    /// It reported an error, or its process ended badly.
+    /// The attempt reported an error, or its process failed.
     Failed,
-    /// It did not end within its `timeout`.
+    /// The attempt did not end within its `timeout`.
     TimedOut,
-    /// It was asked to stop.
+    /// The attempt was requested to stop.
     Cancelled,
-    /// Its process, machine or engine disappeared.
+    /// The process, machine or engine disappeared.
     Lost,
 }
 
-/// The resources that an attempt was given.
+/// Resources granted to an attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantSummary {
     /// CPUs on each machine.
@@ -86,10 +86,10 @@ pub struct GrantSummary {
 pub struct CheckResult {
     /// Name of the metric.
     pub metric: String,
-    /// Which number of a comparison.
+    /// Number of a comparison that is checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<crate::metric::Of>,
-    /// None: the manifest has no such metric, which fails the check.
+    /// Value; `None` if the manifest has no such metric, which fails the check.
     pub value: Option<f64>,
     /// Lower bound, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,14 +99,14 @@ pub struct CheckResult {
     pub max: Option<f64>,
     /// Whether a failure fails the stage; otherwise it is a warning.
     pub gates: bool,
-    /// What the check is for (`premise`, `mechanism`, `effect`, …), if the file says so.
+    /// Role of the check (`premise`, `mechanism`, `effect`, …), if the file gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Whether the value lies within the bounds.
+    /// Whether the value is within the bounds.
     pub passed: bool,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunOutcome {
@@ -114,11 +114,11 @@ pub enum RunOutcome {
     Succeeded,
     /// At least one stage failed.
     Failed,
-    /// Someone stopped it before its end.
+    /// The run was stopped before its end.
     Cancelled,
 }
 
-/// The outputs of a manifest in the journal's short form.
+/// Returns the outputs of a manifest in the journal's short form.
 pub fn summarize_outputs(manifest: &Manifest) -> BTreeMap<String, OutputSummary> {
     let one = |o: &crate::Output| OutputSummary {
         kind: o.kind,

@@ -1,4 +1,4 @@
-//! Events in the journal's form, also those of later versions.
+//! Tests of events in the journal's form, including those of later versions.
 
 use super::*;
 use serde_json::json;

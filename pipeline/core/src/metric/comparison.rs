@@ -1,4 +1,4 @@
-//! Comparisons as manifests hold them, and the numbers in them that checks and expressions address.
+//! Comparisons in manifests, and the numbers in them that checks and expressions address.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// What is compared.
+    /// Name of the compared metric.
     pub metric: String,
     /// Value of the first model, or of the treatment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,10 +22,10 @@ pub struct Comparison {
     /// Lower end of the 95% interval of the difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end of it.
+    /// Upper end of the 95% interval of the difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Problems that both sides have a value for.
+    /// Number of problems for which both sides have a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
     /// Unit of the values and of the difference.
@@ -45,19 +45,19 @@ pub enum Of {
     Difference,
     /// Lower end of the difference's interval.
     Low,
-    /// Upper end of it.
+    /// Upper end of the difference's interval.
     High,
     /// Number of problems that both sides have.
     N,
 }
 
 impl Of {
-    /// All of them, the most used first.
+    /// All numbers, the most used first.
     pub const ALL: [Self; 6] = [Self::Difference, Self::Low, Self::High, Self::A, Self::B, Self::N];
-    /// Their names, in the order of [`Of::ALL`].
+    /// Names, in the order of [`Of::ALL`].
     pub const NAMES: [&'static str; 6] = ["difference", "low", "high", "a", "b", "n"];
 
-    /// Its name in a workflow file.
+    /// Returns the name in a workflow file.
     pub fn name(self) -> &'static str {
         match self {
             Self::A => "a",
@@ -68,19 +68,19 @@ impl Of {
             Self::N => "n",
         }
     }
-    /// The one of this name.
+    /// Parses a name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|of| of.name() == name)
     }
 }
 
 impl Comparison {
-    /// A row without any number.
+    /// Returns a row without any number.
     pub fn of(metric: &str) -> Self {
         let (a, b, difference, low, high, n) = (None, None, None, None, None, None);
         Self { metric: metric.to_string(), a, b, difference, low, high, n, unit: String::new() }
     }
-    /// One of its numbers.
+    /// Returns one of the row's numbers.
     pub fn get(&self, of: Of) -> Option<f64> {
         match of {
             Of::A => self.a,
@@ -91,13 +91,13 @@ impl Comparison {
             Of::N => self.n.map(|n| n as f64),
         }
     }
-    /// A number that is not finite, with its name.
+    /// Returns a number that is not finite, with its name.
     pub fn broken(&self) -> Option<(Of, f64)> {
         Of::ALL.into_iter().filter_map(|of| Some((of, self.get(of)?))).find(|(_, value)| !value.is_finite())
     }
 }
 
-/// The number that a check or expression names, in what a stage reported.
+/// Returns the number that a check or expression names, in a stage's report.
 pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name: &str, of: Option<Of>) -> Option<f64> {
     match of {
         None => metrics.get(name).copied(),
@@ -105,7 +105,7 @@ pub fn look_up(metrics: &BTreeMap<String, f64>, comparisons: &[Comparison], name
     }
 }
 
-/// `kl`, or `tokens.difference`, as messages call a number.
+/// Returns the name of a number in messages: `kl`, or `tokens.difference`.
 pub fn address(name: &str, of: Option<Of>) -> String {
     of.map_or_else(|| name.to_string(), |of| format!("{name}.{}", of.name()))
 }

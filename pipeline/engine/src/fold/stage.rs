@@ -1,4 +1,4 @@
-//! One stage of a run's fold: its status, its attempts, and what it published.
+//! One stage of a run's fold: status, attempts, and published outputs.
 
 use super::time::{optional_time, time};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use trainyard_core::event::{AttemptOutcome, CheckResult, Event, GrantSummary, OutputSummary};
 use trainyard_core::{AttemptNumber, Comparison, Digest, Error, StageKey};
 
-/// Status of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
@@ -19,7 +18,7 @@ pub enum StageStatus {
     Queued,
     /// An attempt runs.
     Running,
-    /// Its attempt has a grant, but no machine yet.
+    /// The attempt has a grant, but no machine yet.
     Waiting,
     /// Waits before its next attempt.
     Retrying,
@@ -33,18 +32,18 @@ pub enum StageStatus {
     Skipped,
     /// Failed for good in this run.
     Failed,
-    /// Something it needs did not succeed.
+    /// A stage that it needs did not succeed.
     Blocked,
     /// Stopped, or never started, because the run stops.
     Cancelled,
 }
 
 impl StageStatus {
-    /// Whether the stage is over in this run.
+    /// Returns whether the stage is over in this run.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Hit | Self::Skipped | Self::Failed | Self::Blocked | Self::Cancelled)
     }
-    /// The lower-case name.
+    /// Returns the lower-case name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -67,51 +66,47 @@ impl StageStatus {
 /// One stage of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StageView {
-    /// The stage instance.
     pub stage: Key,
-    /// Its kind.
     pub kind: String,
-    /// The metric that progress shows.
+    /// Metric shown as progress.
     pub main_metric: Option<String>,
     /// Stages that must end first.
     pub after: Vec<StageKey>,
-    /// Its status.
     pub status: StageStatus,
-    /// Its digest, once known.
+    /// Digest, once known.
     pub digest: Option<Digest>,
-    /// Generation of its manifest, once published or hit.
+    /// Generation of the manifest, once published or hit.
     pub generation: Option<u32>,
     /// Whether another writer published first.
     pub adopted: bool,
-    /// Its attempts in order, those of earlier writers included.
+    /// Attempts in order, including those of earlier writers.
     pub attempts: Vec<AttemptView>,
-    /// Metrics of its manifest.
+    /// Metrics of the manifest.
     pub metrics: BTreeMap<String, f64>,
-    /// Comparisons of its manifest.
+    /// Comparisons of the manifest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// Its published outputs, by port.
+    /// Published outputs, by port.
     pub outputs: BTreeMap<String, OutputSummary>,
-    /// Results of its checks.
     pub checks: Vec<CheckResult>,
-    /// Why it failed.
+    /// Error of a failed stage.
     pub error: Option<Error>,
     /// Why it runs, waits, was skipped or is blocked.
     pub why: Option<String>,
-    /// Start of its first attempt, in Unix milliseconds.
+    /// Start of the first attempt, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub started: Option<i64>,
-    /// When its status became final, in Unix milliseconds.
+    /// Time at which the status became final, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
-    /// Milliseconds after `started` in which it waited for the machine.
+    /// Milliseconds after `started` of waiting for the machine.
     pub waited: i64,
-    /// Since when it waits, if it does; unix milliseconds.
+    /// Start of the current wait, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub waiting_since: Option<i64>,
 }
 
-/// A stage key with an empty default, so that views can be built field by field.
+/// Stage key with an empty default, so that views can be built field by field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Key(pub StageKey);
@@ -125,36 +120,34 @@ impl Default for Key {
 /// One attempt of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AttemptView {
-    /// Its number.
     pub number: AttemptNumber,
-    /// Digest of the stage when it started.
+    /// Digest of the stage at the start.
     pub digest: Digest,
-    /// Name of its pool.
     pub pool: String,
-    /// Its executor's name of it, if it outlives the engine.
+    /// The executor's name of the attempt, if it outlives the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
-    /// What it was given.
+    /// Granted resources.
     pub grant: GrantSummary,
-    /// Its start, in Unix milliseconds.
+    /// Start, in Unix milliseconds.
     #[serde(serialize_with = "time")]
     pub started: i64,
-    /// Its end, in Unix milliseconds.
+    /// End, in Unix milliseconds.
     #[serde(serialize_with = "optional_time")]
     pub ended: Option<i64>,
-    /// How it ended; none while it runs.
+    /// Outcome; `None` while it runs.
     pub outcome: Option<AttemptOutcome>,
-    /// Why it did not succeed.
+    /// Error of an attempt that did not succeed.
     pub error: Option<Error>,
 }
 
 impl StageView {
-    /// The stage instance.
+    /// Returns the stage instance.
     pub fn key(&self) -> &StageKey {
         &self.stage.0
     }
-    /// Seconds from the start of the first attempt to the end of the stage, without those in which it waited for the
-    /// machine; 0 if the clock was set back between them.
+    /// Returns the seconds from the start of the first attempt to the end of the stage, without those of waiting for
+    /// the machine; 0 if the clock was set back between them.
     pub fn seconds(&self) -> Option<f64> {
         Some((self.ended? - self.started? - self.waited).max(0) as f64 / 1_000.0)
     }
@@ -268,7 +261,7 @@ impl StageView {
         });
     }
 
-    /// One that a new writer took for lost is found again by this.
+    /// Handles a handle; also restores an attempt that a new writer had considered lost.
     fn attempt_submitted(&mut self, number: AttemptNumber, handle: &str) {
         if self.status == StageStatus::Pending {
             self.status = StageStatus::Running;

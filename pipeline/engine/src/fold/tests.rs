@@ -1,4 +1,4 @@
-//! The fold on journals written by hand.
+//! Tests of the fold on handwritten journals.
 
 use super::*;
 use trainyard_core::event::{GrantSummary, PlannedStage};

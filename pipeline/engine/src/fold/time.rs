@@ -16,7 +16,7 @@ pub(super) fn optional_time<S: Serializer>(unix_millis: &Option<i64>, serializer
     }
 }
 
-/// `{"at": "2026-11-21T04:15:30.000Z", "outcome": "succeeded"}`.
+/// Serializes as `{"at": "2026-11-21T04:15:30.000Z", "outcome": "succeeded"}`.
 pub(super) fn ending<S: Serializer>(ending: &Option<(i64, RunOutcome)>, serializer: S) -> Result<S::Ok, S::Error> {
     let Some((at, outcome)) = ending else { return serializer.serialize_none() };
     let mut object = serializer.serialize_struct("Ending", 2)?;

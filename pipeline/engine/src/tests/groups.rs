@@ -1,4 +1,4 @@
-//! Stages that run beside another: they start with it, all or none, end with it, and are tried again with it.
+//! Tests of groups: companions start with their lead, all or none, end with it, and are retried with it.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
@@ -37,7 +37,7 @@ fn look_up(sim: &mut Simulation) {
         sim.carry_out(at);
     }
 }
-/// The specs on their way to their executors.
+/// Returns the specs that are being launched.
 fn launches(sim: &Simulation) -> Vec<AttemptSpec> {
     let one = |command: &Command| match command {
         Command::Launch { spec, .. } => Some(spec.as_ref().clone()),
@@ -45,7 +45,7 @@ fn launches(sim: &Simulation) -> Vec<AttemptSpec> {
     };
     sim.pending.iter().filter_map(one).collect()
 }
-/// The attempt of a node ends like this.
+/// Ends the attempt of a node with this error.
 fn ends(sim: &mut Simulation, node: NodeId, attempt: u32, error: Error) {
     let is_of =
         |c: &Command| matches!(c, Command::Launch { node: n, .. } | Command::Stop { node: n, .. } if *n == node);
@@ -189,7 +189,7 @@ fn the_next_engine_follows_the_whole_group() {
     look_up(&mut next);
     let recovers = |node| move |c: &Command| matches!(c, Command::Recover { node: n, .. } if *n == node);
     assert!(next.pending.iter().any(recovers(TRAIN)) && next.pending.iter().any(recovers(SERVER)));
-    // Nothing is left of the lead: its server is stopped, and both begin again.
+    // The lead's attempt has left no trace: its server is stopped, and both begin again.
     next.feed(Input::Recovered { node: TRAIN, attempt: 1, finished: None });
     assert!(next.launched.is_empty(), "the server is still there");
     next.pending.retain(|c| !recovers(TRAIN)(c));
@@ -236,7 +236,7 @@ fn a_stage_waits_for_its_machines_only_so_long() {
     for _ in 0..3 {
         sim.now = sim.engine.next_wake().unwrap();
         sim.feed(Input::Tick);
-        // Its try is over, and after the backoff it waits again.
+        // The try is over, and after the backoff the group waits again.
         if let Some(at) = sim.engine.next_wake() {
             sim.now = at;
             sim.feed(Input::Tick);

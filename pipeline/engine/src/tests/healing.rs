@@ -1,4 +1,4 @@
-//! A damaged generation is computed again as the next one, once, and nothing else is.
+//! A damaged generation is computed again as the next one, once, and no other stage is.
 
 use super::simulation::Simulation;
 use super::{Build, key, node, plan, setup};
@@ -11,14 +11,14 @@ use trainyard_core::event::{AttemptOutcome, Event, RunOutcome, Selection};
 use trainyard_spec::plan::Plan;
 use trainyard_spec::template::Template;
 
-/// A producer `a` and its consumer `b`.
+/// Returns a producer `a` and its consumer `b`.
 fn chain(tail: &str) -> Plan {
     let mut consumer = node("b").reads(&["a"]);
     consumer.config = Template::Literal(json!({ "tail": tail }));
     plan(vec![node("a"), consumer])
 }
 
-/// Run number `run`, on the store that an earlier simulation left.
+/// Returns run number `run`, on the store that an earlier simulation left.
 fn after(before: &Simulation, run: u32, plan: &Plan, selection: Selection) -> Simulation {
     let mut setup = setup();
     setup.run.0 = format!("20261121-000000-{run:06}");
@@ -39,7 +39,7 @@ fn generations(sim: &Simulation, stage: &str) -> Vec<(u32, Option<GenerationReas
     sim.store.values().filter(|m| m.provenance.stage == key(stage)).map(|m| (m.generation, m.reason)).collect()
 }
 
-/// A first run, whose `a` is damaged afterwards.
+/// Returns a first run, whose `a` is damaged afterwards.
 fn damaged() -> Simulation {
     let mut first = Simulation::new(&chain("one"), setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);
@@ -84,7 +84,7 @@ fn spoil(sim: &mut Simulation, stage: &str) {
     sim.unread.extend(newest);
 }
 
-/// Run number 1 of a plan whose stages of these names were published before and have wrong bytes.
+/// Returns run number 1 of a plan whose stages of these names were published before and have wrong bytes.
 fn spoiled(before: &Plan, then: &Plan, stages: &[&str]) -> Simulation {
     let mut first = Simulation::new(before, setup());
     assert_eq!(first.finish(), RunOutcome::Succeeded);

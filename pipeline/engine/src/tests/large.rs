@@ -1,4 +1,4 @@
-//! Plans of many stages: no step costs their square, and what ended holds little.
+//! Plans of many stages: no step takes quadratic time, and ended stages use little memory.
 
 use super::simulation::Simulation;
 use super::{Build, node, plan, setup};
@@ -48,7 +48,7 @@ fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
         assert!(engine.states.iter().filter(|state| state.spec.is_some()).count() <= 2_048);
         let Some(node) = asked.pop_front() else { break };
         answered += 1;
-        // One fails, so that an end by another way makes room, too.
+        // One node fails, to cover room made by another kind of end.
         let answer = if answered == 9 { Err(Error::invalid("403")) } else { Ok(hit(&engine, node)) };
         step = engine.step(0, Input::Looked { node, answer });
     }
@@ -56,7 +56,7 @@ fn of_many_stages_inside_the_process_only_some_are_under_way_at_once() {
     assert!(engine.is_finished());
 }
 
-/// What the store has under the digest of a node.
+/// Returns the store's state of a node's digest.
 fn hit(engine: &Engine, node: NodeId) -> Looked {
     let spec = engine.state(node).spec.clone().unwrap();
     let result = AttemptResult {

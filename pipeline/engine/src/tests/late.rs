@@ -12,7 +12,7 @@ use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
 
-/// A catalogue with the kind of [`node`].
+/// Catalog with the kind of [`node`].
 struct OneKind(KindInfo);
 
 impl OneKind {
@@ -53,7 +53,7 @@ impl StageKinds for OneKind {
     fn kind(&self, name: &str) -> Option<&KindInfo> {
         (name == "test").then_some(&self.0)
     }
-    /// A rule that no schema can express.
+    /// Checks a rule that no schema can express.
     fn settle(&self, _: &str, config: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         if config["steps"] == 3 {
             return Err(vec![OptionProblem::new("/steps", "three is one too many").help("two will do")]);
@@ -66,7 +66,7 @@ impl StageKinds for OneKind {
     }
 }
 
-/// A stage after `a`, which reports an accuracy of 0.5.
+/// Returns a stage after `a`, which reports an accuracy of 0.5.
 fn late(option: &str, expression: &str) -> Node {
     let mut late = node("b").needs(&["a"]);
     let value = Template::Expression(Expression::parse(expression).unwrap());

@@ -1,4 +1,4 @@
-//! The engine under test: plans built by hand, a simulated store and executor, invariants checked after every step.
+//! Engine under test: handwritten plans, a simulated store and executor, invariants checked after every step.
 
 mod cases;
 mod fan_out;
@@ -30,7 +30,7 @@ use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::{Cache, Check, FanOut, InputBinding, Node, OutputOf, Plan, Request, Retry, Severity, When};
 use trainyard_spec::template::Template;
 
-/// A catalogue without kinds: late configs are taken as they are.
+/// Catalog without kinds: late configs are taken as they are.
 pub struct NoKinds;
 
 impl StageKinds for NoKinds {
@@ -45,7 +45,7 @@ impl StageKinds for NoKinds {
     }
 }
 
-/// A complete config of which nothing else is known.
+/// Complete config without further information.
 pub struct Complete(pub Value);
 
 impl Settled for Complete {
@@ -58,7 +58,7 @@ pub fn key(name: &str) -> StageKey {
     StageKey(name.into())
 }
 
-/// A process stage with one output `out`, whose config holds its name, so that digests differ.
+/// Returns a process stage with one output `out`, whose config contains its name, so that digests differ.
 pub fn node(name: &str) -> Node {
     Node {
         key: key(name),
@@ -158,7 +158,7 @@ pub fn plan(nodes: Vec<Node>) -> Plan {
     }
 }
 
-/// One machine with two cpus.
+/// Returns a setup with one machine with two CPUs.
 pub fn setup() -> Setup {
     Setup {
         run: RunId("20261121-000000-000000".into()),

@@ -1,4 +1,4 @@
-//! Stages whose attempts fail again and again, with and without coming further.
+//! Stages whose attempts fail repeatedly, with and without progress.
 
 use super::cases::{Outcome, metrics};
 use super::simulation::Simulation;
@@ -8,7 +8,7 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event, RunOutcome};
 use trainyard_core::{AttemptNumber, Error};
 
-/// The seventh attempt succeeds.
+/// Succeeds at the seventh attempt.
 fn the_seventh(spec: &AttemptSpec) -> Outcome {
     if spec.attempt < 7 { Err((AttemptOutcome::Failed, Error::retryable("503"))) } else { metrics(0.5) }
 }

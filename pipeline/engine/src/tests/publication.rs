@@ -1,4 +1,4 @@
-//! Results on their way to publication: adopted, put again, recovered, or refused.
+//! Publication of results: adopted, put again, recovered, or refused.
 
 use super::cases::metrics;
 use super::simulation::Simulation;
@@ -29,13 +29,13 @@ fn another_writers_publication_is_adopted() {
     assert_eq!(a.metrics["accuracy"], 0.75);
 }
 
-/// The store's answer to the publication that waits.
+/// Answers the pending publication with an error.
 fn answer_publication(sim: &mut Simulation, error: Error) {
     let Some(Command::Publish { node, attempt, .. }) = sim.pending.pop() else { panic!("no publication") };
     sim.feed(Input::Published { node, attempt, answer: Err(error) });
 }
 
-/// Up to the publication of the first stage.
+/// Runs a plan up to the publication of the first stage.
 fn begun(plan: &Plan) -> Simulation {
     let mut sim = Simulation::new(plan, setup());
     sim.feed(Input::Begin);

@@ -30,7 +30,7 @@ fn random_plan(d: &mut Draws) -> Plan {
             3 if at > 0 => one.config = nodes.first().map_or(one.config.clone(), |n: &Node| n.config.clone()),
             _ => {}
         }
-        // A server beside it, for which there has to be room.
+        // A companion server, for which there has to be room.
         let server = (d.below(4) == 0 && one.resources[0].cpus == Some(1)).then(|| {
             let server = node(&format!("c{at}"));
             let (after, beside) = (one.after.clone(), Some(one.key.clone()));
@@ -43,11 +43,11 @@ fn random_plan(d: &mut Draws) -> Plan {
     plan(nodes)
 }
 
-/// Faults by stage digest and attempt, so that they are the same in every order. A stage that gets lost succeeds the
-/// next time.
+/// Returns faults by stage digest and attempt, so that they are the same in every order. A stage that gets lost
+/// succeeds the next time.
 fn faults(seed: u64) -> impl Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)> + Clone {
     move |spec| {
-        // Whether one beside another fails before that has ended depends on the order.
+        // Whether a companion fails before its lead has ended depends on the order.
         if spec.stage.0.starts_with('c') {
             return Ok(BTreeMap::new());
         }
@@ -89,7 +89,7 @@ fn random_step(sim: &mut Simulation, d: &mut Draws) {
     }
 }
 
-/// Digest, number of generations, and content of each output.
+/// Returns the digest, number of generations, and content of each output.
 fn published(sim: &Simulation) -> BTreeSet<(Digest, u32, Vec<Digest>)> {
     sim.store
         .values()
@@ -103,7 +103,8 @@ fn resumed_setup(journal: &[Record]) -> Setup {
     Setup { resumed: Resumed::from_view(&view), ..setup() }
 }
 
-/// The engine dies: some commands on their way take effect, but no answer is heard. A new engine takes over.
+/// Simulates a crash of the engine: some commands in progress take effect, but no answer arrives. A new engine takes
+/// over.
 fn crash(sim: Simulation, plan: &Plan, seed: u64, d: &mut Draws) -> Simulation {
     let mut dying = sim;
     for command in std::mem::take(&mut dying.pending) {

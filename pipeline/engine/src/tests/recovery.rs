@@ -1,4 +1,4 @@
-//! Attempts that outlive their engine: their handles, and how the next engine goes on with them.
+//! Attempts that outlive their engine: their handles, and how the next engine continues them.
 
 use super::simulation::Simulation;
 use super::{key, node, plan, setup};
@@ -9,7 +9,7 @@ use trainyard_spec::plan::Plan;
 
 const A: NodeId = NodeId(0);
 
-/// An engine whose only attempt has a handle.
+/// Returns an engine whose only attempt has a handle.
 fn launched(plan: &Plan) -> Simulation {
     let mut sim = Simulation::new(plan, setup());
     sim.feed(Input::Begin);
@@ -19,7 +19,7 @@ fn launched(plan: &Plan) -> Simulation {
     sim
 }
 
-/// The next engine, which is asked to recover the attempt.
+/// Returns the next engine, which must recover the attempt.
 fn next(plan: &Plan, before: Simulation) -> Simulation {
     let mut journal = before.journal;
     journal.push(Record { at: 1, event: Event::WriterOpened { epoch: 2, writer: "next".into() } });

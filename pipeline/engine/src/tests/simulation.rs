@@ -12,7 +12,7 @@ use trainyard_core::event::{AttemptOutcome, Event, Record, RunOutcome};
 use trainyard_core::{Digest, Error, FileEntry, Manifest, Output};
 use trainyard_spec::plan::Plan;
 
-/// How a stage's attempts go; called with the spec.
+/// Outcome of a stage's attempts; called with the spec.
 pub type Script = Box<dyn Fn(&AttemptSpec) -> Result<BTreeMap<String, f64>, (AttemptOutcome, Error)>>;
 
 pub struct Simulation {
@@ -20,19 +20,20 @@ pub struct Simulation {
     pub store: BTreeMap<(Digest, u32), Manifest>,
     /// Manifests that cannot be read, or whose objects are gone.
     pub damaged: BTreeSet<(Digest, u32)>,
-    /// Manifests whose objects have the right size and wrong bytes: who reads one finds it, and removes what is wrong.
+    /// Manifests whose objects have the right size and wrong bytes: a reader of one detects and removes the wrong
+    /// object.
     pub unread: BTreeSet<(Digest, u32)>,
-    /// Results that attempts left: what a recovery may find.
+    /// Results of attempts, which a recovery may find.
     pub results: BTreeMap<(String, u32), AttemptResult>,
     pub journal: Vec<Record>,
     pub pending: Vec<Command>,
     pub script: Script,
     /// Rows of every table output.
     pub rows: Vec<Value>,
-    /// Whether the preview holds them.
+    /// Whether the preview contains them.
     pub preview: bool,
     pub now: i64,
-    /// Launches in order.
+    /// Launched stages in order.
     pub launched: Vec<String>,
     pub seen: Vec<Input>,
 }
@@ -77,7 +78,7 @@ impl Simulation {
                 self.launched.push(spec.stage.0.clone());
             }
             if let Command::Stop { node, attempt, .. } = command {
-                // A stopped attempt ends cancelled, whatever its script says.
+                // A stopped attempt ends cancelled, whatever its script returns.
                 let stopped = |c: &Command| match c {
                     Command::Launch { node: n, spec, .. } => n == node && spec.attempt == *attempt,
                     _ => false,
@@ -143,7 +144,7 @@ impl Simulation {
         }
     }
 
-    /// The create-only put.
+    /// Puts a manifest create-only.
     pub fn put(&mut self, manifest: Manifest) -> Publication {
         let name = (manifest.stage_digest.clone(), manifest.generation);
         assert!(
@@ -245,7 +246,7 @@ impl Simulation {
         self.view().stage(&super::key(stage)).and_then(|s| s.error.clone()).map_or_else(String::new, |e| e.to_string())
     }
 
-    /// The invariants that hold after every step.
+    /// Checks the invariants that hold after every step.
     fn audit(&self) {
         let engine = &self.engine;
         let running = engine.states.iter().filter_map(|s| s.grant.as_ref()).filter(|g| !g.is_in_process());
@@ -254,7 +255,7 @@ impl Simulation {
         for (at, state) in engine.states.iter().enumerate() {
             let unfinished = || state.after.iter().filter(|d| engine.state(**d).ending().is_none());
             let open = unfinished().count();
-            // Others may have begun with what is made again.
+            // Other stages may have begun with a result that is made again.
             let first = unfinished().filter(|d| engine.state(**d).healed == 0).count();
             if state.item.is_none() {
                 assert_eq!(state.waits_for, open, "counter of {}", state.key);
@@ -270,7 +271,7 @@ impl Simulation {
             if let Some(leader) = state.digest.as_ref().and_then(|d| engine.leaders.get(d)) {
                 assert!(engine.state(*leader).ending().is_none(), "a leader that ended still leads");
             }
-            // Those beside another stage are looked up by nobody.
+            // Companions are not looked up.
             if state.lead.is_some() {
                 continue;
             }

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::Chance;
 use trainyard_tables::{Problem, StopReason};
 
-/// Checks the environment's generator with the first `count` problems of every level. The error says what does not
-/// hold.
+/// Checks the environment's generator with the first `count` problems of every level. The error describes the
+/// violation.
 pub fn check(environment: &dyn Environment, count: u64, chance: &Chance) -> Result<(), String> {
     let generator = environment.generator().ok_or("the environment has no generator")?;
     let mut seen: BTreeMap<String, Problem> = BTreeMap::new();

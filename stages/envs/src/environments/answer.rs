@@ -1,8 +1,8 @@
-//! How environments whose answers are words read an agent's last message.
+//! Extraction of a worded answer from an agent's last message.
 
 use crate::verifiers::final_answer;
 
-/// The answer marked by `####` or `\boxed{}`, or else the last line that is not blank.
+/// Returns the answer marked by `####` or `\boxed{}`, otherwise the last non-blank line.
 pub fn marked_or_last_line(text: &str) -> Option<String> {
     if text.contains("####") || text.contains("\\boxed{") {
         return final_answer(text);

@@ -1,14 +1,14 @@
-//! The dialogue that question environments share: a turn with tool calls gets their results, a turn without one is the
+//! Dialogue shared by question environments: a turn with tool calls gets their results, a turn without calls is the
 //! answer.
 //!
-//! - Without tools every turn is an answer, whatever it looks like.
-//! - An unreadable call, or a call to an unknown tool, is answered with an error message that the agent sees.
-//! - An environment may add an [`EpisodeState`]: tools of its own, and a say in what follows a turn.
+//! - Without tools, every turn is an answer, whatever its form.
+//! - An unreadable call, or a call to an unknown tool, gets an error message that the agent sees.
+//! - An environment may add an [`EpisodeState`] with custom tools and control over what follows a turn.
 //! - An empty turn ends the episode with `end`, a truncated turn with `length`.
 //! - Calls in the last allowed turn end it with `turns`, calls beyond the limit with `tool_limit`; none of them runs.
-//! - With a latency, results are held back for a drawn time. Only when they are seen depends on the clock.
+//! - With a latency, results are held back for a drawn time. Only the time of their delivery depends on the clock.
 //! - A call that was lost or hit its wall-clock limit ends the episode as an infrastructure failure, because such a
-//!   result is not repeatable and must not enter an update. The outcome says which of the two happened.
+//!   result is not repeatable and must not enter an update. The outcome reports which of the two happened.
 
 use crate::Toolbox;
 use crate::environments::episode_state::Sessions;
@@ -24,32 +24,32 @@ use std::time::Duration;
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
-/// What all episodes of one environment share.
+/// State shared by all episodes of one environment.
 pub struct Dialogue {
     options: DialogueOptions,
     host: Arc<ToolHost>,
     toolbox: Arc<Toolbox>,
     /// Tools of the options.
     tools: Vec<Box<dyn Tool>>,
-    /// Of each of the first `specs`, the place in `tools`.
+    /// Index into `tools` of the owner of each of the first specs in `specs`.
     owners: Vec<usize>,
     /// Descriptions of `tools`, then of the environment's own tools.
     specs: Vec<ToolSpec>,
     format: Box<dyn ToolFormat>,
     read_answer: fn(&str) -> Option<String>,
-    /// In place of the verifiers that problems name.
+    /// Overrides the verifiers that problems name.
     verifier: Option<OwnVerifier>,
     /// Used only for the latency.
     clock: Arc<dyn Clock>,
 }
 
 impl Dialogue {
-    /// A dialogue with the tools of the options.
+    /// Returns a dialogue with the tools of the options.
     pub fn new(options: DialogueOptions, setup: &Setup, read_answer: fn(&str) -> Option<String>) -> Result<Arc<Self>> {
         Self::with_tools(options, setup, &[], read_answer)
     }
-    /// A dialogue with the tools of the options and the environment's `own`. Its episodes need a state that answers the
-    /// latter.
+    /// Returns a dialogue with the tools of the options and the environment's `own`, whose calls the state of an
+    /// episode must answer.
     pub fn with_tools(
         options: DialogueOptions,
         setup: &Setup,
@@ -72,21 +72,20 @@ impl Dialogue {
         let verifier = options.verifier.clone().map(|options| OwnVerifier::new(options, host.secrets(), host.log()));
         Ok(Arc::new(Self { options, host, toolbox, tools, owners, specs, format, read_answer, verifier, clock }))
     }
-    /// The options it was built with.
     pub fn options(&self) -> &DialogueOptions {
         &self.options
     }
-    /// Descriptions of all tools.
+    /// Returns the descriptions of all tools.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.specs.clone()
     }
-    /// A call of the first tool with this text; `None` if that tool takes no text.
+    /// Returns a call of the first tool with this text; `None` if that tool takes no text.
     pub fn call(&self, text: &str) -> Option<ToolCall> {
         let spec = self.specs.first()?;
         let argument = spec.main_argument()?;
         Some(ToolCall { name: spec.name.clone(), arguments: json!({ argument: text }) })
     }
-    /// A call of the named tool with this text; `None` if there is no such tool or it takes no text.
+    /// Returns a call of the named tool with this text; `None` if the tool is unknown or takes no text.
     pub fn call_of(&self, name: &str, text: &str) -> Option<ToolCall> {
         let argument = self.specs.iter().find(|s| s.name == name)?.main_argument()?;
         Some(ToolCall { name: name.to_string(), arguments: json!({ argument: text }) })
@@ -95,18 +94,19 @@ impl Dialogue {
     pub fn read_answer(&self, text: &str) -> Option<String> {
         (self.read_answer)(text)
     }
-    /// Whether the verifier of the options accepts an answer, or without one that which the problem names.
+    /// Returns whether an answer is accepted by the verifier of the options or, without one, by the verifier that the
+    /// problem names.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         match &self.verifier {
             Some(verifier) => verifier.verify(problem, answer),
             None => self.toolbox.verify(problem, answer),
         }
     }
-    /// How tool calls are written.
+    /// Returns the tool-call format.
     pub fn format(&self) -> &dyn ToolFormat {
         &*self.format
     }
-    /// The system message, if any, then the problem's own messages.
+    /// Returns the system message, if any, then the problem's messages.
     pub fn prompt(&self, problem: &Problem) -> Vec<Message> {
         let mut system = self.options.system.clone();
         if self.options.describe_tools && !self.specs.is_empty() {
@@ -118,11 +118,11 @@ impl Dialogue {
         let head = (!system.is_empty()).then(|| Message::new("system", system));
         head.into_iter().chain(problem.messages.iter().cloned()).collect()
     }
-    /// Starts an episode with the tools of the options alone. The seed only determines the latency.
+    /// Starts an episode with only the tools of the options. The seed only determines the latency.
     pub fn start(self: &Arc<Self>, seed: u64) -> Result<Box<dyn Episode>> {
         self.open(None, seed)
     }
-    /// Starts an episode whose own tools have these sessions, in the order of their specs.
+    /// Starts an episode whose custom tools have these sessions, in the order of their specs.
     pub fn start_with(self: &Arc<Self>, sessions: Vec<Box<dyn ToolSession>>, seed: u64) -> Result<Box<dyn Episode>> {
         let names = self.specs[self.owners.len()..].iter().map(|spec| spec.name.clone());
         if names.len() != sessions.len() {
@@ -158,11 +158,12 @@ impl Dialogue {
             tool_errors: 0,
         }))
     }
-    /// The time before which the results of a turn that starts now stay hidden; `None` = not held back.
+    /// Returns the time before which the results of a turn that starts now stay hidden; `None` if they are not held
+    /// back.
     fn held_until(&self, seed: u64, turn: u32) -> Option<Duration> {
         self.options.latency.map(|latency| self.clock.monotonic() + latency.of_turn(seed, turn))
     }
-    /// Sleeps until `then`, but at most for `wait`. Returns whether that time has come.
+    /// Sleeps until `then`, but at most for `wait`. Returns whether `then` has passed.
     fn sleep_until(&self, then: Duration, wait: Duration) -> bool {
         let left = then.saturating_sub(self.clock.monotonic());
         std::thread::sleep(left.min(wait));
@@ -170,7 +171,7 @@ impl Dialogue {
     }
 }
 
-/// Calls could not tell two tools of one name apart.
+/// Rejects tools of equal names, which calls could not distinguish.
 fn expect_distinct(specs: &[ToolSpec]) -> Result<()> {
     let twice = specs.iter().enumerate().find(|(i, spec)| specs[..*i].iter().any(|other| other.name == spec.name));
     twice.map_or(Ok(()), |(_, spec)| {
@@ -179,7 +180,7 @@ fn expect_distinct(specs: &[ToolSpec]) -> Result<()> {
     })
 }
 
-/// Whose turn it is.
+/// Phase of an episode: the agent's turn, running tools, or the end.
 enum Phase {
     Agent,
     /// Results still awaited and those that came, in call order, and the time before which they stay hidden.
@@ -195,9 +196,9 @@ enum Phase {
 
 struct DialogueEpisode {
     dialogue: Arc<Dialogue>,
-    /// One per tool of the options, in their order.
+    /// Sessions of the tools of the options, in their order.
     sessions: Vec<Box<dyn ToolSession>>,
-    /// What the environment adds, if anything.
+    /// State that the environment adds, if any.
     own_state: Option<Box<dyn EpisodeState>>,
     seed: u64,
     phase: Phase,
@@ -242,7 +243,7 @@ impl DialogueEpisode {
         self.phase = Phase::Tools { awaited, came: Vec::new(), held_until, spoken };
         Ok(self.poll(Duration::ZERO)?.unwrap_or(Step::Pending))
     }
-    /// Processes the results of a turn once all have come.
+    /// Processes the results of a turn once all have arrived.
     fn observe(&mut self, results: Vec<ToolResult>, spoken: Option<String>) -> Result<Step> {
         let own = self.own_state.as_mut().and_then(|own_state| own_state.failure());
         if let Some(failure) = own.or_else(|| self.sessions.iter_mut().find_map(|session| session.failure())) {
@@ -268,7 +269,7 @@ impl DialogueEpisode {
         let messages = results.into_iter().map(|r| Message::new("tool", r.text)).collect();
         Ok(self.follow(reply, Observation { messages, tool_calls, tool_errors: errors }))
     }
-    /// Handles a turn without calls: the environment decides, or else it is the answer.
+    /// Handles a turn without calls: passes it to the environment, or else takes it as the answer.
     fn spoken(&mut self, text: &str) -> Step {
         match self.own_state.as_mut().and_then(|own_state| own_state.after_text(text)) {
             Some(reply) => self.follow(reply, Observation::default()),

@@ -1,5 +1,5 @@
-//! A shorter way to implement [`Environment`] for environments that are dialogues. They differ only in their tools,
-//! state and problems. An environment that does not judge by the problem's verifier implements [`Environment`] itself.
+//! Shorter way to implement [`Environment`] for dialogues, which differ only in their tools, state and problems. An
+//! environment that does not use the problem's verifier implements [`Environment`] itself.
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, ProblemGenerator};
@@ -11,17 +11,17 @@ use trainyard_tables::{Message, Problem};
 
 /// An environment that is a dialogue. [`Environment`] is implemented for it.
 pub trait DialogueEnvironment: Send + Sync {
-    /// As in [`Environment::kind`].
+    /// See [`Environment::kind`].
     const KIND: &'static str;
-    /// As in [`Environment::converses`].
+    /// See [`Environment::converses`].
     const CONVERSES: bool = false;
-    /// The dialogue that all episodes share.
+    /// Returns the dialogue that all episodes share.
     fn dialogue(&self) -> &Arc<Dialogue>;
-    /// Starts an episode; by default without tools or state of the environment's own.
+    /// Starts an episode, by default without environment-specific tools or state.
     fn open(&self, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         self.dialogue().start(seed)
     }
-    /// As in [`Environment::generator`].
+    /// See [`Environment::generator`].
     fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         None
     }

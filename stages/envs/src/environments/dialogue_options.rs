@@ -1,7 +1,7 @@
-//! Options of a dialogue, and how an environment adds its own.
+//! Options of a dialogue, and of environments that extend it.
 //!
-//! All dialogue environments take the same options with different defaults, and files write all keys side by side. An
-//! environment can hide keys that do nothing in it.
+//! All dialogue environments take the same options with different defaults; files write all keys in one table. An
+//! environment can hide keys that have no effect in it.
 
 use crate::Toolbox;
 use crate::environments::{EnvironmentOptions, Latency};
@@ -40,12 +40,12 @@ pub struct DialogueOptions {
     pub describe_tools: bool,
     /// Limits of one tool call.
     pub limits: ToolLimits,
-    /// Holds the results of each turn with calls back for a drawn time, to test how rollouts hide slow tools; null =
-    /// off. Does not change what the agent reads.
+    /// Holds back the results of each turn with calls for a drawn time, to test how rollouts hide slow tools; null =
+    /// off. Does not change the agent's input.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
-    /// A program or a service that says whether an answer is right, in place of the verifier that problems name:
-    /// `{kind: process, command: [python3, my_verifier.py]}`, `{kind: http, url: URL}`; null = the problem's own.
+    /// Program or service that judges answers in place of the verifier that problems name: `{kind: process, command:
+    /// [python3, my_verifier.py]}`, `{kind: http, url: URL}`; null = the problem's verifier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierOptions>,
 }
@@ -67,7 +67,8 @@ impl Default for DialogueOptions {
 }
 
 impl DialogueOptions {
-    /// Everything out of range or contradictory, or not in the toolbox. `own` are the environment's tools.
+    /// Returns all values that are out of range, contradictory or not in the toolbox. `own` are the environment's
+    /// tools.
     pub fn check(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         for (index, choice) in self.tools.iter().enumerate() {
@@ -96,8 +97,8 @@ impl DialogueOptions {
         problems.extend(verifier.map(|problem| problem.within("/verifier")));
         problems
     }
-    /// Descriptions of the tools that the options name, as far as they are known before anything runs, then of the
-    /// environment's `own`.
+    /// Returns the descriptions of the tools that the options name, as far as they are known before anything runs, then
+    /// of the environment's `own` tools.
     pub(crate) fn specs(&self, own: &[ToolSpec], toolbox: &Toolbox) -> Vec<ToolSpec> {
         let named =
             self.tools.iter().filter_map(|choice| toolbox.chosen_tool(choice).ok()).flat_map(|tool| tool.specs());
@@ -111,32 +112,30 @@ const COMMON: [&str; 9] =
 
 /// Options that an environment adds to those of a dialogue: a plain struct with defaults that denies unknown fields.
 pub trait ExtraOptions: Clone + Send + Sync + Serialize + DeserializeOwned + JsonSchema + Default + 'static {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const KIND: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
     /// Dialogue options that do nothing in this environment and cannot be set.
     const HIDDEN: &'static [&'static str] = &[];
-    /// The dialogue's defaults in this environment.
+    /// Returns the dialogue's defaults in this environment.
     fn dialogue() -> DialogueOptions;
-    /// Tools of the environment itself.
+    /// Returns the tools of the environment itself.
     fn tools() -> Vec<ToolSpec> {
         Vec::new()
     }
-    /// Ranges and contradictions that types cannot express.
+    /// Checks ranges and contradictions that types cannot express.
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
 }
 
-/// Options of an environment together with those of its dialogue; files write their keys side by side.
+/// Options of an environment together with those of its dialogue; files write their keys in one table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WithDialogue<O> {
-    /// Options of the environment.
     pub extra: O,
-    /// Options of the dialogue.
     pub dialogue: DialogueOptions,
 }
 
@@ -171,12 +170,12 @@ impl<O: ExtraOptions> EnvironmentOptions for WithDialogue<O> {
     }
 }
 
-/// Whether a dialogue option can be set in this environment.
+/// Returns whether a dialogue option can be set in this environment.
 fn takes<O: ExtraOptions>(name: &str) -> bool {
     !O::HIDDEN.contains(&name)
 }
 
-/// The fields of a struct as JSON.
+/// Returns the fields of a struct as JSON.
 fn fields(options: &impl Serialize) -> serde_json::Result<Map<String, Value>> {
     Ok(serde_json::to_value(options)?.as_object().cloned().unwrap_or_default())
 }
@@ -273,7 +272,7 @@ mod tests {
         assert!(serde_json::from_value::<WithDialogue<Rows>>(json!({"max_turns": "many"})).is_err());
     }
 
-    /// An environment without options of its own and without registry tools.
+    /// Environment without additional options and without registry tools.
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields, default)]
     struct Bare {}

@@ -154,7 +154,7 @@ fn missing_worlds_and_sessions_are_bugs() {
     assert_eq!(nothing.check(&[spec("one"), spec("two")], &Toolbox::standard())[0].pointer, "/format");
 }
 
-/// A calculator whose results are held back for 5 to 10 ms by the returned clock.
+/// Returns a calculator whose results are held back for 5 to 10 ms by the returned clock.
 fn slow_calculator() -> (Arc<Dialogue>, Arc<ManualClock>) {
     let latency = Latency { least_millis: 5, most_millis: 10 };
     let mut slow = dialogue(&["calculator"], &[]);

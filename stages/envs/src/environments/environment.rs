@@ -1,4 +1,4 @@
-//! The traits of environments: they pose a problem and answer the agent's turns until the episode ends.
+//! Traits of environments, which pose a problem and respond to the agent's turns until the episode ends.
 //!
 //! Episodes are polled because tools run while other sequences decode. Turns are text; the sampling loop keeps the
 //! tokens.
@@ -10,67 +10,68 @@ use std::time::Duration;
 use trainyard_core::Result;
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
-/// What the agent sees after its turn.
+/// Messages that the agent receives after its turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
-    /// Messages to append: the tool results (role `tool`, one per call), then what the environment adds.
+    /// Messages to append: the tool results (role `tool`, one per call), then the environment's messages.
     pub messages: Vec<Message>,
     /// Calls answered by this observation, including unreadable ones.
     pub tool_calls: u32,
-    /// How many of them failed.
+    /// Number of failed calls among them.
     pub tool_errors: u32,
 }
 
-/// What the agent is asked, where a program keeps the conversation: all of it, as the program sees it.
+/// Request for a turn of the agent, where a program keeps the conversation: the whole conversation as the program sees
+/// it.
 ///
-/// Calls of assistants stand in `tool_calls` as JSON text, `[{"name", "arguments"}]`, whoever wrote them; results of
-/// tools stand in the order of their calls and name none.
+/// Calls of assistants are in `tool_calls` as JSON text, `[{"name", "arguments"}]`, regardless of their author; results
+/// of tools are in the order of their calls and name none.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Asked {
     /// The messages as the program sees them. The loop compares them with those that it knows.
     pub messages: Vec<Message>,
-    /// The same messages as the chat template is to get them, where they are new: tools described, calls written.
+    /// The same messages as the chat template receives them, where they are new: tools described, calls written.
     pub written: Vec<Message>,
     /// JSON text of the tools that the template describes.
     pub tools: Option<String>,
-    /// Most tokens of the answer, if the program says so.
+    /// Maximum number of tokens of the answer, if the program sets one.
     pub max_tokens: Option<usize>,
 }
 
-/// How a program sees a turn of the agent.
+/// Turn of the agent as a program sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Read {
     /// The turn with its calls.
     pub turn: AgentTurn,
-    /// The message that the program gets, and sends back with its next call.
+    /// Message that the program receives, and sends back with its next call.
     pub message: Message,
 }
 
-/// The tokens of a turn, for programs that ask for them. Lists of the turn have one length.
+/// Tokens of a turn, for programs that request them. All lists of the turn have one length.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TurnTokens {
-    /// What the turn continues.
+    /// Tokens that the turn continues.
     pub prompt: Vec<u32>,
-    /// The end of its text, which may open a thought.
+    /// End of the prompt's text, which may open a thought.
     pub opened: String,
-    /// The turn, the token that ends it included.
+    /// Tokens of the turn, including the one that ends it.
     pub ids: Vec<u32>,
-    /// The text of each token by itself.
+    /// Text of each single token.
     pub texts: Vec<String>,
-    /// As it was sampled; NaN where the sampler cannot tell.
+    /// Log-probabilities at sampling; NaN where the sampler has no value.
     pub logprobs: Vec<f32>,
-    /// The turn was cut at a limit of tokens.
+    /// Whether the turn was cut at a limit of tokens.
     pub cut: bool,
 }
 
-/// What became of the calls of a program, beside those that were answered.
+/// Counts of a program's calls that were not answered normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallCounts {
-    /// Calls that got no answer because the episode had ended, and answers that nobody waited for any more.
+    /// Calls without an answer because the episode had ended, and answers whose caller no longer waited.
     pub dropped: u32,
-    /// Calls that were refused with an error.
+    /// Calls that were rejected with an error.
     pub refused: u32,
-    /// Calls that asked for a way of sampling that is not the policy's, and were answered without it.
+    /// Calls that requested a way of sampling other than the policy's, and were answered without it.
     pub ignored: u32,
 }
 
@@ -79,9 +80,8 @@ pub struct CallCounts {
 pub struct Outcome {
     /// The final answer as the environment read it.
     pub answer: Option<String>,
-    /// Why it ended.
     pub stop: StopReason,
-    /// Whether it may be learned from.
+    /// Whether the episode may be used for training.
     pub status: Status,
     /// Agent turns taken.
     pub turns: u32,
@@ -89,23 +89,25 @@ pub struct Outcome {
     pub tool_calls: u32,
     /// How many of them failed.
     pub tool_errors: u32,
-    /// A call hit its wall-clock limit and no call was lost: the agent's own call did this. `status` is
-    /// `infrastructure` nevertheless, because the limit is not repeatable; callers may go on without such an episode.
+    /// Whether a call hit its wall-clock limit and no call was lost: the agent's call caused this. `status` is
+    /// `infrastructure` nevertheless, because the limit is not repeatable; callers may continue without such an
+    /// episode.
     pub timed_out: bool,
-    /// The episode's own word on its answer; none leaves it to [`Environment::verify`].
+    /// The episode's verdict on its answer; `None` leaves it to [`Environment::verify`].
     pub correct: Option<bool>,
-    /// The episode's own reward, for the reward `verdict`.
+    /// The episode's reward, for the reward `verdict`.
     pub reward: Option<f64>,
-    /// Of a program that keeps the conversation.
+    /// Counts of calls of a program that keeps the conversation.
     pub calls: CallCounts,
 }
 
-/// What follows a turn.
+/// Result of a step of an episode.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     /// Tools are running; call [`Episode::poll`].
     Pending,
-    /// The agent's turn, where a program keeps the conversation: it may go on after any earlier turn, or after none.
+    /// The agent's turn, where a program keeps the conversation, which may continue after any earlier turn, or after
+    /// none.
     Asked(Asked),
     /// The agent's turn again, after this observation.
     Observe(Observation),
@@ -115,35 +117,36 @@ pub enum Step {
 
 /// An environment with its options.
 pub trait Environment: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// The tools it offers in every problem.
+    /// Returns the tools offered in every problem.
     fn tools(&self) -> Vec<ToolSpec>;
-    /// How tool calls are written.
+    /// Returns the tool-call format.
     fn format(&self) -> &dyn ToolFormat;
-    /// Whether [`Environment::prompt`] tells how an episode begins. Otherwise a program keeps the conversation: an
-    /// episode is polled for its first step, and all its steps are [`Step::Asked`].
+    /// Returns whether [`Environment::prompt`] defines how an episode begins. Otherwise a program keeps the
+    /// conversation: an episode is polled for its first step, and all its steps are [`Step::Asked`].
     fn prompts(&self) -> bool {
         true
     }
-    /// The opening messages: the problem's own and what the environment adds (tool descriptions).
+    /// Returns the opening messages: the problem's and those that the environment adds (tool descriptions).
     ///
-    /// Errors: those of a program that is asked for them.
+    /// Errors: those of a program that supplies the messages.
     fn prompt(&self, problem: &Problem) -> Result<Vec<Message>>;
     /// Starts an episode. `seed` determines everything random in it.
     fn start(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>>;
-    /// The largest number of agent turns in an episode.
+    /// Returns the largest number of agent turns in an episode.
     fn max_turns(&self) -> u32;
-    /// Whether the agent talks to a user between its calls, so that words without a call do not end the episode.
+    /// Returns whether the agent talks to a user between its calls, so that words without a call do not end the
+    /// episode.
     fn converses(&self) -> bool {
         false
     }
-    /// Whether a final answer is right. Errors: of kind retryable, if what judges is away, else what it cannot judge;
-    /// never a wrong answer.
+    /// Returns whether a final answer is right. Errors: of kind retryable if the judge is unavailable, otherwise the
+    /// judge's error; never because of a wrong answer.
     fn verify(&self, problem: &Problem, answer: &str) -> Result<bool>;
     /// Reads the final answer from an agent's last message.
     fn read_answer(&self, text: &str) -> Option<String>;
-    /// The generator of problems for this environment and its options; `None` if problems come from data sets.
+    /// Returns the generator of problems for this environment and its options; `None` if problems come from data sets.
     fn generator(&self) -> Option<&dyn ProblemGenerator> {
         None
     }
@@ -151,20 +154,22 @@ pub trait Environment: Send + Sync {
 
 /// An episode in progress.
 pub trait Episode: Send {
-    /// How the program reads a turn that answers its last call, where a program keeps the conversation; none leaves it
-    /// to [`Environment::format`].
+    /// Returns the program's reading of a turn that answers its last call, where a program keeps the conversation;
+    /// `None` leaves it to [`Environment::format`].
     fn read(&self, _text: &str) -> Option<Read> {
         None
     }
-    /// Hears the tokens of the turn that the next step takes. Asked for only where a program keeps the conversation.
+    /// Receives the tokens of the turn that the next step takes. Called only where a program keeps the conversation.
     fn hear(&mut self, _tokens: TurnTokens) {}
     /// Takes one agent turn. Tool calls are submitted and run in the background. A turn while results are pending or
     /// after the end is an error of kind `bug`.
     fn step(&mut self, turn: &AgentTurn) -> Result<Step>;
-    /// While a step is pending: the step once all tool results have come, `None` until then. Blocks up to `wait`.
+    /// Polls a pending step: returns the step once all tool results have arrived, `None` until then. Blocks up to
+    /// `wait`.
     ///
-    /// Errors: those of the environment's own code, where it is a program of the user.
+    /// Errors: those of the environment's code, where it is a user program.
     fn poll(&mut self, wait: Duration) -> Result<Option<Step>>;
-    /// A copy with the tools' state after the last completed call. Fails while a step is pending and after the end.
+    /// Returns a copy with the tools' state after the last completed call. Fails while a step is pending and after the
+    /// end.
     fn fork(&self) -> Result<Box<dyn Episode>>;
 }

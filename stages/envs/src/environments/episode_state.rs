@@ -1,14 +1,14 @@
-//! What an environment adds to one episode of a dialogue: tools of its own, and a say in what follows a turn.
+//! State that an environment adds to one episode of a dialogue: custom tools, and control over what follows a turn.
 //!
-//! [`crate::environments::dialogue`] has the rules that are the same everywhere (limits, unreadable calls, lost calls),
-//! so implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
+//! [`crate::environments::dialogue`] implements the common rules (limits, unreadable calls, lost calls), so
+//! implementations only hold state. The tools of one environment share it, and a fork copies it once. An environment
 //! that judges the final state produces the answer itself: an agent cannot claim what it has not done.
 
 use crate::tools::{Ticket, ToolCall, ToolResult, ToolSession};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// What follows a turn.
+/// Continuation of an episode after a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AfterTurn {
     /// The agent's turn again, after the results of its calls and these messages.
@@ -17,28 +17,31 @@ pub enum AfterTurn {
     End(Option<String>),
 }
 
-/// The environment's state of one episode. Any randomness comes from the seed it was made with. Dropping it closes it.
+/// Environment-specific state of one episode. Any randomness comes from the seed it was created with. Dropping it
+/// closes it.
 pub trait EpisodeState: Send {
-    /// Submits a call of one of the environment's own tools. Arguments that do not fit the tool give a ready ticket
-    /// with an error for the agent.
+    /// Submits a call of one of the environment's tools. Arguments that do not fit the tool give a ready ticket with an
+    /// error for the agent.
     fn submit(&mut self, call: &ToolCall) -> Ticket;
-    /// Hands a turn without calls to something that answers later; [`EpisodeState::after_text`] is asked once it has.
+    /// Hands a turn without calls to a component that answers later; [`EpisodeState::after_text`] is called once it
+    /// has.
     fn say(&mut self, _text: &str) -> Option<Ticket> {
         None
     }
-    /// Why the stage cannot go on, once the results of a turn have come: the environment's own code failed.
+    /// Returns the error that stops the stage, once the results of a turn have arrived: the environment's code failed.
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// What follows a turn whose calls, of any tools, have these results. Not called when a call was lost.
+    /// Returns what follows a turn whose calls, of any tools, have these results. Not called when a call was lost.
     fn after_calls(&mut self, _results: &[ToolResult]) -> AfterTurn {
         AfterTurn::Continue(Vec::new())
     }
-    /// What follows a turn without calls, possibly empty. `None` = the text is the answer, as the dialogue reads it.
+    /// Returns what follows a turn without calls, possibly empty. `None` = the text is the answer, as the dialogue
+    /// reads it.
     fn after_text(&mut self, _text: &str) -> Option<AfterTurn> {
         None
     }
-    /// A copy with the state after the last completed call, which continues as the original would.
+    /// Returns a copy with the state after the last completed call, which continues as the original would.
     fn fork(&self) -> Result<Box<dyn EpisodeState>>;
 }
 
@@ -46,7 +49,7 @@ pub trait EpisodeState: Send {
 pub struct Sessions(Vec<(String, Box<dyn ToolSession>)>);
 
 impl Sessions {
-    /// Sessions by tool name.
+    /// Creates the state from sessions by tool name.
     pub fn new(sessions: impl IntoIterator<Item = (String, Box<dyn ToolSession>)>) -> Self {
         Self(sessions.into_iter().collect())
     }

@@ -9,7 +9,6 @@ use crate::tools::ToolCall;
 use trainyard_core::Chance;
 use trainyard_tables::Problem;
 
-/// One turn of a scripted agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ScriptedTurn {
     /// A single call, written in the environment's format.
@@ -23,7 +22,7 @@ pub enum ScriptedTurn {
 }
 
 impl ScriptedTurn {
-    /// The text of the turn; `last_result` is the content of the last tool message.
+    /// Returns the text of the turn; `last_result` is the content of the last tool message.
     pub fn text(&self, format: &dyn ToolFormat, last_result: &str) -> String {
         match self {
             Self::Call(call) => format.render(call),
@@ -43,17 +42,18 @@ pub struct Demonstration {
     pub mistaken: bool,
 }
 
-/// Generates problems for an environment, which returns it from [`crate::Environment::generator`]. Must pass
+/// Generator of problems for an environment, which returns it from [`crate::Environment::generator`]. Must pass
 /// [`crate::conformance::generated::check`].
 pub trait ProblemGenerator: Send + Sync {
-    /// Levels are 1 to this number.
+    /// Returns the highest level; levels start at 1.
     fn max_level(&self) -> u32;
-    /// Problem number `index` of a level under this seed; `level` is clamped. Sets every field but `split`; `answer` is
-    /// a right answer. Two problems are the same exactly if their `canonical` forms are; then their ids are equal and
-    /// each accepts the other's answer. No two levels share a problem.
+    /// Returns problem number `index` of a level under this seed; `level` is clamped. Sets every field but `split`;
+    /// `answer` is a right answer. Two problems are the same exactly if their `canonical` forms are; then their ids are
+    /// equal and each accepts the other's answer. No two levels share a problem.
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem;
-    /// A demonstration for the problem with the same three arguments. With probability `mistakes`, drawn from
-    /// `mistake_chance`, it makes a mistake that the tools or the environment reveal, and recovers, if one is possible.
+    /// Returns a demonstration for the problem with the same three arguments. With probability `mistakes`, drawn from
+    /// `mistake_chance`, it makes a mistake that the tools or the environment reveal, and recovers, if a mistake is
+    /// possible.
     fn demonstration(
         &self,
         level: u32,
@@ -62,11 +62,11 @@ pub trait ProblemGenerator: Send + Sync {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration;
-    /// Words of questions that are exchanged freely and change nothing about a solution, such as what is counted.
+    /// Returns words of questions that are exchanged freely and do not affect a solution, such as the counted objects.
     fn decoration(&self) -> &'static [&'static str] {
         &[]
     }
-    /// What reports call many of its problems.
+    /// Returns the plural name of the problems in reports.
     fn plural(&self) -> &'static str {
         "problems"
     }

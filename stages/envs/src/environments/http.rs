@@ -1,4 +1,4 @@
-//! `http`: an environment that a service of the user plays.
+//! `http`: an environment that a user-defined service implements.
 
 use super::process::OwnEnvironmentPage;
 use crate::programs::ServiceOptions;

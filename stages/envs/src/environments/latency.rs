@@ -1,15 +1,15 @@
 //! Artificially slow tools: the results of a turn are held back for a drawn time.
 //!
-//! Our tools answer at once, those of real agents (pages, shells, remote services) take tenths of a second. This option
-//! shows how well rollouts hide that. The time depends on the episode's seed and the turn, and never changes the
-//! results.
+//! Built-in tools answer immediately; those of real agents (pages, shells, remote services) take tenths of a second.
+//! This option shows how well rollouts hide such latency. The time depends on the episode's seed and the turn, and
+//! never changes the results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use trainyard_core::{Chance, OptionProblem};
 
-/// As long as a tool call may run at most, in milliseconds.
+/// Maximum duration of a tool call in milliseconds.
 const MOST: u64 = 600_000;
 
 /// How long the results of a turn with calls are held back; drawn uniformly from a range.
@@ -31,13 +31,13 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// Everything out of range or contradictory; `pointer` is the place of these options.
+    /// Returns all values that are out of range or contradictory; `pointer` is the location of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let (least, most) = (("/least_millis", self.least_millis), ("/most_millis", self.most_millis));
         let outside = [least, most].into_iter().filter_map(|(at, millis)| OptionProblem::outside(at, millis, ..=MOST));
         outside.chain(OptionProblem::crossed(least, most)).map(|problem| problem.within(pointer)).collect()
     }
-    /// The delay of one turn of the episode with this seed.
+    /// Returns the delay of one turn of the episode with this seed.
     pub fn of_turn(&self, seed: u64, turn: u32) -> Duration {
         let (least, most) = (Duration::from_millis(self.least_millis), Duration::from_millis(self.most_millis));
         most.saturating_sub(least).mul_f64(Chance::new(seed).at("latency", &[u64::from(turn)]).uniform()) + least

@@ -1,5 +1,5 @@
 //! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
-//! models write answers in many ways; one reading of both makes them comparable.
+//! models write answers in many ways; the same parser for both makes them comparable.
 
 use crate::environments::{DialogueOptions, ExtraOptions, QuestionEnvironment, Questions};
 use crate::verifiers;
@@ -35,10 +35,10 @@ impl Questions for MathProblemsExtra {
     }
 }
 
-/// The environment of stages that play worked solutions and name none: the calculator and up to 32 turns.
+/// Returns the environment of stages that play worked solutions and name no environment: the calculator and up to 32
+/// turns.
 pub fn default_options() -> Value {
     json!({ "kind": <MathProblemsExtra as ExtraOptions>::KIND })
 }
 
-/// The environment `math-problems`.
 pub type MathProblems = QuestionEnvironment<MathProblemsExtra>;

@@ -6,7 +6,8 @@
 use trainyard_core::Chance;
 use trainyard_core::chance::Draws;
 
-/// The expressions to send to a stateless tool: the right one, with probability `mistakes` preceded by a broken one.
+/// Returns the expressions to send to a stateless tool: the right one, with probability `mistakes` preceded by a broken
+/// one.
 pub fn attempts(expression: &str, mistakes: f64, chance: &Chance) -> Vec<String> {
     let mut draws = chance.at("mistake", &[]);
     let mistake = (draws.uniform() < mistakes).then(|| broken(expression, &mut draws));

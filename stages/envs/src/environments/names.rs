@@ -1,5 +1,5 @@
-//! Invented names of consonant-vowel syllables, about whose bearers no pretrained model knows anything. They are unique
-//! and never equal a word of the sentences about them, because a search for a name must find its bearer.
+//! Invented names of consonant-vowel syllables, unknown to pretrained models. Names are unique and never equal a word
+//! of the sentences about their bearers, because a search for a name must find its bearer.
 
 use std::collections::BTreeSet;
 use trainyard_core::chance::Draws;
@@ -8,10 +8,10 @@ const ONSETS: [&str; 14] = ["b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s
 const VOWELS: [&str; 5] = ["a", "e", "i", "o", "u"];
 const CODAS: [&str; 5] = ["", "", "n", "r", "l"];
 
-/// Up to this count names have two syllables, of which there are 19,600.
+/// Maximum count of names with two syllables, of which there are 19,600.
 const SHORT: usize = 2_000;
 
-/// `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.
+/// Returns `count` different capitalized names (at most 100,000), none of which is one of the lower-case `words`.
 pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<String> {
     let syllables = if count <= SHORT { 2 } else { 3 };
     let (mut names, mut taken) = (Vec::with_capacity(count), BTreeSet::new());
@@ -26,7 +26,7 @@ pub(crate) fn names(count: usize, words: &[&str], draws: &mut Draws) -> Vec<Stri
     names
 }
 
-/// The name with its first letter in upper case.
+/// Returns the name with its first letter in upper case.
 pub(crate) fn capitalized(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

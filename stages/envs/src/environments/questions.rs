@@ -1,5 +1,5 @@
-//! Environments that only ask: a dialogue without tools or state of its own and without a generator, so its options and
-//! the way to read an answer are all there is to write.
+//! Environments that only pose questions: a dialogue without tools, state or a generator, defined by its options and
+//! its way to read an answer.
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{DialogueEnvironment, ExtraOptions, Setup, WithDialogue};
@@ -7,21 +7,19 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// Options of an environment that only asks. Its problems come from data sets or from other stages, and their verifiers
-/// judge the answers.
+/// Options of an environment that only poses questions. Problems come from data sets or from other stages, and their
+/// verifiers judge the answers.
 pub trait Questions: ExtraOptions {
-    /// The answer in a turn without calls; `None` if there is none in it.
+    /// Returns the answer in a turn without calls; `None` if the turn contains no answer.
     fn read_answer(turn: &str) -> Option<String>;
 }
 
-/// The environment with these options.
 pub struct QuestionEnvironment<O> {
     dialogue: Arc<Dialogue>,
     options: PhantomData<fn() -> O>,
 }
 
 impl<O: Questions> QuestionEnvironment<O> {
-    /// An environment with these options.
     pub fn new(options: WithDialogue<O>, setup: &Setup) -> Result<Self> {
         let dialogue = Dialogue::new(options.dialogue, setup, O::read_answer)?;
         Ok(Self { dialogue, options: PhantomData })

@@ -1,4 +1,4 @@
-//! The environments of this room: one line each, sorted.
+//! Environments of this crate: one line each, sorted.
 
 use crate::Toolbox;
 use crate::environments::process::{OwnEnvironment, OwnEnvironmentPage, OwnExtra};
@@ -18,10 +18,10 @@ use trainyard_process::ProgramOptions;
 /// first call.
 pub type Environments = Family<dyn Environment, Arc<ToolHost>>;
 
-/// The environment that a stage's options name.
+/// Environment that a stage's options name.
 pub type EnvironmentSlot = Slot<dyn Environment, Arc<ToolHost>>;
 
-/// Reads `environment` of a stage's options, and fills in its defaults there; `default` where they name none.
+/// Reads `environment` of a stage's options, and fills in its defaults there; `default` applies if it is absent.
 pub fn read(environments: &Environments, options: &mut Value, default: impl FnOnce() -> Value) -> EnvironmentSlot {
     if let Some(map) = options.as_object_mut() {
         map.entry("environment").or_insert_with(default);
@@ -29,7 +29,7 @@ pub fn read(environments: &Environments, options: &mut Value, default: impl FnOn
     Slot::read_at(environments, "/environment", options)
 }
 
-/// The line of an environment, whose options name what is in this toolbox.
+/// Returns the registry line of an environment whose options name parts of this toolbox.
 pub fn line<O: EnvironmentOptions>(
     toolbox: &Arc<Toolbox>,
     build: fn(O, &Setup) -> Result<Box<dyn Environment>>,
@@ -43,17 +43,17 @@ pub fn line<O: EnvironmentOptions>(
     )
 }
 
-/// The line of an environment of the user's own code.
+/// Returns the registry line of an environment in user-defined code.
 fn own<P: OwnEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
     line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
 }
 
-/// The environments of this crate, with its own tools, formats and verifiers.
+/// Returns the environments of this crate, with its tools, formats and verifiers.
 pub fn family() -> Environments {
     family_with(&Arc::new(Toolbox::standard()))
 }
 
-/// The environments of this crate, with those of a program.
+/// Returns the environments of this crate, with the tools, formats and verifiers of a program.
 pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
     let members = vec![
         line(toolbox, |o, setup| Ok(Box::new(countdown::Countdown::new(o, setup)?))),
@@ -70,7 +70,7 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
     Family::new("environments", "environment", members)
 }
 
-/// Kinds of a family whose environment generates problems, sorted.
+/// Returns the kinds of a family whose environment generates problems, sorted.
 pub fn generating(environments: &Environments) -> Vec<&'static str> {
     let host = ToolHost::idle();
     let makes = |kind: &&str| environments.build(&(*kind).into(), &host).is_ok_and(|e| e.generator().is_some());
@@ -103,7 +103,7 @@ mod tests {
             let mut whole = complete(&json!({"kind": name})).unwrap();
             assert_eq!(complete(&whole).unwrap(), whole);
             assert_eq!(complete(&json!(name)).unwrap(), whole, "a bare name is the default");
-            // Which program or service, nobody else can know.
+            // The program or service has no default.
             let own = [("process", "/command", json!(["true"])), ("http", "/url", json!("http://127.0.0.1:9/"))];
             if let Some((_, place, value)) = own.into_iter().find(|(kind, ..)| *kind == name) {
                 assert_eq!(check(&whole)[0].pointer, place);

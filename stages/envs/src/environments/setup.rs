@@ -1,10 +1,10 @@
-//! What environments are built with.
+//! Dependencies of environments.
 
 use crate::Toolbox;
 use crate::tools::ToolHost;
 use std::sync::Arc;
 
-/// Where the tools of an environment run, and what its options may name.
+/// Tool host of an environment, and the parts that its options may name.
 pub struct Setup {
     /// Shared by all episodes of a stage. No process starts before the first call.
     pub host: Arc<ToolHost>,
@@ -13,7 +13,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A host of its own with up to `workers` processes, and the toolbox of this crate.
+    /// Returns a new host with up to `workers` processes, and the toolbox of this crate.
     pub fn standard(workers: usize) -> Self {
         Self { host: ToolHost::new(workers), toolbox: Arc::new(Toolbox::standard()) }
     }

@@ -8,7 +8,7 @@ use crate::tools::{ToolCall, ToolSpec};
 use serde_json::json;
 use trainyard_core::{Error, Result};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`<tool_call>print(6 * 7)</tool_call>`: the text between the tags is the main argument \
 of the only tool. It costs the fewest \
 tokens, which small models pay for one by one; with more than one tool use `hermes`.";

@@ -5,12 +5,12 @@ use crate::tools::{ToolCall, ToolSpec};
 
 /// Reads and writes tool calls inside an assistant turn. `parse(render(call))` returns the call.
 pub trait ToolFormat: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
     /// Parses one turn, without its end token. An unreadable call becomes an error in its place, which the agent sees.
     fn parse(&self, text: &str) -> AgentTurn;
     /// Renders one call as the agent would write it.
     fn render(&self, call: &ToolCall) -> String;
-    /// The text about tools and format for a system message.
+    /// Returns the text about tools and format for a system message.
     fn describe(&self, tools: &[ToolSpec]) -> String;
 }

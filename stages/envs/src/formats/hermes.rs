@@ -12,12 +12,11 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`<tool_call>{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}</tool_call>`, one \
 block per call: the form that the Qwen and \
 Hermes families are trained on.";
 
-/// The format `hermes`.
 pub struct Hermes;
 
 impl ToolFormat for Hermes {
@@ -54,7 +53,7 @@ impl ToolFormat for Hermes {
     }
 }
 
-/// JSON text with the call tags escaped.
+/// Returns JSON text with the call tags escaped.
 pub(crate) fn shield(arguments: &Value) -> String {
     arguments.to_string().replace("<tool_call>", "\\u003ctool_call>").replace("</tool_call>", "\\u003c/tool_call>")
 }

@@ -1,4 +1,4 @@
-//! Calls that are JSON objects, shared by the formats that write them so.
+//! Calls in the form of JSON objects, shared by several formats.
 
 use crate::tools::ToolCall;
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub fn call(value: &Value, key: &str) -> Result<ToolCall, String> {
     }
 }
 
-/// JSON with a space after `:` and `,`, as Python prints it and as models were trained on it.
+/// Writes JSON with a space after `:` and `,`, as Python prints it and as models were trained on it.
 pub fn spaced(value: &Value) -> String {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Spaced);

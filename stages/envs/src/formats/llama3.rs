@@ -1,24 +1,23 @@
-//! `llama3`: a turn that is a JSON object with `name` and `parameters`, as Llama 3.1 to 3.3 call functions.
+//! `llama3`: a turn that is a JSON object with `name` and `parameters`, the form of function calls of Llama 3.1 to 3.3.
 //!
 //! ```text
 //! {"name": "python", "parameters": {"code": "1+1"}}
 //! ```
 //!
-//! Calls stand at the beginning of a turn, one after another, separated by white space or `;`. The marker
-//! `<|python_tag|>` before them is accepted. A turn that begins otherwise is words.
+//! A turn begins with its calls, one after another, separated by white space or `;`. The marker `<|python_tag|>` before
+//! them is accepted. A turn that begins otherwise is text.
 
 use crate::formats::json_calls::{call, spaced};
 use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`{\"name\": \"python\", \"parameters\": {\"code\": \"1+1\"}}` and nothing else in the turn: how \
 Llama 3.1 to 3.3 call functions. Several calls follow each other, separated by white space or `;`.";
 
 const MARKER: &str = "<|python_tag|>";
 
-/// The format `llama3`.
 pub struct Llama3;
 
 impl ToolFormat for Llama3 {

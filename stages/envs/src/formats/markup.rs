@@ -5,7 +5,7 @@ pub const OPEN: &str = "<tool_call>";
 /// Closes a call.
 pub const CLOSE: &str = "</tool_call>";
 
-/// The texts between the tags, in order. An error stands for an unclosed call or a stray closing tag.
+/// Returns the texts between the tags, in order, with an error for an unclosed call or a stray closing tag.
 pub(crate) fn bodies(text: &str) -> Vec<Result<&str, String>> {
     let mut bodies = Vec::new();
     let mut rest = text;

@@ -11,14 +11,13 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value, json};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`[TOOL_CALLS][{\"name\": \"python\", \"arguments\": {\"code\": \"1+1\"}}]`: the form that \
 Mistral and Ministral models are trained on. `[TOOL_CALLS]name[ARGS]{…}` of the newer ones is read as well.";
 
 const MARKER: &str = "[TOOL_CALLS]";
 const ARGUMENTS: &str = "[ARGS]";
 
-/// The format `mistral`.
 pub struct Mistral;
 
 impl ToolFormat for Mistral {

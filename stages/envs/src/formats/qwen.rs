@@ -10,8 +10,9 @@
 //! </tool_call>
 //! ```
 //!
-//! Texts stand as they are, other values as JSON. What a value is says the tool's schema; without one, JSON that parses
-//! is no text. A text that would be read otherwise is written as a JSON string; a JSON string is always read as one.
+//! Texts are written verbatim, other values as JSON. The tool's schema defines the type of a value; without a schema,
+//! JSON that parses is not text. A text that would be read otherwise is written as a JSON string; a JSON string is
+//! always read as one.
 
 use crate::formats::json_calls::spaced;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
@@ -19,24 +20,24 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`<tool_call><function=python><parameter=code>1+1</parameter></function></tool_call>`, each tag \
 on a line of its own: the form that Qwen3-Coder, Qwen3.5 and Nemotron 3 are trained on.";
 
 const FUNCTION: [&str; 2] = ["<function=", "</function>"];
 const PARAMETER: [&str; 2] = ["<parameter=", "</parameter>"];
 
-/// The format `qwen`, for these tools.
+/// Format `qwen` for a set of tools.
 pub struct Qwen {
     tools: Vec<ToolSpec>,
 }
 
 impl Qwen {
-    /// The tools say what the values of parameters are.
+    /// Returns the format for tools whose schemas define the types of parameters.
     pub fn new(tools: &[ToolSpec]) -> Self {
         Self { tools: tools.to_vec() }
     }
-    /// Whether the schema of a tool calls a parameter a text; none if it says nothing.
+    /// Returns whether the schema of a tool declares a parameter a text; `None` if the schema does not define it.
     fn is_text(&self, tool: &str, parameter: &str) -> Option<bool> {
         let tool = self.tools.iter().find(|t| t.name == tool)?;
         Some(tool.parameters["properties"][parameter]["type"].as_str()? == "string")

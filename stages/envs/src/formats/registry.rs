@@ -1,4 +1,4 @@
-//! The tool-call formats of this room: one line each, sorted.
+//! Tool-call formats of this crate: one line each, sorted.
 
 use crate::formats::{ToolFormat, code, hermes, llama3, mistral, qwen, toolrl};
 use crate::tools::ToolSpec;
@@ -8,7 +8,7 @@ use trainyard_core::Result;
 
 type Line = PartKind<dyn ToolFormat, [ToolSpec]>;
 
-/// A format is built for the tools that its calls may name.
+/// Returns the formats of this crate. A format is built for the tools that its calls may name.
 pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
     let members = vec![
         Line::plain("code", "raw code between the tags, for one tool", code::DOC, |tools: &[ToolSpec]| {
@@ -29,17 +29,18 @@ pub fn family() -> Family<dyn ToolFormat, [ToolSpec]> {
     Family::new("formats", "tool-call format", members)
 }
 
-/// Sorted names.
+/// Returns the sorted names.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }
 
-/// The schema of an option that names a format, for `schema_with`.
+/// Returns the schema of an option that names a format, for `schema_with`.
 pub fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     one_of(&names())
 }
 
-/// The same where every call names its tool, because there may be any tools.
+/// Returns the schema of an option for formats in which every call names its tool, so that they support any set of
+/// tools.
 pub fn schema_for_any_tools(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let named: Vec<&str> = names().into_iter().filter(|name| build(name, &[]).is_ok()).collect();
     one_of(&named)
@@ -49,7 +50,7 @@ fn one_of(names: &[&str]) -> schemars::Schema {
     schemars::Schema::try_from(json!({ "type": "string", "enum": names })).unwrap_or_default()
 }
 
-/// The format of a name for these tools. Errors: invalid (no such format, or tools that it cannot write).
+/// Returns the named format for these tools. Errors: invalid (unknown format, or tools that the format cannot express).
 pub fn build(name: &str, tools: &[ToolSpec]) -> Result<Box<dyn ToolFormat>> {
     family().build(&Value::from(name), tools)
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Any white space may separate the objects. Calls before `</think>` are thoughts and are not executed. After invalid
-//! JSON the rest of the block is skipped, because nobody can tell where the next object begins.
+//! JSON the rest of the block is skipped, because the beginning of the next object is unknown.
 
 use crate::formats::hermes::shield;
 use crate::formats::markup::{CLOSE, OPEN, bodies};
@@ -18,14 +18,13 @@ use crate::formats::{AgentTurn, ToolFormat};
 use crate::tools::{ToolCall, ToolSpec};
 use serde_json::{Deserializer, Value};
 
-/// The page of this format.
+/// Documentation page of the format.
 pub const DOC: &str = "`<think>…</think>`, then one `<tool_call>` block with a JSON object per call \
 (`name`, `parameters`), or a `<response>`: the \
 markup of ToolRL (2504.13958). An object that does not parse ends the reading of its block.";
 
 const THOUGHT_ENDS: &str = "</think>";
 
-/// The format `toolrl`.
 pub struct ToolRl;
 
 impl ToolFormat for ToolRl {
@@ -64,7 +63,7 @@ impl ToolFormat for ToolRl {
     }
 }
 
-/// JSON text with the tags that would end a thought or a call escaped.
+/// Returns JSON text with the tags that would end a thought or a call escaped.
 fn guarded(value: &Value) -> String {
     shield(value).replace(THOUGHT_ENDS, "\\u003c/think>")
 }

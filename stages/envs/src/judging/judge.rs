@@ -1,4 +1,4 @@
-//! Asking a model for a reason and a verdict about many episodes.
+//! Requests to a model for a reason and a verdict about many episodes.
 
 use super::prompt::Prompt;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use trainyard_chat::{Answer, Chat, ChatOptions, Form, Question};
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// What a judge says of each episode: a reason first, so that the verdict follows from it, and then the verdict.
+/// Format of a judge's answers: a reason first, so that the verdict follows from it, and then the verdict.
 pub struct Judge {
     prompt: Prompt,
     rubric: String,
@@ -21,14 +21,14 @@ pub struct Judge {
 /// A readable verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// The judge's words.
+    /// The judge's reason.
     pub reason: String,
-    /// What was asked for under the judge's key.
+    /// Value under the judge's key.
     pub verdict: Value,
 }
 
 impl Judge {
-    /// A judge who answers with `key`, a value of this JSON Schema, which `words` describe.
+    /// Returns a judge that answers with `key`, a value of this JSON Schema, which `words` describe.
     ///
     /// Errors: about the option `prompt`.
     pub fn new(
@@ -40,7 +40,7 @@ impl Judge {
         let prompt = Prompt::read(prompt, "/prompt")?;
         Ok(Self { prompt, rubric: rubric.to_string(), key, schema, words: words.into() })
     }
-    /// What is wrong with the options that all judges have.
+    /// Returns the problems of the options that all judges have.
     pub fn problems(model: &ChatOptions, prompt: &str, rubric: &str) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> = model.problems().into_iter().map(|p| p.within("/model")).collect();
         problems.extend(Prompt::read(prompt, "/prompt").err());
@@ -73,8 +73,8 @@ impl Judge {
     }
 }
 
-/// Asks for the verdicts on episodes of problems; of each its verdict, or why there is none: the model declines, its
-/// answer cannot be read, or the server refuses this request.
+/// Requests verdicts on episodes of problems. Returns, for each, the verdict or the reason for its absence: the model
+/// declines, its answer cannot be read, or the server rejects the request.
 ///
 /// Errors: those of [`Chat::next`].
 pub fn ask(judge: &Judge, chat: &mut Chat, rows: &[(&Trajectory, &Problem)]) -> Result<Vec<Result<Judged>>> {

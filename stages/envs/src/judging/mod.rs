@@ -1,5 +1,5 @@
-//! Models that judge episodes: what they are shown, and how their verdicts are read. The filter rule `judge` and the
-//! reward `judged` are made of this.
+//! Models that judge episodes: prompts and the parsing of verdicts. Used by the filter rule `judge` and the reward
+//! `judged`.
 
 mod judge;
 mod prompt;

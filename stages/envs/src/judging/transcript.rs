@@ -2,7 +2,7 @@
 
 use trainyard_tables::Message;
 
-/// All messages with their roles, in order. Tool calls that no text shows stand below it as JSON.
+/// Returns all messages with their roles, in order. Tool calls that the text does not contain follow it as JSON.
 pub fn transcript(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {

@@ -1,4 +1,4 @@
-//! One episode that a model behind an endpoint plays.
+//! One episode played by a model at an endpoint.
 
 use super::player::{Job, Player};
 use super::said;
@@ -14,15 +14,15 @@ use trainyard_tables::{Message, Problem, Status, StopReason, Trajectory};
 /// A played episode.
 #[derive(Debug, Clone)]
 pub struct Played {
-    /// Its record, without an id. The reward `answer` is 1 if the answer is right.
+    /// Record of the episode, without an id. The reward `answer` is 1 if the answer is right.
     pub trajectory: Trajectory,
     /// Whether the environment accepts the answer.
     pub correct: bool,
-    /// A call of the model hit its wall-clock limit; see [`Outcome::timed_out`].
+    /// Whether a call of the model hit its wall-clock limit; see [`Outcome::timed_out`].
     pub timed_out: bool,
     /// Tokens of the model's answers, as the server counts them.
     pub tokens: u64,
-    /// Why the server answered no more, if that ended the episode.
+    /// Error of the server, if it ended the episode.
     pub failure: Option<Error>,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct Game<'a> {
     episode: Box<dyn Episode>,
     format: &'a dyn ToolFormat,
     tools: &'a [Value],
-    /// As it is recorded.
+    /// Messages as recorded.
     messages: Vec<Message>,
-    /// As the model sees it.
+    /// Messages as the model sees them.
     said: Vec<Said>,
-    /// Of the calls whose results are awaited.
+    /// Ids of the calls whose results are awaited.
     calls: Vec<String>,
     turns: u32,
     tool_calls: u32,
@@ -64,12 +64,12 @@ impl<'a> Game<'a> {
             job,
         })
     }
-    /// What the model is asked now.
+    /// Returns the next request to the model.
     pub fn question(&self) -> Question {
         let (messages, tools) = (self.said.clone(), self.tools.to_vec());
         Question { messages, tools, draw: self.job.draw, ..Question::default() }
     }
-    /// Takes the model's answer. True: it is asked again.
+    /// Takes the model's answer. Returns whether a further request follows.
     pub fn answered(&mut self, answer: Result<Answer>) -> Result<bool> {
         let answer = match answer {
             Ok(answer) => answer,
@@ -90,7 +90,7 @@ impl<'a> Game<'a> {
         let step = self.episode.step(&turn)?;
         self.take(step)
     }
-    /// Waits for tools. True: the model is asked again.
+    /// Waits for tools. Returns whether a further request to the model follows.
     pub fn wait(&mut self, wait: Duration) -> Result<bool> {
         if self.outcome.is_some() {
             return Ok(false);
@@ -102,11 +102,11 @@ impl<'a> Game<'a> {
         self.outcome.is_some()
     }
 
-    /// The turn in the environment's own format.
+    /// Returns the turn in the environment's format.
     fn turn(&self, answer: &Answer) -> AgentTurn {
         let mut text = answer.refusal.clone().unwrap_or_else(|| answer.text.trim_end().to_string());
         for call in &answer.calls {
-            // Arguments that are no JSON stay text, which the environment refuses and the model sees.
+            // Arguments that are not JSON stay text, which the environment rejects with an error that the model sees.
             let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::from(&*call.arguments));
             if !text.is_empty() {
                 text.push('\n');
@@ -115,7 +115,7 @@ impl<'a> Game<'a> {
         }
         AgentTurn { truncated: answer.finish == Finish::Length, ..self.format.parse(&text) }
     }
-    /// Some servers name no calls.
+    /// Adds a missing call id: some servers send none.
     fn named(&self, number: usize, call: Call) -> Call {
         match call.id.is_empty() {
             true => Call { id: format!("call_{}_{number}", self.turns), ..call },

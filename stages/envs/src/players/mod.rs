@@ -1,8 +1,8 @@
-//! Models behind endpoints that play episodes, message by message: teachers of `data/synthesize`, and models that
-//! `evaluate` only knows by their words.
+//! Models at endpoints that play episodes, message by message: teachers of `data/synthesize`, and models that
+//! `evaluate` reaches only through their text.
 //!
-//! An episode is recorded as if the policy of a stage had played it: with the environment's own prompt, and with calls
-//! as its format writes them. What the model itself sees and writes may differ ([`Calls`]).
+//! An episode is recorded as if the policy of a stage had played it: with the environment's prompt, and with calls in
+//! its format. The messages that the model itself receives and writes may differ ([`Calls`]).
 
 mod game;
 mod play;
@@ -28,7 +28,7 @@ use trainyard_core::Result;
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Calls {
-    /// By the server's own interface: it is told the tools and answers with calls, which are written down in the
+    /// The server's tool interface: it receives the tools and answers with calls, which are recorded in the
     /// environment's format.
     #[default]
     Native,
@@ -41,8 +41,8 @@ impl Calls {
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-    /// The environment whose prompts a model sees that is told the tools by its server: these options without a
-    /// description of tools. None: it sees the prompts of the environment itself.
+    /// Returns the environment with the prompts for a model whose server receives the tools: the same options without a
+    /// description of tools. `None`: the model sees the prompts of the environment itself.
     ///
     /// Errors: those of building it.
     pub fn unspoken(

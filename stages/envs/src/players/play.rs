@@ -11,13 +11,13 @@ use trainyard_core::{Error, Result};
 
 /// Episodes in flight; changes no result.
 const IN_FLIGHT: usize = 512;
-/// How long tools or the model are waited for before the others get a look.
+/// How long to wait for tools or the model before the other episodes are polled.
 const TURN: Duration = Duration::from_millis(20);
 
-/// Plays all episodes; they come in the order of the jobs. `progress` hears how many are over.
+/// Plays all episodes and returns them in the order of the jobs. `progress` receives the number of finished episodes.
 ///
-/// Errors: those of [`Chat::next`], and of the environment; invalid, if a program keeps the conversation. A question
-/// that the server refuses ends its episode as an infrastructure failure.
+/// Errors: those of [`Chat::next`], and of the environment; invalid, if a program keeps the conversation. A request
+/// that the server rejects ends its episode as an infrastructure failure.
 pub fn play(
     player: &Player<'_>,
     chat: &mut Chat,
@@ -43,7 +43,7 @@ pub fn play(
             asked.insert(chat.send(&game.question())?, (next, game));
             next += 1;
         }
-        // Only if the model owes nothing is there time to wait for a tool.
+        // Wait for a tool only while no answer of the model is outstanding.
         let wait = if asked.is_empty() { TURN } else { Duration::ZERO };
         for (place, mut game) in std::mem::take(&mut running) {
             match game.wait(wait)? {

@@ -1,4 +1,4 @@
-//! What is played, and where.
+//! Jobs of a player, and its environment.
 
 use crate::Environment;
 use trainyard_tables::Problem;
@@ -8,19 +8,18 @@ use trainyard_tables::Problem;
 pub struct Job<'a> {
     /// The problem.
     pub problem: &'a Problem,
-    /// Tells episodes of one problem apart.
+    /// Distinguishes episodes of one problem.
     pub draw: u64,
     /// Seed of the episode.
     pub seed: u64,
 }
 
-/// Where episodes are played.
+/// Environments in which episodes are played.
 pub struct Player<'a> {
-    /// The environment.
     pub environment: &'a dyn Environment,
-    /// The same, with the prompts that the model sees ([`super::Calls::unspoken`]); none = it sees those of the
-    /// environment.
+    /// The same environment with the prompts that the model sees ([`super::Calls::unspoken`]); `None` = the
+    /// environment's prompts.
     pub unspoken: Option<&'a dyn Environment>,
-    /// Whether the server is told the tools, and answers with calls.
+    /// Whether the server receives the tools and answers with calls.
     pub native: bool,
 }

@@ -47,7 +47,7 @@ fn last(body: &Value) -> Value {
     body["messages"].as_array().unwrap().last().unwrap().clone()
 }
 
-/// Calls the calculator, and then says what it answered; of problem 2, something else.
+/// Calls the calculator, then repeats its result; for problem 2, gives a different answer.
 fn native(body: &Value, _: usize) -> Reply {
     let message = last(body);
     let text = message["content"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Asking a program about many items: requests of bounded size, one row or exception for each item.
+//! Requests to a program about many items: requests of bounded size, one row or exception for each item.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,16 +6,16 @@ use serde_json::Value;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_process::{Fault, Peer, Raised, Ticket};
 
-/// What an exception of the user's code does.
+/// Effect of an exception of user-defined code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum OnError {
-    /// It ends the stage, with its traceback.
+    /// Ends the stage, with the traceback.
     #[default]
     Fail,
-    /// The row goes on without it; the first traceback is in the log. An episode is an infrastructure failure: it gets
-    /// no reward and enters no update.
+    /// The row continues without a result; the first traceback is in the log. An episode is an infrastructure failure:
+    /// it gets no reward and enters no update.
     Skip,
 }
 
@@ -32,13 +32,13 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// What is wrong with the option at `/batch`.
+    /// Returns the problem with the option at `/batch`.
     pub fn problem(self) -> Option<OptionProblem> {
         OptionProblem::outside("/batch", self.0, 1..=4096)
     }
 }
 
-/// What a program says of one item.
+/// A program's answer for one item.
 pub type Row = Result<Value, Raised>;
 
 #[derive(Serialize)]
@@ -46,9 +46,10 @@ struct Body<'a, T> {
     items: &'a [T],
 }
 
-/// One row per item, in order, with at most `batch` of them in a request. All requests are open at the same time.
+/// Requests one row per item, in order, with at most `batch` of them in a request. All requests are open at the same
+/// time.
 ///
-/// Errors: an outage of the program (retryable), an answer that fits no list of items (data).
+/// Errors: an outage of the program (retryable), an answer that does not match the list of items (data).
 pub fn ask<T: Serialize>(peer: &dyn Peer, batch: Batch, op: &str, items: &[T]) -> Result<Vec<Row>> {
     let chunks = items.chunks(batch.0.max(1));
     let asked: Vec<(Ticket, usize)> =

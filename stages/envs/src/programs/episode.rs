@@ -1,11 +1,11 @@
-//! Episodes and problems as JSON for programs of the user.
+//! Episodes and problems as JSON for user programs.
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use trainyard_tables::{Message, Problem, StopReason, Trajectory};
 
-/// JSON that stands as text in a table; null if it is none.
+/// Serializes JSON that a table stores as text; null if the text is not JSON.
 fn embedded<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
     match serde_json::from_str::<&RawValue>(text) {
         Ok(raw) => raw.serialize(to),
@@ -38,7 +38,6 @@ impl<'a> MessageItem<'a> {
     }
 }
 
-/// A problem.
 #[derive(Serialize)]
 pub struct ProblemItem<'a> {
     id: &'a str,
@@ -56,7 +55,7 @@ fn json_text<S: Serializer>(text: &&str, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl<'a> ProblemItem<'a> {
-    /// What programs are told of a problem.
+    /// Returns the parts of a problem that programs receive.
     pub fn new(p: &'a Problem) -> Self {
         Self {
             id: &p.id,
@@ -84,7 +83,7 @@ pub struct EpisodeItem<'a> {
 }
 
 impl<'a> EpisodeItem<'a> {
-    /// What programs are told of an episode. `rewards` are those that are known already.
+    /// Returns the parts of an episode that programs receive. `rewards` are the ones already known.
     pub fn new(r: &'a Trajectory, p: &'a Problem, correct: bool, rewards: &'a BTreeMap<String, f64>) -> Self {
         Self {
             messages: messages(&r.messages),

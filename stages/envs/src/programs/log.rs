@@ -1,11 +1,11 @@
-//! Where programs write.
+//! Log of programs.
 
 use std::sync::Arc;
 use trainyard_api::StageContext;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_process::Log;
 
-/// The log of a stage, for its programs.
+/// Returns the log of a stage, for its programs.
 pub fn log(context: &StageContext) -> Log {
     let reporter = Arc::clone(&context.reporter);
     Arc::new(move |level, text: &str| reporter.report(AttemptMessage::Log { level, text: text.to_string() }))

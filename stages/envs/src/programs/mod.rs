@@ -1,5 +1,5 @@
-//! What programs and services of the user are told of episodes and problems, and how their answers are read. The
-//! protocol itself is in the crate `trainyard-process`.
+//! Episodes and problems as user programs and services receive them, and the parsing of their answers. The protocol is
+//! in the crate `trainyard-process`.
 
 pub mod answers;
 pub mod episode;

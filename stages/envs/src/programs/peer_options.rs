@@ -1,4 +1,4 @@
-//! Who answers for the user's code: a program here, or a service elsewhere.
+//! Kinds of user-defined code: a local program or a remote service.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use trainyard_core::{OptionProblem, Result, Secrets};
 use trainyard_process::{Hello, Log, Peer, ProgramOptions, Workers};
 
-/// Options that say who answers. What is asked, and what an answer means, is the same for all of them.
+/// Options that name a program or service. Requests and the meaning of answers are the same for all of them.
 pub trait PeerOptions:
     Debug + Clone + Default + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
-    /// As written after `kind:`.
+    /// Name after `kind:`.
     const KIND: &'static str;
-    /// Everything wrong; pointers are relative to the options.
+    /// Returns all problems; pointers are relative to the options.
     fn problems(&self) -> Vec<OptionProblem>;
-    /// Whoever answers. Nothing is asked yet. Errors: invalid (the options), those of a program's files.
+    /// Returns the peer. Sends no request yet. Errors: invalid (the options), those of a program's files.
     fn open(&self, hello: Hello<'_>, secrets: &Secrets, log: &Log) -> Result<Arc<dyn Peer>>;
 }
 

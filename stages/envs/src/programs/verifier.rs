@@ -1,4 +1,4 @@
-//! A program or a service that says whether an answer is right, in place of the verifier that problems name.
+//! Program or service that judges answers, in place of the verifier that problems name.
 //!
 //! Problems are data and must not name commands, so it is an option of environments.
 
@@ -16,25 +16,25 @@ use trainyard_core::{Error, OptionProblem, Result, Secrets};
 use trainyard_process::{Hello, Log, Peer, ProgramOptions};
 use trainyard_tables::Problem;
 
-/// Who judges answers.
+/// Kind of a user-defined verifier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum VerifierOptions {
-    /// A program of the user.
+    /// User program.
     Process(OwnVerifierOptions<ProgramOptions>),
-    /// A service of the user.
+    /// User-defined service.
     Http(OwnVerifierOptions<ServiceOptions>),
 }
 
-/// A verifier of one's own.
+/// User-defined verifier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnVerifierOptions<P> {
-    /// Who answers.
+    /// Program or service that judges answers.
     #[serde(flatten)]
     pub peer: P,
-    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    /// With `trainyard_bridge`, the function to use, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
 }
@@ -79,7 +79,7 @@ fn branch<P: PeerOptions>(generator: &mut SchemaGenerator) -> Value {
 }
 
 impl VerifierOptions {
-    /// Everything wrong; pointers are relative to the options.
+    /// Returns all problems; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         match self {
             Self::Process(own) => own.peer.problems(),
@@ -95,7 +95,7 @@ impl VerifierOptions {
     }
 }
 
-/// The verifier with these options. Its program starts with the first answer.
+/// Verifier with these options. Its program starts with the first answer.
 pub struct OwnVerifier {
     options: VerifierOptions,
     secrets: Secrets,
@@ -103,7 +103,8 @@ pub struct OwnVerifier {
     peer: Mutex<Option<Arc<dyn Peer>>>,
 }
 
-/// Asks a program whether an answer is right. Errors: retryable, if it is away; data, if it raised an exception.
+/// Requests a program's verdict on an answer. Errors: retryable, if the program is unavailable; data, if it raised an
+/// exception.
 pub fn right(peer: &dyn Peer, problem: &Problem, answer: &str) -> Result<bool> {
     let rows = ask(peer, Batch(1), "verify", &[Item { problem: ProblemItem::new(problem), answer }])?;
     let at = || format!("{}: problem `{}`", peer.place(), problem.id);
@@ -124,11 +125,12 @@ struct Item<'a> {
 }
 
 impl OwnVerifier {
-    /// Nobody is asked yet.
+    /// Returns the verifier without sending a request.
     pub fn new(options: VerifierOptions, secrets: &Secrets, log: Log) -> Self {
         Self { options, secrets: secrets.clone(), log, peer: Mutex::default() }
     }
-    /// Whether an answer is right. Errors: retryable, if nobody answers; data, if an exception was raised.
+    /// Returns whether an answer is right. Errors: retryable, if the program is unavailable; data, if it raised an
+    /// exception.
     pub fn verify(&self, problem: &Problem, answer: &str) -> Result<bool> {
         right(&*self.peer()?, problem, answer)
     }
@@ -149,7 +151,7 @@ mod tests {
     use serde_json::json;
     use trainyard_core::ErrorKind;
 
-    /// A program that answers every request with these rows.
+    /// Returns an environment whose program answers every request with these rows.
     fn environment(work: &str) -> Box<dyn crate::Environment> {
         let script = format!(
             r#"read -r hello; echo '{{"type":"ready","protocol":1}}'

@@ -32,7 +32,6 @@ impl PartOptions for AnswerOptions {
         answer, whatever the agent says.";
 }
 
-/// The reward `answer`.
 pub struct Answer(pub AnswerOptions);
 
 impl Reward for Answer {

@@ -67,7 +67,6 @@ impl PartOptions for CallMatchOptions {
     }
 }
 
-/// The reward `call_match`.
 pub struct CallMatch(pub CallMatchOptions);
 
 impl CallMatch {

@@ -1,29 +1,28 @@
-//! What rewards are opened with: where they may write, and the models that they may ask.
+//! Context in which rewards are opened: the log, and models to which they may send requests.
 
 use crate::tools::ToolHost;
 use std::sync::Arc;
 use trainyard_chat::Models;
 use trainyard_process::{Log, silent};
 
-/// The place where rewards score.
+/// Context of rewards.
 #[derive(Clone)]
 pub struct RewardContext {
-    /// The log of the stage.
     pub log: Log,
-    /// Models behind endpoints.
+    /// Models at endpoints.
     pub models: Arc<Models>,
 }
 
 impl RewardContext {
-    /// That of a stage with this host.
+    /// Returns the context of a stage with this host.
     pub fn of_host(host: &ToolHost) -> Self {
         Self { log: host.log(), models: Arc::clone(host.models()) }
     }
-    /// A log that nobody reads, and models without keys.
+    /// Returns a context with a discarded log, and models without keys.
     pub fn apart() -> Self {
         Self::with_log(&silent())
     }
-    /// A log, and models without keys.
+    /// Returns a context with a log, and models without keys.
     pub fn with_log(log: &Log) -> Self {
         Self { log: log.clone(), models: Models::apart() }
     }

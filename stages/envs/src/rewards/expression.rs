@@ -1,4 +1,4 @@
-//! `expression`: a reward in one line, over what is counted in an episode.
+//! `expression`: a reward in one line, computed from the counts of an episode.
 
 use crate::rewards::formula::Formula;
 use crate::rewards::{GroupView, Reward, Score};
@@ -8,14 +8,14 @@ use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// What an expression may name.
+/// Names available in an expression.
 const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "tool_calls", "tool_errors", "turns"];
 
 /// Options of the reward `expression`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpressionOptions {
-    /// Such as `correct - 0.01 * tool_calls`.
+    /// Expression, such as `correct - 0.01 * tool_calls`.
     pub value: String,
 }
 
@@ -43,14 +43,13 @@ impl PartOptions for ExpressionOptions {
     }
 }
 
-/// The reward `expression`.
 pub struct Expression {
     options: ExpressionOptions,
     formula: Formula,
 }
 
 impl Expression {
-    /// Errors: invalid, if the expression cannot be read.
+    /// Returns the reward. Errors: invalid, if the expression cannot be read.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
         let formula = Formula::parse(&options.value, &NAMES).map_err(Error::invalid)?;
         Ok(Self { options, formula })

@@ -1,5 +1,5 @@
-//! `format`: whether every agent turn is well formed. Usually a small term beside the answer: calls that no tool can
-//! read teach nothing.
+//! `format`: whether every agent turn is well formed. Usually a small term in addition to the answer: calls that no
+//! tool can read teach nothing.
 
 use crate::calls;
 use crate::formats::markup::bodies;
@@ -28,14 +28,13 @@ impl PartOptions for FormatOptions {
         hold anything. Turns that are part of the prompt are not judged. Does not apply to records without messages.";
 }
 
-/// The reward `format`.
 pub struct Format(pub FormatOptions);
 
-/// Ends the thoughts in format `toolrl`.
+/// End of the thoughts in format `toolrl`.
 const THOUGHT_ENDS: &str = "</think>";
 
-/// Whether the blocks between the tags hold exactly these calls: a block is either the raw text of one call's argument
-/// or a sequence of JSON objects, one per call.
+/// Returns whether the blocks between the tags contain exactly these calls: a block is either the raw text of one
+/// call's argument or a sequence of JSON objects, one per call.
 fn all_were_read(text: &str, calls: &[ToolCall]) -> bool {
     let mut left = calls;
     for body in bodies(text) {
@@ -55,31 +54,31 @@ fn is_raw(call: &ToolCall, body: &str) -> bool {
         .is_some_and(|map| map.values().any(|v| v.as_str().is_some_and(|text| text.trim() == body.trim())))
 }
 
-/// The number of JSON objects in a text; 0 if it holds anything else.
+/// Returns the number of JSON objects in a text; 0 if the text contains anything else.
 fn objects(text: &str) -> usize {
     let mut values = Deserializer::from_str(text).into_iter::<Value>();
     values.try_fold(0, |n, value| if matches!(value, Ok(Value::Object(_))) { Some(n + 1) } else { None }).unwrap_or(0)
 }
 
-/// Whether the assistant message at `at` holds only readable calls, or text without call tags.
+/// Returns whether the assistant message at `at` contains only readable calls, or text without call tags.
 pub(crate) fn turn_is_formed(messages: &[Message], at: usize) -> bool {
     let Some(turn) = messages.get(at) else { return false };
     let acted = turn.content.split_once(THOUGHT_ENDS).map(|(_, acted)| acted);
     let mut texts = [Some(turn.content.as_str()), acted].into_iter().flatten();
     match turn.tool_calls.as_deref() {
         Some(calls) => calls::read(calls).is_some_and(|calls| texts.any(|text| all_were_read(text, &calls))),
-        // A tool answered, so there was a call, and nobody could read it.
+        // A tool answered, so there was a call, which could not be read.
         None if messages.get(at + 1).is_some_and(|m| m.role == "tool") => false,
         None => texts.any(|text| !text.trim().is_empty() && !text.contains(OPEN) && !text.contains(CLOSE)),
     }
 }
 
-/// Whether all turns of the agent are well formed; `None` if no turn is recorded.
+/// Returns whether all turns of the agent are well formed; `None` if no turn is recorded.
 pub(crate) fn well_formed(r: &Trajectory, p: &Problem) -> Option<bool> {
     formed(r, p).map(|formed| formed.iter().all(|ok| *ok))
 }
 
-/// Whether each turn is well formed.
+/// Returns whether each turn is well formed.
 fn formed(r: &Trajectory, p: &Problem) -> Option<Vec<bool>> {
     let mut formed: Vec<bool> = own_turns(r, p).iter().map(|(at, _)| turn_is_formed(&r.messages, *at)).collect();
     *formed.last_mut()? &= r.stop_reason == StopReason::Answer;

@@ -22,13 +22,13 @@ const MOST_DEPTH: usize = 64;
 pub enum Formula {
     /// A constant.
     Number(f64),
-    /// The name with this place among those that were given.
+    /// Index of a name among the given names.
     Name(usize),
     /// An operator or a function.
     Apply(Function, Vec<Formula>),
 }
 
-/// What is applied.
+/// Operator or function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     /// `a + b`, and so on.
@@ -61,7 +61,7 @@ pub enum Function {
     If,
 }
 
-/// Functions by name, with the number of their arguments; none = one or more.
+/// Functions by name, with the number of their arguments; `None` = one or more.
 const FUNCTIONS: [(&str, Function, Option<usize>); 5] = [
     ("abs", Function::Abs, Some(1)),
     ("if", Function::If, Some(3)),
@@ -71,7 +71,7 @@ const FUNCTIONS: [(&str, Function, Option<usize>); 5] = [
 ];
 
 impl Formula {
-    /// Reads an expression over these names. Errors: words on what is wrong and where.
+    /// Parses an expression over these names. The error describes the problem and its position.
     pub fn parse(text: &str, names: &[&str]) -> Result<Self, String> {
         if text.len() > MOST_BYTES {
             return Err(format!("an expression has at most {MOST_BYTES} bytes"));
@@ -80,7 +80,7 @@ impl Formula {
         let formula = parser.either()?;
         if parser.rest().is_empty() { Ok(formula) } else { Err(parser.unexpected()) }
     }
-    /// Its value for these values of the names; may be infinite or not a number.
+    /// Returns the value for these values of the names; may be infinite or not a number.
     pub fn value(&self, names: &[f64]) -> f64 {
         match self {
             Self::Number(number) => *number,
@@ -139,7 +139,7 @@ impl Parser<'_> {
         self.at += if found { symbol.len() } else { 0 };
         found
     }
-    /// A word that no letter continues.
+    /// Consumes a word that no letter continues.
     fn takes_word(&mut self, word: &str) -> bool {
         let found = self.word() == word;
         self.at += if found { word.len() } else { 0 };

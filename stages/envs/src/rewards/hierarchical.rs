@@ -58,7 +58,6 @@ impl PartOptions for HierarchicalOptions {
     }
 }
 
-/// The reward `hierarchical`.
 pub struct Hierarchical(pub HierarchicalOptions);
 
 impl Reward for Hierarchical {

@@ -1,4 +1,4 @@
-//! `http`: a reward that a service of the user computes (`docs/own-code.md`).
+//! `http`: a reward that a user-defined service computes (`docs/own-code.md`).
 
 use super::process::OwnRewardPage;
 use crate::programs::ServiceOptions;

@@ -1,4 +1,4 @@
-//! `json_path`: values in the JSON that the agent answers, found by a query.
+//! `json_path`: values in the JSON of the agent's answer, selected by a query.
 
 use crate::rewards::json_pointer::{json, worth};
 use crate::rewards::pattern::TextOf;
@@ -17,13 +17,12 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct JsonPathOptions {
     /// A JSONPath query (RFC 9535): `$.items[*].price`, `$.items[?@.name == "pen"].count`, `$..id`.
     pub path: String,
-    /// The text that holds the JSON.
+    /// Text that contains the JSON.
     pub of: TextOf,
-    /// What must stand at the places that are found; without it, the number that stands there is the value, and true
-    /// is 1.
+    /// Value that the selected places must have; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
-    /// Value where the text is no JSON, nothing is found, or what stands at a place does not count.
+    /// Reward if the text is not JSON, the query selects nothing, or the value at a place does not count.
     pub otherwise: f64,
 }
 
@@ -59,14 +58,13 @@ impl PartOptions for JsonPathOptions {
     }
 }
 
-/// The reward `json_path`.
 pub struct JsonPath {
     options: JsonPathOptions,
     query: Query,
 }
 
 impl JsonPath {
-    /// Errors: invalid (the query).
+    /// Returns the reward. Errors: invalid (the query).
     pub fn new(options: JsonPathOptions) -> Result<Self> {
         let query = options.query()?;
         Ok(Self { options, query })
@@ -131,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What a model answers must not stop the stage, however deep it is.
+    /// No answer of a model must stop the stage, however deeply nested.
     #[test]
     fn deep_answers_are_no_json() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));

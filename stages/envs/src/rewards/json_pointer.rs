@@ -1,4 +1,4 @@
-//! `json_pointer`: a value in the JSON that the agent answers.
+//! `json_pointer`: a value in the JSON of the agent's answer.
 
 use crate::rewards::pattern::TextOf;
 use crate::rewards::{GroupView, Reward, Score};
@@ -15,12 +15,12 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct JsonPointerOptions {
     /// A JSON pointer (RFC 6901): `/total`, `/items/0/price`; empty = the whole.
     pub pointer: String,
-    /// The text that holds the JSON.
+    /// Text that contains the JSON.
     pub of: TextOf,
-    /// What must stand there; without it, the number that stands there is the value, and true is 1.
+    /// Value required at the place; without it, the number at the place is the reward, and true is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub equals: Option<Value>,
-    /// Value where the text is no JSON, or nothing that counts stands there.
+    /// Reward if the text is not JSON, or the place has no value that counts.
     pub otherwise: f64,
 }
 
@@ -47,10 +47,9 @@ impl PartOptions for JsonPointerOptions {
     }
 }
 
-/// The reward `json_pointer`.
 pub struct JsonPointer(pub JsonPointerOptions);
 
-/// The JSON that a text is, or that stands between its first and its last brace.
+/// Parses a text as JSON, or else the part between its first and its last brace.
 pub(super) fn json(text: &str) -> Option<Value> {
     let inner = || text.get(text.find('{')?..=text.rfind('}')?);
     serde_json::from_str(text.trim()).ok().or_else(|| serde_json::from_str(inner()?).ok())
@@ -60,7 +59,7 @@ fn same(a: &Value, b: &Value) -> bool {
     a == b || a.as_f64().is_some_and(|a| b.as_f64() == Some(a))
 }
 
-/// What stands at a place is worth, if it counts.
+/// Returns the reward for the value at a place, if it counts.
 pub(super) fn worth(there: &Value, equals: Option<&Value>) -> Option<f64> {
     match (equals, there) {
         (Some(wanted), there) => same(wanted, there).then_some(1.0),

@@ -1,4 +1,4 @@
-//! `judged`: the points that a language model behind an endpoint gives an episode by a rubric.
+//! `judged`: the points that a language model at an endpoint gives an episode by a rubric.
 
 use crate::judging::{DEFAULT, Judge, Judged as Verdict, ask};
 use crate::programs::OnError;
@@ -18,21 +18,21 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct JudgedOptions {
-    /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server has it.
+    /// Judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server supports it.
     pub model: ChatOptions,
-    /// What the judge gives points for.
+    /// Criteria for which the judge gives points.
     pub rubric: String,
-    /// The text that the judge is shown, with the places `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`,
-    /// `{{ answer }}`, `{{ expected }}` and `{{ reference }}`.
+    /// Prompt of the judge, with the placeholders `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`, `{{ answer
+    /// }}`, `{{ expected }}` and `{{ reference }}`.
     pub prompt: String,
-    /// The most points, a whole number from 1; the value is their share.
+    /// Maximum number of points, from 1; the reward is the share of them.
     #[schemars(range(min = 1, max = 1000))]
     pub points: u32,
-    /// Its name in records, instead of `judged`.
+    /// Name in records, instead of `judged`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What a refusal, or an answer that is no verdict, does: `fail` ends the stage; with `skip` the reward does not
-    /// apply to this episode.
+    /// Effect of a refusal, or of an answer that is not a verdict: `fail` ends the stage; with `skip` the reward does
+    /// not apply to this episode.
     pub on_error: OnError,
 }
 
@@ -65,7 +65,6 @@ impl PartOptions for JudgedOptions {
     }
 }
 
-/// The reward `judged`.
 pub struct Judged {
     options: JudgedOptions,
     judge: Judge,
@@ -73,12 +72,12 @@ pub struct Judged {
     log: Log,
     unjudged: u64,
     told: bool,
-    /// What was reported already.
+    /// Already reported counts.
     reported: Tally,
 }
 
 impl Judged {
-    /// A reward that asks nobody yet. Errors: invalid (the prompt).
+    /// Returns the reward without sending a request. Errors: invalid (the prompt).
     pub fn new(options: JudgedOptions) -> Result<Self> {
         let schema = json!({"type": "integer", "minimum": 0, "maximum": options.points});
         let words = format!("a whole number of points from 0 to {}", options.points);
@@ -97,7 +96,7 @@ impl Judged {
         let points = points.ok_or_else(|| Error::data(format!("the judge gives `{verdict}` of {most} points")))?;
         Ok(points / most)
     }
-    /// The score of an episode, and why there is none if the options leave it out.
+    /// Returns the score of an episode, and the error if the options skip it.
     fn score_of(&self, r: &Trajectory, verdict: Result<Verdict>) -> Result<(Score, Option<Error>)> {
         match self.value(verdict) {
             Ok(value) => Ok((Score::of(value), None)),

@@ -26,7 +26,7 @@ fn rewards(served: &Served, more: Value) -> Vec<WeightedReward> {
     rewards
 }
 
-/// The value of each episode that ended with such a message.
+/// Returns the value of each episode that ended with such a message.
 fn score(rewards: &mut [WeightedReward], groups: &[&[&str]]) -> Result<Vec<Option<f64>>> {
     let p = Problem { id: "p".into(), ..Problem::default() };
     let row = |(n, said): (usize, &&str)| Trajectory {

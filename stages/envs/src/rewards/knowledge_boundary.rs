@@ -57,7 +57,6 @@ impl PartOptions for KnowledgeBoundaryOptions {
     }
 }
 
-/// The reward `knowledge_boundary`.
 pub struct KnowledgeBoundary(pub KnowledgeBoundaryOptions);
 
 impl Reward for KnowledgeBoundary {
@@ -89,7 +88,7 @@ mod tests {
         score_alone(&KnowledgeBoundary(options), r, &p).value
     }
 
-    /// An episode with `times` searches and then an answer.
+    /// Returns an episode with `times` searches and then an answer.
     fn searching(times: usize, text: &str) -> Trajectory {
         let mut turns: Vec<Vec<Message>> = vec![called(&["search"]); times];
         turns.push(answer(text));

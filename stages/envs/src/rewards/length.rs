@@ -44,7 +44,6 @@ impl PartOptions for LengthOptions {
     }
 }
 
-/// The reward `length`.
 pub struct Length(pub LengthOptions);
 
 impl Reward for Length {

@@ -1,4 +1,4 @@
-//! `pattern`: whether a regular expression matches what was said.
+//! `pattern`: whether a regular expression matches the text of an episode.
 
 use crate::rewards::{GroupView, Reward, Score};
 use regex::Regex;
@@ -9,7 +9,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// The text that is looked at.
+/// Text to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -24,7 +24,7 @@ pub enum TextOf {
 }
 
 impl TextOf {
-    /// The text of an episode; none if it has no such text.
+    /// Returns the text of an episode, if any.
     pub fn of(self, r: &Trajectory) -> Option<Cow<'_, str>> {
         match self {
             Self::Answer => r.answer.as_deref().map(Cow::Borrowed),
@@ -44,13 +44,13 @@ impl TextOf {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PatternOptions {
-    /// A regular expression. It may match anywhere in the text; `^` and `$` tie it to the ends.
+    /// Regular expression. May match anywhere in the text; `^` and `$` anchor it to the ends.
     pub pattern: String,
-    /// The text that is looked at.
+    /// Text to match.
     pub of: TextOf,
-    /// Value where it matches.
+    /// Reward if the expression matches.
     pub matches: f64,
-    /// Value where it does not, or where there is no such text.
+    /// Reward if the expression does not match, or the text is absent.
     pub otherwise: f64,
 }
 
@@ -77,28 +77,27 @@ impl PartOptions for PatternOptions {
     }
 }
 
-/// A regular expression. Errors: invalid, with what is wrong with it.
+/// Compiles a regular expression. Errors: invalid, with the problem.
 pub fn compiled(pattern: &str) -> Result<Regex> {
     let help = "write for example `pattern: '^[0-9]+$'`";
     if pattern.is_empty() {
         return Err(Error::invalid("there is no pattern").help(help));
     }
     Regex::new(pattern).map_err(|e| {
-        // The last line says what is wrong; those above draw the place.
+        // The last line describes the error; those above show its position.
         let words = e.to_string();
         let last = words.lines().last().unwrap_or_default().trim_start_matches("error: ").to_string();
         Error::invalid(format!("`{pattern}` is no regular expression: {last}")).help(help)
     })
 }
 
-/// The reward `pattern`.
 pub struct Pattern {
     options: PatternOptions,
     regex: Regex,
 }
 
 impl Pattern {
-    /// Errors: invalid, if the pattern is no regular expression.
+    /// Returns the reward. Errors: invalid, if the pattern is not a regular expression.
     pub fn new(options: PatternOptions) -> Result<Self> {
         let regex = compiled(&options.pattern)?;
         Ok(Self { options, regex })

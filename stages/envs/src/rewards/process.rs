@@ -1,5 +1,5 @@
-//! `process`: a reward that a program of the user computes, in any language (`docs/own-code.md`). A service is asked in
-//! the same way ([`super::http`]).
+//! `process`: a reward that a user program computes, in any language (`docs/own-code.md`). A service uses the same
+//! requests ([`super::http`]).
 
 use crate::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
 use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
@@ -14,30 +14,30 @@ use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
 use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, silent};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Options of a reward of one's own.
+/// Options of a user-defined reward.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnRewardOptions<P> {
-    /// Who computes it.
+    /// Program or service that computes the reward.
     #[serde(flatten)]
     pub peer: P,
-    /// The most episodes in one request.
+    /// Maximum number of episodes in one request.
     pub batch: Batch,
-    /// Its name in records, instead of its kind. With `trainyard_bridge`, also which function is meant, if the program
-    /// has several.
+    /// Name in records, instead of the kind. With `trainyard_bridge`, also the function to use, if the program has
+    /// several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an exception of the program does: `fail` ends the stage; with `skip` the reward does not apply to this
+    /// Effect of an exception of the program: `fail` ends the stage; with `skip` the reward does not apply to this
     /// episode.
     pub on_error: OnError,
 }
 
-/// What is said of such a reward.
+/// Documentation of a user-defined reward.
 pub trait OwnRewardPage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
 }
 
@@ -69,7 +69,6 @@ impl<P: OwnRewardPage> PartOptions for OwnRewardOptions<P> {
     }
 }
 
-/// A reward of one's own.
 pub struct OwnReward<P> {
     options: OwnRewardOptions<P>,
     peer: Option<Arc<dyn Peer>>,
@@ -79,7 +78,7 @@ pub struct OwnReward<P> {
 }
 
 impl<P: PeerOptions> OwnReward<P> {
-    /// A reward that asks nobody yet.
+    /// Returns the reward without sending a request.
     pub fn new(options: OwnRewardOptions<P>) -> Self {
         Self { options, peer: None, log: silent(), exceptions: 0, told: false }
     }
@@ -146,7 +145,7 @@ impl<P: PeerOptions> Reward for OwnReward<P> {
     }
 }
 
-/// The episode in messages.
+/// Returns the name of the episode in messages.
 fn place(r: &Trajectory) -> String {
     format!("episode `{}`", r.id)
 }

@@ -9,19 +9,19 @@ use crate::rewards::{
 use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_process::ProgramOptions;
 
-/// The line of a reward whose options are the reward itself.
+/// Returns the registry line of a reward whose options are the reward itself.
 pub fn reward<P: PartOptions + Reward>() -> PartKind<dyn Reward> {
     PartKind::new::<P>(|options, ()| Ok(Box::new(options)))
 }
 
 type Line = PartKind<dyn Reward>;
 
-/// The line of a reward of the user's own code.
+/// Returns the registry line of a reward in user-defined code.
 fn own<P: OwnRewardPage>() -> Line {
     Line::new(|options: process::OwnRewardOptions<P>, ()| Ok(Box::new(process::OwnReward::new(options))))
 }
 
-/// The rewards of this crate.
+/// Returns the rewards of this crate.
 pub fn family() -> Family<dyn Reward> {
     let members = vec![
         Line::new(|o, ()| Ok(Box::new(answer::Answer(o)))),

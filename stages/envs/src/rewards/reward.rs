@@ -1,8 +1,8 @@
-//! The trait of rewards and what they may see.
+//! Trait of rewards, and the data available to them.
 //!
 //! Rewards see the whole group because some published ones compare an episode with the others of its problem. Scoring
-//! is pure: values kept across steps enter through [`Reward::observe`] and travel through [`Reward::save`], so a
-//! resumed run scores as the uninterrupted one. A reward that cannot be computed is an error and never a low score.
+//! is pure: values kept across steps enter through [`Reward::observe`] and are saved by [`Reward::save`], so a resumed
+//! run scores as the uninterrupted one. A reward that cannot be computed is an error and never a low score.
 
 use crate::calls::executed;
 use crate::rewards::RewardContext;
@@ -22,17 +22,17 @@ pub struct Score {
 }
 
 impl Score {
-    /// A value for the whole episode.
+    /// Returns a value for the whole episode.
     pub fn of(value: f64) -> Self {
         Self { value: Some(value), ..Self::default() }
     }
-    /// The reward does not apply to this episode.
+    /// Returns the score of a reward that does not apply to the episode.
     pub fn not_applicable() -> Self {
         Self::default()
     }
 }
 
-/// What a reward may see besides its own episode.
+/// Data available to a reward in addition to the episode.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
     /// Current step, from 0.
@@ -43,26 +43,26 @@ pub struct GroupView<'a> {
     pub members: &'a [&'a Trajectory],
     /// Whether each member's answer is right.
     pub correct: &'a [bool],
-    /// What the rewards before this one in the list gave each member, by name; empty where there is no list.
+    /// Values that the rewards earlier in the list gave each member, by name; empty where there is no list.
     pub earlier: &'a [BTreeMap<String, f64>],
 }
 
 impl<'a> GroupView<'a> {
-    /// The view outside of RL: a single episode in the first of one step.
+    /// Returns the view outside of RL: a single episode in the first of one step.
     pub fn alone(member: &'a [&'a Trajectory; 1], correct: &'a [bool; 1]) -> Self {
         Self { step: 0, steps: 1, members: member, correct, earlier: &[] }
     }
-    /// Whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is one of
-    /// this crate, for other episodes.
+    /// Returns whether the answer of `r` is right: from the group for members, from the problem's verifier, if it is
+    /// one of this crate, for other episodes.
     pub fn right(&self, r: &Trajectory, p: &Problem) -> bool {
         let member = self.members.iter().position(|m| std::ptr::eq(*m, r));
         member.and_then(|at| self.correct.get(at).copied()).unwrap_or_else(|| verified(r, p))
     }
-    /// What the rewards before this one gave the member `r`.
+    /// Returns the values of the earlier rewards for the member `r`.
     pub fn earlier(&self, r: &Trajectory) -> Option<&'a BTreeMap<String, f64>> {
         self.earlier.get(self.members.iter().position(|m| std::ptr::eq(*m, r))?)
     }
-    /// The members with right answers.
+    /// Returns the members with right answers.
     pub fn right_ones(&self) -> impl Iterator<Item = &'a Trajectory> {
         self.members.iter().zip(self.correct).filter(|(_, right)| **right).map(|(member, _)| *member)
     }
@@ -73,22 +73,21 @@ impl<'a> GroupView<'a> {
 pub struct Scene<'a> {
     /// The problem.
     pub problem: &'a Problem,
-    /// Its finished episodes.
+    /// Finished episodes of the problem.
     pub group: GroupView<'a>,
 }
 
 /// One reward with its options.
 pub trait Reward: Send + Sync {
-    /// Pure: equal episodes in equal groups score equally until something new is observed. Never called for
-    /// infrastructure failures.
+    /// Scores an episode. Pure: equal episodes in equal groups score equally until something new is observed. Never
+    /// called for infrastructure failures.
     ///
-    /// Errors: of kind retryable, if what computes the reward is away; of kind data or invalid, if it cannot judge this
-    /// episode. Both end the stage.
+    /// Errors: of kind retryable, if the service or program that computes the reward is unavailable; of kind data or
+    /// invalid, if it cannot judge this episode. Both end the stage.
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score>;
-    /// Called once per group before any member is scored, to update values kept across steps.
+    /// Updates values kept across steps. Called once per group before any member is scored.
     fn observe(&mut self, _p: &Problem, _g: &GroupView<'_>) {}
-    /// Observes and scores several groups in order, one score per member. Rewards that are computed elsewhere ask for
-    /// all of them together.
+    /// Observes and scores several groups in order, one score per member. Remote rewards send all of them together.
     fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
         let one = |Scene { problem, group }: &Scene<'_>| {
             self.observe(problem, group);
@@ -96,19 +95,19 @@ pub trait Reward: Send + Sync {
         };
         scenes.iter().map(one).collect()
     }
-    /// Called once before anything is scored, with where it may write and whom it may ask.
+    /// Opens the reward in a context, once before anything is scored.
     fn open(&mut self, _context: &RewardContext) -> Result<()> {
         Ok(())
     }
-    /// Named values since the last call, under names that the options declare.
+    /// Returns named values since the last call, under names that the options declare.
     fn metrics(&mut self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
-    /// Everything that later scores depend on; null if the reward is stateless.
+    /// Returns the state on which later scores depend; null if the reward is stateless.
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Restores what [`Reward::save`] returned; null = the initial state. Fails with kind `data` on any other value.
+    /// Restores the result of [`Reward::save`]; null = the initial state. Fails with kind `data` on any other value.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
@@ -118,25 +117,26 @@ pub trait Reward: Send + Sync {
     }
 }
 
-/// Whether the problem's verifier, if it is one of this crate, accepts the answer of an episode; a missing answer is
-/// wrong.
+/// Returns whether the problem's verifier, if it is one of this crate, accepts the answer of an episode; a missing
+/// answer is wrong.
 pub fn verified(r: &Trajectory, p: &Problem) -> bool {
     r.answer.as_deref().is_some_and(|answer| verifiers::verify(p, answer))
 }
 
-/// The agent's turns with their positions in `messages`, without assistant messages of the prompt.
+/// Returns the agent's turns with their positions in `messages`, without assistant messages of the prompt.
 pub(crate) fn own_turns<'a>(r: &'a Trajectory, p: &Problem) -> Vec<(usize, &'a Message)> {
     let given = p.messages.iter().filter(|m| m.role == "assistant").count();
     r.messages.iter().enumerate().filter(|(_, m)| m.role == "assistant").skip(given).collect()
 }
 
-/// Names of the tools that ran, one per call with a result; limited to the names in `of` unless it is empty.
+/// Returns the names of the tools that ran, one per call with a result; limited to the names in `of` unless it is
+/// empty.
 pub(crate) fn tools_that_ran(r: &Trajectory, p: &Problem, of: &[String]) -> Vec<String> {
     let names = own_turns(r, p).into_iter().flat_map(|(at, _)| executed(&r.messages, at)).map(|call| call.name);
     names.filter(|name| of.is_empty() || of.contains(name)).collect()
 }
 
-/// The score of a single episode, judged by its problem's verifier.
+/// Returns the score of a single episode, judged by its problem's verifier.
 #[cfg(test)]
 pub(crate) fn score_alone(reward: &dyn Reward, r: &Trajectory, p: &Problem) -> Score {
     reward.score(r, p, &GroupView::alone(&[r], &[verified(r, p)])).unwrap()

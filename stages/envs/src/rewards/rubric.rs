@@ -1,7 +1,7 @@
 //! `rubric`: the share of a checklist that an episode fulfills, after RuscaRL (arXiv 2508.16949).
 //!
-//! The paper's criteria are judged by a model; here a rule looks for the reference's own words. That is exact and
-//! cheap, but fits only references whose lines an agent would write itself (programs, equations), not prose.
+//! The paper's criteria are judged by a model; here a rule looks for lines of the reference. That is exact and cheap,
+//! but fits only references whose lines an agent would write itself (programs, equations), not prose.
 
 use crate::calls;
 use crate::rewards::reward::own_turns;
@@ -58,10 +58,9 @@ impl PartOptions for RubricOptions {
     }
 }
 
-/// The reward `rubric`.
 pub struct Rubric(pub RubricOptions);
 
-/// Lower case, single spaces, without annotations.
+/// Returns the text in lower case with single spaces, without annotations.
 fn folded(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -74,13 +73,13 @@ fn folded(text: &str) -> String {
     kept.split_whitespace().map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
 
-/// The distinct lines of the reference.
+/// Returns the distinct lines of the reference.
 fn criteria(p: &Problem) -> BTreeSet<String> {
     let lines = p.reference.as_deref().unwrap_or_default().lines().map(folded);
     lines.filter(|line| !line.is_empty() && !line.starts_with("####")).collect()
 }
 
-/// The agent's texts: each turn and each string among its call arguments.
+/// Returns the agent's texts: each turn and each string among its call arguments.
 fn texts(turns: &[(usize, &Message)]) -> Vec<String> {
     let mut found = Vec::new();
     for (_, turn) in turns {
@@ -101,7 +100,7 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Whether a line occurs in a text other than inside a longer word or number.
+/// Returns whether a line occurs in a text other than inside a longer word or number.
 fn stands_in(line: &str, text: &str) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(line).map(|found| from + found) {
@@ -113,7 +112,7 @@ fn stands_in(line: &str, text: &str) -> bool {
     false
 }
 
-/// Whether the boundary between two texts lies inside a word or number.
+/// Returns whether the boundary between two texts is inside a word or number.
 fn joined(left: &str, right: &str) -> bool {
     let (mut before, mut after) = (left.chars().rev(), right.chars());
     let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! `tool_efficiency`: right answers with few tool calls, from OTC-PO (arXiv 2504.14870).
 //!
-//! Nobody knows beforehand how many calls a problem needs, so the fewest calls of any right answer so far set the
-//! standard. It already contains the answer's correctness and replaces the reward `answer`.
+//! The number of calls that a problem needs is unknown, so the fewest calls of any right answer so far are the
+//! standard. The reward already contains the answer's correctness and replaces the reward `answer`.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -70,11 +70,11 @@ pub struct ToolEfficiency {
 }
 
 impl ToolEfficiency {
-    /// A reward that has seen no episode yet.
+    /// Returns the reward before any episode.
     pub fn new(options: ToolEfficiencyOptions) -> Self {
         Self { options, fewest: BTreeMap::new() }
     }
-    /// r_tool of a right episode with m calls where the fewest are n.
+    /// Returns r_tool of a right episode with m calls where the fewest are n.
     fn share(&self, m: u32, n: u32) -> f64 {
         match self.options.form {
             Form::Smooth => smooth(m, self.options.smoothing),

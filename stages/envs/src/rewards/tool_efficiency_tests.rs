@@ -10,7 +10,7 @@ fn problem(id: &str) -> Problem {
     Problem { id: id.to_string(), answer: "7".to_string(), ..Problem::default() }
 }
 
-/// A right episode with `tool_calls` calls.
+/// Returns a right episode with `tool_calls` calls.
 fn episode(tool_calls: u32) -> Trajectory {
     Trajectory { answer: Some("7".to_string()), tool_calls, ..Trajectory::default() }
 }

@@ -19,7 +19,6 @@ impl PartOptions for ToolSuccessOptions {
         apply to episodes without a call.";
 }
 
-/// The reward `tool_success`.
 pub struct ToolSuccess(pub ToolSuccessOptions);
 
 impl Reward for ToolSuccess {

@@ -49,11 +49,10 @@ impl PartOptions for ToolTurnsOptions {
     }
 }
 
-/// The reward `tool_turns`.
 pub struct ToolTurns(pub ToolTurnsOptions);
 
 impl ToolTurns {
-    /// The remaining share: half a cosine wave from 1 at step 0 to 0 at step T.
+    /// Returns the remaining share: half a cosine wave from 1 at step 0 to 0 at step T.
     fn left(&self, step: u64) -> f64 {
         if step >= self.0.decay_steps {
             return 0.0;
@@ -75,7 +74,7 @@ mod tests {
     use crate::rewards::kit::{answer, called, episode};
     use trainyard_tables::Message;
 
-    /// An episode of `turns` turns with two calls each, then an answer.
+    /// Returns an episode of `turns` turns with two calls each, then an answer.
     fn calling(turns: usize) -> Trajectory {
         let mut all: Vec<Vec<Message>> = vec![called(&["python", "python"]); turns];
         all.push(answer("7"));

@@ -1,4 +1,4 @@
-//! `verdict`: what the episode itself says that it is worth.
+//! `verdict`: the reward that the episode itself reports.
 
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::Result;
 use trainyard_tables::{Problem, Trajectory};
 
-/// The component under which a row holds what its episode said, until its rewards are computed.
+/// Component that stores the reward that an episode reported, until the rewards are computed.
 pub const VERDICT: &str = "verdict";
 
 /// Options of the reward `verdict`: none.
@@ -23,7 +23,6 @@ impl PartOptions for VerdictOptions {
         JSON (`{\"reward\": 0.5}`). Not applicable to episodes that printed none, nor in other environments.";
 }
 
-/// The reward `verdict`.
 pub struct Verdict(pub VerdictOptions);
 
 impl Reward for Verdict {

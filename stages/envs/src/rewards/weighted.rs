@@ -1,4 +1,4 @@
-//! The list `rewards` of a stage: each with its weight, their weighted sum, and what they keep across steps.
+//! List `rewards` of a stage: rewards, weights, the weighted sum, and state kept across steps.
 
 use crate::rewards::{GroupView, Reward, Scene, Score};
 use serde_json::{Map, Value, json};
@@ -11,17 +11,16 @@ use trainyard_tables::Status;
 
 /// A reward with its weight in the sum: the entry `{kind: format, weight: 0.1, …}` of a config.
 pub struct WeightedReward {
-    /// Its name in records: the kind; from the second of a kind in a list on with its number (`answer_2`).
+    /// Name in records: the kind, numbered from the second reward of a kind on (`answer_2`).
     pub component: String,
     /// Factor in the sum.
     pub weight: f64,
     /// Placebo: the scores of a group are permuted among its rollouts by chance.
     pub by_chance: bool,
-    /// The reward.
     pub reward: Box<dyn Reward>,
 }
 
-/// JSON Schema of a list of rewards, each with an optional weight.
+/// Returns the JSON Schema of a list of rewards, each with an optional weight.
 pub fn schema(family: &Family<dyn Reward>) -> Value {
     let mut entry = family.schema();
     for branch in entry["oneOf"].as_array_mut().into_iter().flatten().filter(|branch| branch["properties"].is_object())
@@ -40,27 +39,27 @@ pub fn schema(family: &Family<dyn Reward>) -> Value {
 /// The rewards that a config names, each parsed once.
 pub struct RewardList {
     entries: Vec<Entry>,
-    /// The value was not a list.
+    /// Whether the value was not a list.
     not_a_list: bool,
 }
 
 struct Entry {
     weight: Result<f64, OptionProblem>,
     by_chance: Result<bool, OptionProblem>,
-    /// The option of this name; empty if there is none.
+    /// Option `name`, or empty.
     name: String,
     reward: Result<Chosen<dyn Reward>, OptionProblem>,
 }
 
 impl RewardList {
-    /// Reads the list and fills in weights and defaults there. Entries that do not parse stay as they are, for
+    /// Reads the list and fills in weights and defaults there. Entries that do not parse remain unchanged, for
     /// [`RewardList::problems`].
     pub fn read(family: &Family<dyn Reward>, list: &mut Value) -> Self {
         let not_a_list = !list.is_array();
         let entries = list.as_array_mut().into_iter().flatten().map(|options| Entry::read(family, options)).collect();
         Self { entries, not_a_list }
     }
-    /// Everything wrong; pointers are relative to the list.
+    /// Returns all problems; pointers are relative to the list.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let list = if self.not_a_list {
             Some("the rewards must be a list")
@@ -76,11 +75,11 @@ impl RewardList {
         };
         list.into_iter().chain(self.entries.iter().enumerate().flat_map(of)).collect()
     }
-    /// What records call the rewards: their `name` or the kind, from the second one on with its number (`answer_2`).
+    /// Returns the names of the rewards in records: their `name` or kind, numbered from the second on (`answer_2`).
     pub fn components(&self) -> Vec<String> {
         prefixes(self.entries.iter().map(Entry::name))
     }
-    /// What the rewards report besides their values: `rewards.process.exceptions`.
+    /// Returns the metrics that the rewards report in addition to their values: `rewards.process.exceptions`.
     pub fn declared(&self) -> Vec<Metric> {
         let of = |(entry, component): (&Entry, String)| {
             let metrics = entry.reward.as_ref().map(Chosen::metrics).unwrap_or_default();
@@ -88,7 +87,7 @@ impl RewardList {
         };
         self.entries.iter().zip(self.components()).flat_map(of).collect()
     }
-    /// Fresh rewards. Errors: invalid, with the place in the list.
+    /// Builds fresh rewards. Errors: invalid, with the place in the list.
     pub fn build(&self) -> Result<Vec<WeightedReward>> {
         if self.not_a_list {
             return Err(Error::invalid("`rewards` must be a list"));
@@ -173,7 +172,7 @@ impl Total {
 pub struct Total {
     /// Every component by name, before its weight.
     pub components: BTreeMap<String, f64>,
-    /// Their weighted sum.
+    /// Weighted sum of the components.
     pub value: f64,
     /// The weighted sum per agent turn; empty if no component scores turns.
     pub per_turn: Vec<f64>,
@@ -194,14 +193,14 @@ pub fn score_groups(rewards: &mut [WeightedReward], scenes: &[Scene<'_>]) -> Res
             .map(|(scene, earlier)| Scene { group: GroupView { earlier, ..scene.group }, ..*scene })
             .collect();
         let place = weighted.place();
-        // A program has said its name already.
+        // Errors of programs already contain the reward's name.
         let named = |e: Error| if e.message.starts_with("reward `") { e } else { e.at(place) };
         let mut scores = weighted.reward.score_all(&seen).map_err(named)?;
         if weighted.by_chance {
             scores.iter_mut().zip(scenes).for_each(|(scores, scene)| permute(scores, scene));
         }
         for ((totals, scores), scene) in totals.iter_mut().zip(&scores).zip(scenes) {
-            // What the infrastructure broke was not the agent's fault.
+            // Episodes that the infrastructure broke get no score.
             let scored = totals.iter_mut().zip(scores).zip(scene.group.members);
             let fair = scored.filter(|(_, member)| member.status != Status::Infrastructure);
             fair.for_each(|((total, score), _)| total.add(weighted, score));
@@ -221,19 +220,19 @@ fn permute(scores: &mut [Score], scene: &Scene<'_>) {
     fair.into_iter().zip(drawn).for_each(|(i, score)| scores[i] = score);
 }
 
-/// The name under which records have what a reward reports.
+/// Returns the name in records of a metric that a reward reports.
 pub fn metric_name(component: &str, name: &str) -> String {
     format!("rewards.{component}.{name}")
 }
 
-/// What the rewards keep across steps, by their place in the list; null if none keeps anything.
+/// Returns the state of the rewards, by their place in the list; null if all are stateless.
 pub fn save(rewards: &[WeightedReward]) -> Value {
     let states = rewards.iter().enumerate().map(|(place, r)| (place.to_string(), r.reward.save()));
     let kept: Map<String, Value> = states.filter(|(_, state)| !state.is_null()).collect();
     if kept.is_empty() { Value::Null } else { Value::Object(kept) }
 }
 
-/// Takes back what [`save`] gave. Errors: data, when the state is that of other rewards.
+/// Restores the result of [`save`]. Errors: data, if the state is that of other rewards.
 pub fn load(rewards: &mut [WeightedReward], state: Value) -> Result<()> {
     let mut kept = match state {
         Value::Null => Map::new(),
@@ -267,14 +266,14 @@ mod tests {
         RewardList::read(&family(), &mut list);
         list[0].take()
     }
-    /// Of one entry; pointers are relative to it.
+    /// Returns the problems of one entry; pointers are relative to it.
     fn check(entry: &Value) -> Vec<OptionProblem> {
         let mut problems = RewardList::read(&family(), &mut json!([entry])).problems();
         problems.iter_mut().for_each(|p| p.pointer = p.pointer.trim_start_matches("/0").to_string());
         problems
     }
 
-    /// The least that a kind needs.
+    /// Returns the minimal options of a kind.
     fn least(kind: &str) -> Value {
         match kind {
             "pattern" => json!({"kind": kind, "pattern": "x"}),

@@ -1,4 +1,4 @@
-//! What passes between a model and a tool: the tool's description, a call, its result.
+//! Description, call and result of a tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 pub struct ToolSpec {
     /// The name in calls.
     pub name: String,
-    /// What the tool does, in a sentence or two.
+    /// Effect of the tool, in a sentence or two.
     pub description: String,
     /// JSON Schema of the arguments, an object. The first entry of `required` is the argument that raw code fills.
     pub parameters: Value,
 }
 
 impl ToolSpec {
-    /// The argument that a single raw text fills (`code`, `expression`).
+    /// Returns the argument that a single raw text fills (`code`, `expression`).
     pub fn main_argument(&self) -> Option<&str> {
         self.parameters.get("required")?.get(0)?.as_str()
     }
-    /// The tool as OpenAI's interface describes it: `{"type": "function", "function": {…}}`.
+    /// Returns the tool in OpenAI's form: `{"type": "function", "function": {…}}`.
     pub fn schema(&self) -> Value {
         json!({
             "type": "function",
@@ -31,9 +31,8 @@ impl ToolSpec {
 /// One call as the agent wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The tool's name.
     pub name: String,
-    /// A JSON object.
+    /// Arguments, a JSON object.
     pub arguments: Value,
 }
 
@@ -42,7 +41,7 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Printed output, the value of the last expression and the exception's last line, separated by `\n`.
     pub text: String,
-    /// Whether the call failed, by the program's fault or ours.
+    /// Whether the call failed, by the program's fault or this crate's.
     pub error: bool,
     /// Whether the call was lost for a reason it did not cause: its workers were killed, or none could start.
     pub infrastructure: bool,
@@ -50,32 +49,32 @@ pub struct ToolResult {
     pub timed_out: bool,
 }
 
-/// How the result of a call to an unknown tool begins. Stored episodes are recognized by it.
+/// Beginning of the result of a call to an unknown tool, by which stored episodes are recognized.
 const UNKNOWN_TOOL: &str = "error: no tool `";
 
 impl ToolResult {
-    /// The result of a call to an unknown tool; `known` are the tools that the agent has.
+    /// Returns the result of a call to an unknown tool; `known` are the tools that the agent has.
     pub fn unknown_tool(name: &str, known: &[&str]) -> Self {
         let hint = if known.is_empty() { String::new() } else { format!("; use one of: {}", known.join(", ")) };
         Self::error(format!("{UNKNOWN_TOOL}{name}`{hint}"))
     }
-    /// Whether a result is one of [`ToolResult::unknown_tool`].
+    /// Returns whether a result is one of [`ToolResult::unknown_tool`].
     pub fn names_unknown_tool(text: &str) -> bool {
         text.starts_with(UNKNOWN_TOOL)
     }
-    /// A successful result.
+    /// Returns a successful result.
     pub fn ok(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
-    /// A failed call.
+    /// Returns the result of a failed call.
     pub fn error(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, ..Self::default() }
     }
-    /// A call that hit its wall-clock limit.
+    /// Returns the result of a call that hit its wall-clock limit.
     pub fn timed_out(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, timed_out: true, ..Self::default() }
     }
-    /// A call lost for a reason it did not cause.
+    /// Returns the result of a call lost for a reason it did not cause.
     pub fn infrastructure(text: impl Into<String>) -> Self {
         Self { text: text.into(), error: true, infrastructure: true, ..Self::default() }
     }

@@ -1,22 +1,22 @@
-//! A tool in a list of options: a name, or a map with options of its own.
+//! Tool in a list of options: a name, or a map with options.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// `python`, or `{kind: python, interpreter: cpython}`. A map without options is kept as the name alone, because both
-/// mean the same.
+/// Tool as options give it: `python`, or `{kind: python, interpreter: cpython}`. A map without options is kept as the
+/// name alone, because both mean the same.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub struct ToolChoice(Value);
 
 impl ToolChoice {
-    /// The name of the tool; empty if there is none.
+    /// Returns the name of the tool; empty if absent.
     pub fn kind(&self) -> &str {
         let kind = if self.0.is_string() { Some(&self.0) } else { self.0.get("kind") };
         kind.and_then(Value::as_str).unwrap_or_default()
     }
-    /// As a family of parts reads it.
+    /// Returns the options as a family of parts reads them.
     pub fn options(&self) -> &Value {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Limits that a process sets on itself before it runs somebody else's program or SQL statement: address space, no core
+//! Limits that a process sets on itself before it runs a third-party program or SQL statement: address space, no core
 //! files, no written files, death with its parent.
 //!
 //! We limit address space rather than resident memory because an allocation beyond it fails at once. Time is not
@@ -9,15 +9,15 @@ use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// Environment of such a process. Allocators that reserve memory ahead would reach the address-space limit before the
-/// program does (the first value is in KiB).
+/// Environment of a confined process. Allocators that reserve memory ahead would reach the address-space limit before
+/// the program does (the first value is in KiB).
 pub const ENVIRONMENT: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "16384"), ("MALLOC_ARENA_MAX", "1")];
 
-/// Signals that a process raises by its own doing: SIGILL, SIGABRT (a failed allocation), SIGBUS, SIGSEGV.
+/// Signals that a process causes itself: SIGILL, SIGABRT (a failed allocation), SIGBUS, SIGSEGV.
 const OWN_SIGNALS: [i32; 4] = [4, 6, 7, 11];
 
-/// Limits this process for good. `memory_bytes` is what it may add to its present address space. It will die with the
-/// thread that started it.
+/// Limits this process permanently. `memory_bytes` is how much it may add to its present address space. The process
+/// dies with the thread that started it.
 pub fn confine(memory_bytes: u64) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     bound(Resource::Core, 0)?;
@@ -25,21 +25,22 @@ pub fn confine(memory_bytes: u64) -> io::Result<()> {
     bound(Resource::As, address_space()?.saturating_add(memory_bytes))
 }
 
-/// Lowers a limit for good. Keeps a lower one that is already set: raising it may not be permitted.
+/// Lowers a limit permanently. Keeps a lower one that is already set: raising it may not be permitted.
 pub fn bound(resource: Resource, amount: u64) -> io::Result<()> {
     let amount = getrlimit(resource).maximum.map_or(amount, |most| most.min(amount));
     setrlimit(resource, Rlimit { current: Some(amount), maximum: Some(amount) })?;
     Ok(())
 }
 
-/// Bytes of address space in use.
+/// Returns the bytes of address space in use.
 fn address_space() -> io::Result<u64> {
     let text = std::fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
     Ok(pages * rustix::param::page_size() as u64)
 }
 
-/// Whether a process died by its own doing (abort, bad memory access, failed allocation) rather than being killed.
+/// Returns whether a process died by its own doing (abort, bad memory access, failed allocation) rather than being
+/// killed.
 pub fn died_of_its_work(status: ExitStatus) -> bool {
     status.signal().is_some_and(|signal| OWN_SIGNALS.contains(&signal))
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Keys of a tool and of a schema in the order in which they are usually written; others come after them by name.
 const ORDER: [&str; 8] = ["type", "function", "name", "description", "parameters", "enum", "items", "properties"];
 
-/// A list of tools in OpenAI's form. Required parameters come first, in the order of `required`.
+/// Returns a list of tools in OpenAI's form. Required parameters come first, in the order of `required`.
 pub fn described(tools: &[ToolSpec]) -> String {
     let mut out = String::new();
     write(&tools.iter().map(ToolSpec::schema).collect(), &mut out);

@@ -1,8 +1,8 @@
-//! How the tools that a program offers differ from those that it offered before.
+//! Difference between the tools that a program offers and those that it offered before.
 
 use crate::tools::ToolSpec;
 
-/// How tools differ from those that were listed before, in words; none if they do not.
+/// Returns the difference to the previously listed tools as text; `None` if there is no difference.
 pub fn difference(before: &[ToolSpec], now: &[ToolSpec]) -> Option<String> {
     let find = |list: &[ToolSpec], name: &str| list.iter().find(|tool| tool.name == name).cloned();
     let mut words = Vec::new();

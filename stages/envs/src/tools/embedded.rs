@@ -1,4 +1,4 @@
-//! The sessions of one worker that has the embedded interpreter: all in this process.
+//! Sessions of one worker with the embedded interpreter, all in this process.
 
 use crate::tools::ToolLimits;
 use crate::tools::interpreter::{Ending, Interpreter, Ran};
@@ -28,7 +28,6 @@ struct Open {
 }
 
 impl EmbeddedSessions {
-    /// No sessions yet.
     pub fn new(limits: ToolLimits) -> Self {
         Self { limits, sessions: HashMap::new() }
     }

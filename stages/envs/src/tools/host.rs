@@ -20,7 +20,7 @@ use trainyard_chat::Models;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_process::{Hello, Log, silent};
 
-/// The interpreter that options ask for: its program and its version, if they say so.
+/// Requested interpreter: program and version, if given.
 type Wanted = (Option<PathBuf>, Option<String>);
 
 /// Worker processes by interpreter and limits. They end when the last handle is dropped.
@@ -29,21 +29,21 @@ pub struct ToolHost {
     /// `None` = looked up when the first pool starts.
     program: Option<WorkerProgram>,
     pools: Mutex<BTreeMap<PoolKey, Arc<Pool>>>,
-    /// Interpreters of the user by the program and version that were asked for.
+    /// User's interpreters by requested program and version.
     installations: Mutex<BTreeMap<Wanted, Installation>>,
-    /// Programs of the user by role, name and options.
+    /// User programs by role, name and options.
     programs: Mutex<BTreeMap<String, Arc<Program>>>,
-    /// Hears what they say.
+    /// Receives the output of the programs.
     log: Log,
-    /// What servers may be given.
+    /// Secrets for servers.
     secrets: Secrets,
-    /// Models behind endpoints.
+    /// Models at endpoints.
     models: Arc<Models>,
-    /// Starts no program.
+    /// Whether the host starts no program.
     idle: bool,
 }
 
-/// What a stage lets its tools and environments use.
+/// Resources of a stage that its tools and environments may use.
 struct Around {
     log: Log,
     secrets: Secrets,
@@ -51,18 +51,19 @@ struct Around {
 }
 
 impl Around {
-    /// Outside of a stage.
+    /// Returns the resources outside of a stage.
     fn apart(log: Log) -> Self {
         Self { log, secrets: Secrets::default(), models: Models::apart() }
     }
 }
 
 impl ToolHost {
-    /// A host with up to `workers` processes (at least one) per set of limits. Starts none yet.
+    /// Returns a host with up to `workers` processes (at least one) per set of limits, without starting any.
     pub fn new(workers: usize) -> Arc<Self> {
         Self::start(workers, None, Around::apart(silent()), false)
     }
-    /// The host of a running stage, whose log hears what programs of the user say, with the stage's secrets and models.
+    /// Returns the host of a running stage, whose log receives the output of user programs, with the stage's secrets
+    /// and models.
     ///
     /// Errors: those of [`Models::of_stage`].
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
@@ -70,31 +71,31 @@ impl ToolHost {
         let around = Around { log: log(context), secrets: context.secrets.clone(), models };
         Ok(Self::start(context.cpus, None, around, false))
     }
-    /// A host with up to `workers` processes, whose programs of the user write into this log.
+    /// Returns a host with up to `workers` processes, whose user programs write to this log.
     pub fn with_log(workers: usize, log: Log) -> Arc<Self> {
         Self::start(workers, None, Around::apart(log), false)
     }
-    /// The same with secrets.
+    /// Like [`ToolHost::with_log`], with secrets.
     pub fn with_secrets(workers: usize, log: Log, secrets: Secrets) -> Arc<Self> {
         Self::start(workers, None, Around { secrets, ..Around::apart(log) }, false)
     }
-    /// A host that starts no program of the user, for checks: what only a program knows is left out.
+    /// Returns a host that starts no user program, for checks: data that only a program has is left out.
     pub fn idle() -> Arc<Self> {
         Self::start(1, None, Around::apart(silent()), true)
     }
-    /// What the options may name by `{secret: NAME}`.
+    /// Returns the secrets that options may name by `{secret: NAME}`.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
-    /// Models behind endpoints, as all parts of the stage ask them.
+    /// Returns the models at endpoints, shared by all parts of the stage.
     pub fn models(&self) -> &Arc<Models> {
         &self.models
     }
-    /// Where programs of the user write.
+    /// Returns the log of user programs.
     pub fn log(&self) -> Log {
         self.log.clone()
     }
-    /// A host whose workers run `program tool-worker`.
+    /// Returns a host whose workers run `program tool-worker`.
     pub fn with_program(workers: usize, program: impl Into<PathBuf>) -> Arc<Self> {
         Self::start(workers, Some(WorkerProgram(program.into())), Around::apart(silent()), false)
     }
@@ -104,12 +105,12 @@ impl ToolHost {
         let workers = workers.max(1);
         Arc::new(Self { workers, program, pools, installations, programs, log, secrets, models, idle })
     }
-    /// Whether programs of the user are left alone.
+    /// Returns whether user programs are not started.
     pub fn is_idle(&self) -> bool {
         self.idle
     }
-    /// A program or service of the user in this role, started if it does not run; `name` is what the options call its
-    /// part.
+    /// Returns a user program or service in this role, started if it does not run; `name` is the name of its part in
+    /// the options.
     ///
     /// Errors: those of [`PeerOptions::open`] and [`Program::over`].
     pub fn program<P: PeerOptions>(&self, options: &P, role: &str, name: &str) -> Result<Arc<Program>> {
@@ -118,7 +119,8 @@ impl ToolHost {
             Program::over(options.open(hello, &self.secrets, &log)?, log)
         })
     }
-    /// What answers to these options in this role, made if it does not run. Errors: those of `make`.
+    /// Returns the program for these options in this role, created by `make` if it does not run. Errors: those of
+    /// `make`.
     pub fn shared(
         &self,
         role: &str,
@@ -154,13 +156,13 @@ impl ToolHost {
         let installation = self.installation(program, version)?;
         self.enter(PoolKey { limits: limits.clone(), cpython: Some(installation) })
     }
-    /// The interpreters of the user that sessions were opened with: `CPython 3.11.7 (/usr/bin/python3)`.
+    /// Returns the user's interpreters with which sessions were opened: `CPython 3.11.7 (/usr/bin/python3)`.
     pub fn interpreters(&self) -> Vec<String> {
         let installations = self.installations.lock().unwrap_or_else(PoisonError::into_inner);
         installations.values().map(Installation::describe).collect()
     }
-    /// Writes which interpreters of the user ran into the log of an attempt and among what it measured (`python`). No
-    /// digest sees them.
+    /// Writes the user's interpreters that ran to the log of an attempt and to its measurements (`python`). Not part of
+    /// any digest.
     pub fn report(&self, context: &mut StageContext) {
         let interpreters = self.interpreters();
         if !interpreters.is_empty() {
@@ -195,7 +197,7 @@ impl ToolHost {
         let id = pool.open();
         Ok(ProgramSession { pool, id })
     }
-    /// Process ids of the living workers; for tests that kill them.
+    /// Returns the process ids of the living workers; for tests that kill them.
     pub fn worker_ids(&self) -> Vec<u32> {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         pools.values().flat_map(|pool| pool.worker_ids()).collect()
@@ -213,7 +215,7 @@ impl ProgramSession {
     pub fn submit(&self, code: &str) -> Ticket {
         self.pool.submit(self.id, code)
     }
-    /// A new session with the state after the last completed call.
+    /// Returns a new session with the state after the last completed call.
     pub fn fork(&self) -> Self {
         Self { pool: Arc::clone(&self.pool), id: self.pool.fork(self.id) }
     }

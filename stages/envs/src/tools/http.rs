@@ -1,4 +1,4 @@
-//! The tool `http`: functions of a service of the user.
+//! Tool `http`: functions of a user-defined service.
 
 use super::process::OwnToolPage;
 use crate::programs::ServiceOptions;

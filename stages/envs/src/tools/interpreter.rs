@@ -1,8 +1,8 @@
 //! One interpreter session: monty's REPL under our limits. Runs only in worker processes, because monty enforces memory
 //! per process and a native stack overflow or abort would take the trainer down.
 //!
-//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. We count them
-//! ourselves: monty stores that limit but does not enforce it.
+//! Requests to the host (files, clock, unknown functions) raise Python errors that a program can catch. They are
+//! counted here: monty stores that limit but does not enforce it.
 
 use crate::tools::ToolLimits;
 use monty::{Dump, MontyRepl, ReplProgress, ReplStartError, Session, SessionRef, dump};
@@ -21,13 +21,12 @@ const MAX_ERROR_BYTES: usize = 400;
 pub enum Ending {
     /// No error.
     Fine,
-    /// An exception, or a limit that is hit the same way every time.
+    /// An exception, or a limit that every run hits in the same way.
     Failed,
     /// The wall-clock limit. The session's state no longer depends on its calls alone.
     TimedOut,
 }
 
-/// The result of a call.
 pub struct Ran {
     pub ending: Ending,
     pub text: String,
@@ -35,7 +34,6 @@ pub struct Ran {
     pub cost: Duration,
 }
 
-/// An interpreter session.
 pub struct Interpreter {
     repl: MontyRepl,
 }
@@ -49,7 +47,7 @@ impl Interpreter {
             .max_suspensions(limits.suspensions as usize);
         Self { repl: MontyRepl::new("<python>", ResourceTracker::new(resources), CompileOptions::default()) }
     }
-    /// The session's state as bytes. They contain the text of every program so far, so they grow with each call.
+    /// Returns the session's state as bytes, which contain the text of every program so far and grow with each call.
     pub fn save(&self) -> Option<Vec<u8>> {
         dump("<python>", None, SessionRef::Idle(&self.repl)).ok()
     }
@@ -175,7 +173,8 @@ impl PrintWriterCallback for Output {
     }
 }
 
-/// The `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at all.
+/// Returns the `repr` of a value if it fits in `room` bytes. Values that are certainly too large are not rendered at
+/// all.
 fn shown(value: &MontyObject, room: usize) -> Option<String> {
     if value.deep_host_size() > 128 * room + 8192 {
         return None;
@@ -184,7 +183,7 @@ fn shown(value: &MontyObject, room: usize) -> Option<String> {
     (text.len() <= room).then_some(text)
 }
 
-/// The longest prefix of `text` with at most `bytes` bytes.
+/// Returns the longest prefix of `text` with at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

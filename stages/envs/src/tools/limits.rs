@@ -12,17 +12,17 @@ pub struct ToolLimits {
     /// Milliseconds that one call may run. A worker that does not stop by itself is killed one second later.
     #[schemars(range(min = 10, max = 600_000))]
     pub time_millis: u64,
-    /// Bytes of address space that a worker may add after its start, for all its sessions together; of `cpython`, a
-    /// session's process.
+    /// Bytes of address space that a worker may add after its start, for all its sessions together; with `cpython`,
+    /// that the process of a session may add.
     #[schemars(range(min = 33_554_432u64))]
     pub memory_bytes: u64,
     /// Bytes of output and value that a call may return; more is an error.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub output_bytes: u64,
-    /// Maximum depth of nested function calls; `cpython` has its own.
+    /// Maximum depth of nested function calls; `cpython` has its own limit.
     #[schemars(range(min = 10, max = 1000))]
     pub recursion_depth: u32,
-    /// Requests to the host (unknown names, files, clocks) that one call may make. All are denied. Not of
+    /// Requests to the host (unknown names, files, clocks) that one call may make. All are denied. Not used by
     /// `cpython`.
     #[schemars(range(min = 1, max = 1000))]
     pub suspensions: u32,
@@ -41,11 +41,10 @@ impl Default for ToolLimits {
 }
 
 impl ToolLimits {
-    /// The time limit.
     pub fn time(&self) -> Duration {
         Duration::from_millis(self.time_millis)
     }
-    /// All values out of range; `pointer` is the place of these options.
+    /// Returns all values out of range; `pointer` is the location of these options.
     pub fn check(&self, pointer: &str) -> Vec<OptionProblem> {
         let ranges = [
             ("/time_millis", self.time_millis, 10, 600_000),

@@ -1,10 +1,10 @@
-//! Tools an agent can call, and where they run.
+//! Tools of agents, and the processes in which they run.
 //!
 //! [`calculator`] answers in this process; programs of the model run in worker processes (`pool`, [`worker`]) that
 //! exchange the frames of `wire`, in the embedded interpreter (`embedded`) or in the user's CPython (`cpython`).
 //! [`search`] and [`sql`] need a corpus or a database, so the environments that have one open their sessions and the
-//! registry does not list them. None of these can reach the network or files that are not its own. [`mod@process`] is a
-//! program of the user, [`http`] a service of the user, and [`mcp`] a server that others wrote; nothing confines them.
+//! registry does not list them. These tools reach neither the network nor foreign files. [`mod@process`] is a user
+//! program, [`http`] a user-defined service, and [`mcp`] a third-party server; they run unconfined.
 
 pub mod calculator;
 pub mod call;

@@ -1,9 +1,9 @@
-//! The `python` tool: an interpreter session in a worker process.
+//! `python` tool: an interpreter session in a worker process.
 //!
-//! The interpreter is monty, a subset of Python written in Rust, or the user's CPython; the description tells the model
-//! which. A result is what the program prints, the `repr` of its last expression, and the last line of an exception.
-//! Variables persist across calls, also after an exception. A call that hits its time limit, or ends its interpreter,
-//! leaves the session as it was before.
+//! The interpreter is monty, a subset of Python written in Rust, or the user's CPython; the description names it. A
+//! result is the program's output, the `repr` of its last expression, and the last line of an exception. Variables
+//! persist across calls, also after an exception. A call that hits its time limit, or ends its interpreter, leaves the
+//! session as it was before.
 
 use crate::tools::host::ProgramSession;
 use crate::tools::tool::text_argument;
@@ -19,19 +19,19 @@ use trainyard_core::{OptionProblem, Result};
 /// Maximum length of one program in bytes.
 pub const MAX_PROGRAM_BYTES: usize = 64 << 10;
 
-/// What the model is told of the embedded interpreter.
+/// Description of the embedded interpreter for the model.
 const MONTY: &str = "Runs a Python program and returns what it prints and the value of its last expression. \
 Variables stay between calls. The Python is a subset of Python 3: functions, lambdas, comprehensions, f-strings, \
 exceptions, simple classes; no inheritance, generators (yield), match, del, or complex numbers. Modules: sys, typing, \
 math, json, re, datetime, unicodedata, itertools (count, repeat), dataclasses, collections, functools (reduce, \
 partial), base64, binascii. No files, network or clock.";
 
-/// What the model is told of CPython.
+/// Description of CPython for the model.
 const CPYTHON: &str = "Runs a Python 3 program and returns what it prints and the value of its last expression. \
 Variables and files in the current folder stay between calls. No network, processes, threads, subfolders, or files \
 elsewhere.";
 
-/// The page.
+/// Documentation page.
 const DOC: &str = "Runs Python programs in worker processes. A result is what the program prints, the `repr` of its\n\
 last expression, and the last line of an exception. Variables stay between calls.\n\n\
 `interpreter: monty` (the default) is built in: a subset of Python 3 without files, network or clock. Its results\n\
@@ -48,11 +48,11 @@ episode is an infrastructure failure and enters no update. Which Python a stage 
 part of the stage digest, and of the interpreter only what the options say.\n\n\
     tools: [{kind: python, interpreter: cpython, program: /opt/agent/bin/python, version: \"3.12\"}]";
 
-/// What runs the programs.
+/// Interpreter of the programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PythonInterpreter {
-    /// The embedded one, a subset of Python 3.
+    /// Embedded interpreter, a subset of Python 3.
     #[default]
     Monty,
     /// The user's Python 3.
@@ -104,7 +104,6 @@ impl PartOptions for PythonOptions {
     }
 }
 
-/// The tool `python`.
 pub struct Python(pub PythonOptions);
 
 impl Tool for Python {
@@ -168,7 +167,7 @@ mod tests {
         options.check().into_iter().map(|problem| problem.pointer).collect()
     }
 
-    /// Stage configs hold these options, so their digests depend on the form.
+    /// Stage configs contain these options, so their digests depend on the form.
     #[test]
     fn defaults_leave_no_trace() {
         assert_eq!(serde_json::to_value(PythonOptions::default()).unwrap(), json!({}));

@@ -1,4 +1,4 @@
-//! The tools of this room: one line each, sorted.
+//! Tools of this crate: one line each, sorted.
 
 use crate::programs::ServiceOptions;
 use crate::tools::process::{OwnToolOptions, OwnToolPage, OwnTools};
@@ -10,12 +10,12 @@ use trainyard_process::ProgramOptions;
 
 type Line = PartKind<dyn Tool>;
 
-/// The line of tools of the user's own code.
+/// Returns the registry line of tools in user-defined code.
 fn own<P: OwnToolPage>() -> Line {
     Line::new(|options: OwnToolOptions<P>, ()| Ok(Box::new(OwnTools(options))))
 }
 
-/// The tools of this crate.
+/// Returns the tools of this crate.
 pub fn family() -> Family<dyn Tool> {
     let members = vec![
         Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
@@ -29,12 +29,12 @@ pub fn family() -> Family<dyn Tool> {
     Family::new("tools", "tool", members)
 }
 
-/// Sorted names.
+/// Returns the sorted names.
 pub fn names() -> Vec<&'static str> {
     family().names()
 }
 
-/// The tool of a name. Errors: invalid, with the valid names.
+/// Returns the named tool. Errors: invalid, with the valid names.
 pub fn tool(name: &str) -> Result<Box<dyn Tool>> {
     family().build(&Value::from(name), &())
 }
@@ -47,7 +47,7 @@ mod tests {
     fn names_are_sorted_and_found() {
         let names = names();
         assert!(names.is_sorted());
-        // Of these, only a program knows the tools.
+        // The tools of these kinds are known only to a program.
         for name in names.into_iter().filter(|name| !["http", "mcp", "process"].contains(name)) {
             let tool = tool(name).unwrap();
             let [spec] = tool.specs().try_into().unwrap();

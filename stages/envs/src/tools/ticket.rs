@@ -4,9 +4,9 @@ use crate::tools::ToolResult;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a result comes from.
+/// Source of a result.
 pub(crate) trait Claim: Send + Sync {
-    /// The result, if it has arrived.
+    /// Returns the result, if it has arrived.
     fn poll(&self) -> Option<ToolResult>;
     /// Blocks up to about `wait` for the result.
     fn wait(&self, wait: Duration) -> Option<ToolResult>;
@@ -30,17 +30,17 @@ impl Ticket {
         let slot = Arc::new(Slot::default());
         (Self(Arc::clone(&slot) as Arc<dyn Claim>), Responder(slot))
     }
-    /// A ticket whose result has another source.
+    /// Returns a ticket whose result has another source.
     pub(crate) fn on(claim: impl Claim + 'static) -> Self {
         Self(Arc::new(claim))
     }
-    /// A ticket that is answered already.
+    /// Returns a ticket that is answered already.
     pub fn ready(result: ToolResult) -> Self {
         let (ticket, answer) = Self::new();
         answer.give(result);
         ticket
     }
-    /// The result, if it has arrived.
+    /// Returns the result, if it has arrived.
     pub fn poll(&self) -> Option<ToolResult> {
         self.0.poll()
     }

@@ -1,6 +1,6 @@
-//! The traits of tools: a kind has a description for the model, and opens sessions that take calls.
+//! Traits of tools: a kind has a description for the model, and opens sessions that take calls.
 //!
-//! State lives in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
+//! State is kept in a session that can be copied, because an interpreter keeps variables and a rollout may be forked at
 //! any token.
 
 use crate::tools::{Ticket, ToolCall, ToolHost, ToolLimits, ToolResult, ToolSpec};
@@ -10,11 +10,11 @@ use trainyard_core::{Error, Result};
 
 /// One tool kind.
 pub trait Tool: Send + Sync {
-    /// The name in the registry and in calls.
+    /// Returns the name in the registry and in calls.
     fn name(&self) -> &'static str;
-    /// The descriptions for the model, as far as they are known before anything runs. Most tools have one.
+    /// Returns the descriptions for the model, as far as they are known before anything runs. Most tools have one.
     fn specs(&self) -> Vec<ToolSpec>;
-    /// The descriptions for the model. A program of the user is asked for them, so it starts here.
+    /// Returns the descriptions for the model. Starts a user program, which supplies them.
     fn offered(&self, _host: &Arc<ToolHost>) -> Result<Vec<ToolSpec>> {
         Ok(self.specs())
     }
@@ -31,11 +31,12 @@ pub trait ToolSession: Send {
     fn submit_call(&mut self, call: &ToolCall) -> Ticket {
         self.submit(&call.arguments)
     }
-    /// Why the stage cannot go on, once a result has come: what answers is not what the stage began with.
+    /// Returns the error that stops the stage, once a result has arrived: the program or service differs from the one
+    /// at the stage's start.
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// A new session with the state after the last *completed* call.
+    /// Returns a new session with the state after the last *completed* call.
     fn fork(&self) -> Result<Box<dyn ToolSession>>;
 }
 

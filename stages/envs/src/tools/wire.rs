@@ -1,9 +1,9 @@
-//! The frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
+//! Frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
 //!
-//! The first frame holds the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which a
-//! worker reads whole before it starts, so the two sides never write at the same time. Replies come in call order,
-//! several to a frame. The format is binary because a call takes tens of microseconds, and JSON would be a large part
-//! of that.
+//! The first frame contains the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which
+//! a worker reads whole before it starts, so the two sides never write at the same time. Replies are in call order,
+//! several to a frame. The format is binary because a call takes tens of microseconds, of which JSON would be a large
+//! part.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::setup::Setup;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const MAX_FRAME: u32 = 256 << 20;
 
-/// How to rebuild a session: a snapshot, then the calls that followed it.
+/// Recipe to rebuild a session: a snapshot, then the calls that followed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recipe {
     pub snapshot: Option<Arc<[u8]>>,
@@ -28,7 +28,7 @@ pub struct Past {
     pub seen: u64,
 }
 
-/// A digest of a result's text that is the same in all processes of this program.
+/// Returns a digest of a result's text that is the same in all processes of this program.
 pub fn digest(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text.as_bytes());
@@ -61,7 +61,7 @@ pub enum Answered {
     Panicked,
     /// The worker does not have this session: it is gone, or its recipe failed.
     Missing,
-    /// The session cannot be rebuilt here; the text says why.
+    /// The session cannot be rebuilt here; the text is the reason.
     Broken,
 }
 
@@ -77,7 +77,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The answer to a call that leaves no session behind.
+    /// Returns the reply to a call after which no session remains.
     pub fn without_session(answered: Answered) -> Self {
         Self { answered, text: String::new(), cost: 0, snapshot: None }
     }
@@ -180,7 +180,7 @@ pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
     ] {
         out.long(value);
     }
-    // Paths that are not UTF-8 were refused with the probe's answer, which is JSON too.
+    // The probe rejects paths that are not UTF-8: its answer is JSON too.
     let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
     out.optional(setup.as_deref());
     out.0
@@ -228,7 +228,7 @@ pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
     out.0
 }
 
-/// `None` if the payload is not a batch of jobs.
+/// Decodes jobs; `None` if the payload is not a batch of jobs.
 pub fn decode_jobs(payload: &[u8]) -> Option<Vec<Job>> {
     let mut from = In(payload);
     let mut jobs = Vec::new();
@@ -268,7 +268,7 @@ pub fn encode_reply(reply: &Reply, payload: &mut Vec<u8>) {
     *payload = out.0;
 }
 
-/// `None` if the payload is not a list of replies.
+/// Decodes replies; `None` if the payload is not a list of replies.
 pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
     let mut from = In(payload);
     let mut replies = Vec::new();

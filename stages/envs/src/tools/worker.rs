@@ -1,9 +1,9 @@
-//! The worker process: reads batches of calls on stdin, runs them in its sessions, and replies on stdout.
+//! Worker process: reads batches of calls on stdin, runs them in its sessions, and replies on stdout.
 //!
-//! The first frame says what runs the programs: the embedded interpreter, for which the worker confines itself
-//! ([`confine`]), or CPython, whose processes confine themselves one by one. It ends when stdin ends. Replies are
-//! flushed at the end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long
-//! call holds nothing back.
+//! The first frame selects the interpreter: the embedded one, for which the worker confines itself ([`confine`]), or
+//! CPython, whose processes confine themselves one by one. The worker ends when stdin ends. Replies are flushed at the
+//! end of a batch, or once the last flush is older than 0.2 ms: short calls cost few writes, and a long call delays no
+//! earlier reply.
 
 use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;
@@ -19,14 +19,14 @@ use trainyard_core::{Clock, SystemClock};
 const STACK_BYTES: usize = 64 << 20;
 const FLUSH_AFTER: Duration = Duration::from_micros(200);
 
-/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 if the input was not understood.
+/// Runs a worker until stdin ends. Returns the exit status: 0 at the end of stdin, 2 on invalid input.
 ///
-/// With an order as second argument, this process becomes a sandboxed CPython instead and returns only if that fails.
+/// With an order as second argument, this process becomes a sandboxed CPython instead and returns only on failure.
 pub fn main() -> i32 {
     if let Some(order) = std::env::args().nth(2) {
         return sandbox::main(&order);
     }
-    // The parent learns of panics from the reply; nobody reads their text here.
+    // Panics reach the parent in the reply; their text is not needed here.
     std::panic::set_hook(Box::new(|_| {}));
     let thread = std::thread::Builder::new().name("interpreter".to_string()).stack_size(STACK_BYTES);
     let served = thread.spawn(|| serve(&mut io::stdin().lock(), &mut io::stdout().lock()));

@@ -1,9 +1,9 @@
-//! Which executable serves as tool worker.
+//! Executable of the tool worker.
 
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};
 
-/// Environment variable with the worker's path. Without it this executable is started with the argument `tool-worker`.
+/// Environment variable with the worker's path. Without it, this executable is started with the argument `tool-worker`.
 pub const WORKER_VARIABLE: &str = "TRAINYARD_TOOL_WORKER";
 
 /// The executable that serves as worker.
@@ -11,7 +11,7 @@ pub const WORKER_VARIABLE: &str = "TRAINYARD_TOOL_WORKER";
 pub struct WorkerProgram(pub PathBuf);
 
 impl WorkerProgram {
-    /// The one that the variable names, or else this executable.
+    /// Returns the executable that the variable names, or else this one.
     pub fn find() -> Result<Self> {
         if let Some(path) = std::env::var_os(WORKER_VARIABLE) {
             return Ok(Self(PathBuf::from(path)));

@@ -7,7 +7,6 @@ use crate::calls::{equal, read};
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The verifier `calls`.
 pub struct Calls;
 
 impl Verifier for Calls {

@@ -10,7 +10,6 @@ use crate::tools::calculator::evaluate;
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The verifier `countdown`.
 pub struct Countdown;
 
 impl Verifier for Countdown {
@@ -33,7 +32,8 @@ impl Verifier for Countdown {
     }
 }
 
-/// The value of an expression and its numbers, in order; `None` if it holds anything else or has no value.
+/// Returns the value of an expression and its numbers, in order; `None` if the text contains anything else or has no
+/// value.
 pub fn read(text: &str) -> Option<(Number, Vec<u64>)> {
     let text = text.replace('×', "*").replace('÷', "/").replace('−', "-");
     let known = |c: char| c.is_ascii_digit() || c.is_ascii_whitespace() || "+-*/()".contains(c);

@@ -1,8 +1,8 @@
-//! Extracts the final answer from an agent's last message: what follows the last `####` on its line (GSM8K, arXiv
-//! 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64 bytes, else the
-//! last number in it.
+//! Extraction of the final answer from an agent's last message: the text between the last `####` and the end of its
+//! line (GSM8K, arXiv 2110.14168), else the last `\boxed{…}`, else the whole message if it is one line of at most 64
+//! bytes, else the last number in it.
 
-/// The answer as trimmed text; `None` if there is nothing to read.
+/// Returns the answer as trimmed text; `None` if the message contains no answer.
 pub fn final_answer(message: &str) -> Option<String> {
     let message = message.trim();
     if message.is_empty() {
@@ -21,7 +21,7 @@ pub fn final_answer(message: &str) -> Option<String> {
     Some(last_number(message).unwrap_or(message).to_string())
 }
 
-/// The contents of the last `\boxed{…}` with balanced braces.
+/// Returns the contents of the last `\boxed{…}` with balanced braces.
 fn boxed(message: &str) -> Option<&str> {
     const OPEN: &str = "\\boxed{";
     let inside = &message[message.rfind(OPEN)? + OPEN.len()..];
@@ -39,7 +39,7 @@ fn boxed(message: &str) -> Option<&str> {
     None
 }
 
-/// The last run of digits, with its sign, separators and point.
+/// Returns the last run of digits, with its sign, separators and point.
 fn last_number(message: &str) -> Option<&str> {
     let end = message.rfind(|c: char| c.is_ascii_digit())? + 1;
     let head = &message[..end];

@@ -1,8 +1,8 @@
 //! `numeric`: equal as numbers, within 1e-6.
 //!
-//! Reads what GSM8K and its users write (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as 25),
-//! a unit after the number (`5 apples`), a period at the end. Numbers are compared as exact fractions, so `0.333333`
-//! equals `1/3`. A text with two numbers (`3 or 4`) is wrong.
+//! Reads the forms of GSM8K and its users (arXiv 2110.14168): `1,234`, `$5`, `12.0`, `3/4`, `\frac{3}{4}`, `25%` (as
+//! 25), a unit after the number (`5 apples`), a period at the end. Numbers are compared as exact fractions, so
+//! `0.333333` equals `1/3`. A text with two numbers (`3 or 4`) is wrong.
 
 use crate::number::Number;
 use crate::verifiers::Verifier;
@@ -11,7 +11,6 @@ use trainyard_core::Result;
 /// The largest difference between equal answers.
 pub const TOLERANCE: f64 = 1e-6;
 
-/// The verifier `numeric`.
 pub struct Numeric;
 
 impl Verifier for Numeric {
@@ -29,7 +28,7 @@ impl Verifier for Numeric {
     }
 }
 
-/// Whether two numbers differ by at most [`TOLERANCE`].
+/// Returns whether two numbers differ by at most [`TOLERANCE`].
 pub fn near(a: Number, b: Number) -> bool {
     let tolerance = Number::ratio(1, 1_000_000);
     match (a.subtract(b), tolerance) {
@@ -42,7 +41,7 @@ pub fn near(a: Number, b: Number) -> bool {
     }
 }
 
-/// The number in a text; `None` if there is none or more than one.
+/// Returns the number in a text; `None` if the text contains no number or several.
 pub fn read_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let text =
@@ -72,7 +71,7 @@ pub fn read_number(text: &str) -> Option<Number> {
     if sign < 0 { value.negate() } else { Some(value) }
 }
 
-/// A decimal with `,` between groups of three digits.
+/// Parses a decimal with `,` between groups of three digits.
 fn decimal(text: &str) -> Option<Number> {
     let text = text.trim();
     if let Some((first, rest)) = text.split_once(',') {

@@ -1,4 +1,4 @@
-//! The verifiers of this room: one line each, sorted.
+//! Verifiers of this crate: one line each, sorted.
 
 use crate::verifiers::{Verifier, calls, countdown, numeric, text};
 use serde_json::Value;
@@ -8,22 +8,22 @@ use trainyard_tables::Problem;
 
 static VERIFIERS: &[&dyn Verifier] = &[&calls::Calls, &countdown::Countdown, &numeric::Numeric, &text::Text];
 
-/// Sorted names.
+/// Returns the sorted names.
 pub fn names() -> Vec<&'static str> {
     VERIFIERS.iter().map(|v| v.kind()).collect()
 }
 
-/// The verifiers of this crate.
+/// Returns the verifiers of this crate.
 pub fn family() -> Family<&'static dyn Verifier> {
     Family::new("verifiers", "verifier", VERIFIERS.iter().map(|verifier| line(*verifier)).collect())
 }
 
-/// The line of a verifier.
+/// Returns the registry line of a verifier.
 pub fn line(verifier: &'static dyn Verifier) -> PartKind<&'static dyn Verifier> {
     slot::constant(verifier.kind(), verifier.summary(), verifier.doc(), verifier)
 }
 
-/// The kind that a problem names in its column `verifier`; `numeric` if it names none. Errors: data, if the column is
+/// Returns the kind that a problem names in its column `verifier`, by default `numeric`. Errors: data, if the column is
 /// not JSON.
 pub fn kind(problem: &Problem) -> Result<String> {
     let data = match problem.verifier.trim() {
@@ -34,23 +34,23 @@ pub fn kind(problem: &Problem) -> Result<String> {
     Ok(data.get("kind").and_then(Value::as_str).unwrap_or("numeric").to_string())
 }
 
-/// The error for a problem that names a verifier that is not among the known ones.
+/// Returns the error for a problem that names an unknown verifier.
 pub fn unknown(problem: &Problem, kind: &str, known: &[&str]) -> Error {
     Error::data(format!("problem `{}`: no verifier `{kind}` in this build", problem.id))
         .help(format!("use one of: {}", known.join(", ")))
 }
 
-/// The verifier of this crate that a problem names. Errors: data.
+/// Returns the verifier of this crate that a problem names. Errors: data.
 pub fn of_problem(problem: &Problem) -> Result<&'static dyn Verifier> {
     let kind = kind(problem)?;
     let found = VERIFIERS.iter().find(|v| v.kind() == kind).copied();
     found.ok_or_else(|| unknown(problem, &kind, &names()))
 }
 
-/// Whether `answer` is right for `problem`, by the verifiers of this crate. A problem whose verifier cannot be read has
-/// no right answer.
+/// Returns whether `answer` is right for `problem`, by the verifiers of this crate. A problem whose verifier cannot be
+/// read has no right answer.
 pub fn verify(problem: &Problem, answer: &str) -> bool {
-    // Those of this crate always come to a result.
+    // The verifiers of this crate never fail.
     of_problem(problem).and_then(|v| v.matches(&problem.answer, answer)).unwrap_or(false)
 }
 

@@ -3,7 +3,6 @@
 use crate::verifiers::Verifier;
 use trainyard_core::Result;
 
-/// The verifier `text`.
 pub struct Text;
 
 fn folded(text: &str) -> String {

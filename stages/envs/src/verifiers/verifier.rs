@@ -4,16 +4,16 @@ use trainyard_core::Result;
 
 /// Compares an answer with the expected one. Implementations are pure.
 pub trait Verifier: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// One line for lists.
+    /// Returns one line for lists.
     fn summary(&self) -> &'static str;
-    /// Markdown: which answers are equal to it.
+    /// Returns Markdown that defines which answers are equal.
     fn doc(&self) -> &'static str {
         "Compares an answer with the expected one. A problem names its verifier in the column `verifier`, for example \
          `{\"kind\": \"text\"}`; without a name it is `numeric`."
     }
-    /// Whether `answer` is right when `expected` is the right one. Errors: what judges is away, or cannot judge; that
-    /// is never a wrong answer.
+    /// Returns whether `answer` is right when `expected` is the right one. Errors: the judge is unavailable or cannot
+    /// judge; that never means a wrong answer.
     fn matches(&self, expected: &str, answer: &str) -> Result<bool>;
 }

@@ -1,7 +1,8 @@
-//! Programs that attack what runs them. Each row says what its agent must see in CPython's sandbox and in the embedded
-//! interpreter; after each, nothing outside may have changed, and a neighbor's session must still answer.
+//! Programs that attack the interpreter and its host. Each row contains the result that its agent must see in CPython's
+//! sandbox and in the embedded interpreter; after each, nothing outside may have changed, and a neighbor's session must
+//! still answer.
 //!
-//! CPython's half is skipped where there is no `python3`.
+//! CPython's half is skipped without `python3`.
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -19,7 +20,7 @@ use trainyard_envs::{ToolHost, ToolLimits, ToolSession};
 /// Enough for every harmless program on a busy machine, little enough to wait for the endless ones.
 const TIME_MILLIS: u64 = 3_000;
 
-/// What a program must neither read nor change: a folder with one file.
+/// Files that a program must neither read nor change: a folder with one file.
 struct Treasure {
     folder: tempfile::TempDir,
 }
@@ -32,7 +33,7 @@ impl Treasure {
         std::fs::write(folder.path().join("secret"), SECRET).unwrap();
         Self { folder }
     }
-    /// The program with the names that it attacks.
+    /// Returns the program with the names that it attacks.
     fn code(&self, program: &Program) -> String {
         let folder = self.folder.path().display().to_string();
         program.code.replace("TREASURE", &folder).replace("HOST", &std::process::id().to_string())
@@ -46,7 +47,7 @@ impl Treasure {
     }
 }
 
-/// Every process that descends from this one.
+/// Returns every process that descends from this one.
 fn descendants() -> BTreeSet<u32> {
     let mut parents = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -69,7 +70,7 @@ fn descendants() -> BTreeSet<u32> {
     }
 }
 
-/// Whether an agent saw what it must.
+/// Returns whether an agent got the expected result.
 fn is_as_expected(expected: &Expected, result: &ToolResult) -> bool {
     let honest = !result.infrastructure && !result.text.contains(SECRET);
     honest
@@ -80,7 +81,7 @@ fn is_as_expected(expected: &Expected, result: &ToolResult) -> bool {
         }
 }
 
-/// Runs every program in a session of its own, beside a neighbor that must not notice.
+/// Runs every program in a separate session, next to a neighbor that must not be affected.
 fn run_all(
     host: &Arc<ToolHost>,
     open: impl Fn() -> Box<dyn ToolSession>,
@@ -121,7 +122,7 @@ fn hostile_programs_are_contained() {
         programs.len()
     );
     let limits = ToolLimits { time_millis: TIME_MILLIS, memory_bytes: 128 << 20, ..ToolLimits::default() };
-    // One after the other: the count of processes is of this whole test.
+    // Sequential, because the count of processes covers this whole test.
     embedded(&limits);
     assert_eq!(descendants(), BTreeSet::new(), "the embedded interpreter left processes");
     confined(&limits);

@@ -1,6 +1,6 @@
-//! The table of hostile programs: `programs.txt`, whose first lines tell its form.
+//! Table of hostile programs: `programs.txt`, whose first lines describe its form.
 
-/// What an agent must see.
+/// Result that an agent must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
     /// An error with this text in it.
@@ -19,7 +19,7 @@ pub struct Program {
     pub monty: Expected,
 }
 
-/// All programs, in the order of the file.
+/// Returns all programs, in the order of the file.
 pub fn programs() -> Vec<Program> {
     include_str!("programs.txt").split("\n--- ").skip(1).map(read).collect()
 }

@@ -27,8 +27,8 @@ pub fn session(host: &Arc<ToolHost>, limits: &ToolLimits) -> Box<dyn ToolSession
     tool("python").unwrap().open(host, limits).unwrap()
 }
 
-/// A session of the CPython that is `python3` here. None where there is none or it cannot be confined, unless
-/// TRAINYARD_TEST_CPYTHON asks for it.
+/// Opens a session of the CPython that is `python3` here. `None` if it is missing or cannot be confined, unless
+/// TRAINYARD_TEST_CPYTHON requires it.
 pub fn cpython(host: &Arc<ToolHost>, limits: &ToolLimits) -> Option<Box<dyn ToolSession>> {
     let options = json!({"kind": "python", "interpreter": "cpython"});
     match family().build(&options, &()).unwrap().open(host, limits) {

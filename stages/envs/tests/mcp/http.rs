@@ -1,4 +1,4 @@
-//! Servers behind a URL, against a small one of the transport "streamable HTTP".
+//! Tests of servers at a URL, against a small service with the transport "streamable HTTP".
 
 use super::{call, play, with_tool};
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use trainyard_core::ErrorKind;
 use trainyard_envs::ToolHost;
 use trainyard_tables::Status;
 
-/// What the service remembers: a count for each session, and what it was sent.
+/// State of the service: a count for each session, and the received messages.
 #[derive(Default)]
 struct Memory {
     counts: BTreeMap<String, u32>,
     opened: u32,
     deleted: Vec<String>,
-    /// Forget all sessions before this call.
+    /// Drops all sessions before this call.
     forget_at: Option<u32>,
     calls: u32,
 }
@@ -67,7 +67,7 @@ fn answer(stream: TcpStream, memory: &Mutex<Memory>, streams: bool) {
     let opened = opened.map(|session| format!("Mcp-Session-Id: {session}\r\n")).unwrap_or_default();
     if streams {
         say(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{opened}\r\n: hi\n\ndata: {text}\n\n"));
-        // The client has all that it asked for and does not wait for the end.
+        // The client has received its answer and does not wait for the end.
         std::thread::sleep(std::time::Duration::from_secs(3600));
     }
     let length = text.len();
@@ -77,7 +77,7 @@ fn answer(stream: TcpStream, memory: &Mutex<Memory>, streams: bool) {
     ));
 }
 
-/// The result, and the session that was opened; an error for a session that nobody knows.
+/// Returns the result, and the session that was opened; an error for an unknown session.
 fn respond(message: &Value, session: &str, memory: &mut Memory) -> Result<(Value, Option<String>), ()> {
     match message["method"].as_str().unwrap_or_default() {
         "initialize" => {

@@ -1,5 +1,5 @@
-//! The tool `mcp`, with a small server in Python that behaves and misbehaves. Without `python3`, each test says that it
-//! is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers (`real.rs`).
+//! Tests of the tool `mcp`, with a small server in Python that behaves and misbehaves. Without `python3`, each test
+//! prints that it is skipped. `TRAINYARD_TEST_MCP=FOLDER` names a folder with real servers (`real.rs`).
 
 mod http;
 #[path = "../kit/mod.rs"]
@@ -14,7 +14,7 @@ use trainyard_core::{Error, ErrorKind};
 use trainyard_envs::{Environment, Outcome, Step, ToolHost, environments};
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
-/// A server, and what it said.
+/// Server with its output.
 struct Server {
     folder: TempDir,
     host: Arc<ToolHost>,
@@ -22,7 +22,7 @@ struct Server {
 }
 
 impl Server {
-    /// None, with a line that says so, where there is no Python.
+    /// Returns `None` and prints a note where Python is missing.
     fn new() -> Option<Self> {
         if std::process::Command::new("python3").arg("--version").output().is_err() {
             eprintln!("skipped: there is no python3");
@@ -41,7 +41,7 @@ impl Server {
     fn said(&self) -> String {
         self.log.lock().unwrap().join("\n")
     }
-    /// A server that is started with these words, and more options.
+    /// Builds an environment with a server that is started with these words, and more options.
     fn build(&self, words: &[&str], more: Value) -> Result<Box<dyn Environment>, Error> {
         let mut command = vec!["python3".to_string(), self.path("server.py")];
         command.extend(words.iter().map(|word| word.to_string()));
@@ -51,7 +51,7 @@ impl Server {
     }
 }
 
-/// An environment with one tool and long patience.
+/// Returns an environment with one tool and long patience.
 fn with_tool(tool: Value, host: &Arc<ToolHost>) -> Result<Box<dyn Environment>, Error> {
     let options = json!({"kind": "math-problems", "tools": [tool], "format": "hermes", "max_tool_calls": 64});
     environments::family().build(&options, host)
@@ -77,7 +77,7 @@ fn step(environment: &dyn Environment, episode: &mut dyn trainyard_envs::Episode
     }
 }
 
-/// Plays turns; gives what the model read and how it ended.
+/// Plays turns; returns the messages that the model read, and the outcome.
 fn play(environment: &dyn Environment, turns: &[String]) -> (Vec<String>, Result<Outcome, Error>) {
     let mut episode = environment.start(&problem(), 0).unwrap();
     let mut read = Vec::new();
@@ -133,7 +133,7 @@ fn more_episodes_than_servers_wait_for_one() {
     let turn = environment.format().parse(&call("count", "b"));
     assert_eq!(second.step(&turn).unwrap(), Step::Pending);
     assert_eq!(second.poll(std::time::Duration::from_millis(200)).unwrap(), None, "the only server is in use");
-    // One that gives up while it waits takes no server.
+    // An episode that ends while it waits takes no server.
     let mut third = environment.start(&problem(), 0).unwrap();
     assert_eq!(third.step(&turn).unwrap(), Step::Pending);
     drop(third);
@@ -141,7 +141,7 @@ fn more_episodes_than_servers_wait_for_one() {
     let Some(Step::Observe(seen)) = second.poll(PATIENCE).unwrap() else { panic!() };
     assert_eq!(seen.messages[0].content, "1 b");
     drop(second);
-    // One whose server hung, and one that ends while its server starts, give their places back.
+    // An episode whose server hung, and one that ends while its server starts, release their places.
     let hung = play(&*environment, &[call("hang", ""), "1".into()]).1.unwrap();
     assert_eq!(hung.status, Status::Infrastructure);
     let mut brief = environment.start(&problem(), 0).unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::Status;
 
-/// The folder, if it has this program; none, with a line that says so, where it has not.
+/// Returns the folder if it has this program; otherwise prints a note and returns `None`.
 fn folder(program: &str) -> Option<String> {
     let folder = std::env::var("TRAINYARD_TEST_MCP").ok().filter(|folder| !folder.is_empty());
     let has = folder.filter(|folder| std::path::Path::new(folder).join(program).exists());
@@ -16,7 +16,8 @@ fn folder(program: &str) -> Option<String> {
     has
 }
 
-/// A program of the folder. Not by its path alone, which would make the script a source and leave its modules behind.
+/// Returns the command for a program of the folder. Not by its path alone, which would make the script a source without
+/// its modules.
 fn node(folder: &str, words: &str) -> [String; 3] {
     ["sh".into(), "-c".into(), format!("exec '{folder}'/npm/node_modules/.bin/{words}")]
 }

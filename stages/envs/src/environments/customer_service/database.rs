@@ -1,7 +1,7 @@
-//! A shop's database, and one episode's view of it: the shared database overlaid with the records that changed.
+//! Database of a shop, and one episode's view of it: the shared database overlaid with the records that changed.
 //!
-//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy costs only what
-//! was changed. Tools never add users, orders or products.
+//! An episode changes a handful of records out of thousands and may be forked at any turn, so a copy contains only the
+//! changes. Tools never add users, orders or products.
 
 use super::records::{Order, Product, User, Variant};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ impl ShopDatabase {
         let text = std::fs::read_to_string(path).map_err(|e| io_error(path, &e))?;
         Self::read(&text).map_err(|e| e.at(path.display()))
     }
-    /// The shop used when no database is given.
+    /// Returns the shop used when no database is given.
     pub fn made_up() -> Result<Self> {
         Self::read(MADE_UP)
     }
@@ -44,7 +44,7 @@ impl ShopDatabase {
     }
 }
 
-/// The shop as one episode has changed it.
+/// Shop with the changes of one episode.
 #[derive(Debug, Clone)]
 pub struct Shop {
     base: Arc<ShopDatabase>,
@@ -53,43 +53,40 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// An unchanged shop.
     pub fn new(base: Arc<ShopDatabase>) -> Self {
         Self { base, users: BTreeMap::new(), orders: BTreeMap::new() }
     }
-    /// The order with this id.
+    /// Returns the order with this id.
     pub fn order(&self, id: &str) -> Option<&Order> {
         self.orders.get(id).or_else(|| self.base.orders.get(id))
     }
-    /// The user with this id.
+    /// Returns the user with this id.
     pub fn user(&self, id: &str) -> Option<&User> {
         self.users.get(id).or_else(|| self.base.users.get(id))
     }
-    /// All users, by id.
+    /// Returns all users, by id.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.base.users.keys().filter_map(|id| self.user(id))
     }
-    /// The product with this id.
+    /// Returns the product with this id.
     pub fn product(&self, id: &str) -> Option<&Product> {
         self.base.products.get(id)
     }
-    /// All products, by id.
+    /// Returns all products, by id.
     pub fn products(&self) -> impl Iterator<Item = &Product> {
         self.base.products.values()
     }
-    /// The variant with this item id, of any product.
+    /// Returns the variant with this item id, of any product.
     pub fn variant(&self, item_id: &str) -> Option<&Variant> {
         self.products().find_map(|product| product.variants.get(item_id))
     }
-    /// Replaces an order.
     pub fn put_order(&mut self, order: Order) {
         self.orders.insert(order.order_id.clone(), order);
     }
-    /// Replaces a user.
     pub fn put_user(&mut self, user: User) {
         self.users.insert(user.user_id.clone(), user);
     }
-    /// Names of the records in which two shops on one database differ.
+    /// Returns the names of the records in which two shops on one database differ.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let users: BTreeSet<&String> = self.users.keys().chain(other.users.keys()).collect();
         let orders: BTreeSet<&String> = self.orders.keys().chain(other.orders.keys()).collect();

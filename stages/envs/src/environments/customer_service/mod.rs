@@ -1,9 +1,9 @@
 //! `customer-service`: an agent serves a customer of a shop with tools on the shop's database, talking to a simulated
 //! user.
 //!
-//! The final state of the database decides, not what the agent says about it ([`score`]). The domain is tau2-bench's
+//! The final state of the database decides, not the agent's claims about it ([`score`]). The domain is tau2-bench's
 //! retail: [`tools`] on a [`database`], a policy in the system message, and tasks with gold actions ([`task`]). The
-//! user is a script ([`user`]) or a language model behind an endpoint ([`modeled_user`]).
+//! user is a script ([`user`]) or a language model at an endpoint ([`modeled_user`]).
 
 pub mod database;
 pub mod modeled_user;
@@ -47,7 +47,7 @@ pub struct CustomerServiceExtra {
     /// The model that plays the user: `{endpoint: URL, model: NAME}`. Without it the user follows the task's script.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<ChatOptions>,
-    /// What that model is told before the task.
+    /// Instructions to that model before the task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user_prompt: String,
     /// Whether the user must have been told what the task requires. If not, only the final state counts.
@@ -103,12 +103,11 @@ impl ExtraOptions for CustomerServiceExtra {
     }
 }
 
-/// The environment `customer-service`.
 pub struct CustomerService {
     base: Arc<ShopDatabase>,
     communication: bool,
     dialogue: Arc<Dialogue>,
-    /// The model that plays the user, and what it is told.
+    /// Model that plays the user, and its instructions.
     user: Option<(Arc<Line>, String)>,
 }
 

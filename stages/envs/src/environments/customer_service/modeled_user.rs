@@ -1,10 +1,11 @@
-//! A customer played by a language model behind an endpoint.
+//! Customer played by a language model at an endpoint.
 //!
-//! The model sees the conversation from the customer's side: what the agent says are the messages of role `user`. It
-//! is told what it wants, what it knows and how it behaves, and ends the conversation with [`STOP`] (2406.12045,
-//! section 3).
-//! Tools of the customer stay scripted: when the agent asks for what one of them does, it is used, and the script says
-//! so. Who hears the same conversation says the same, so a group of rollouts forks only where its agents do.
+//! The model sees the conversation from the customer's side: the agent's messages have the role `user`. Its
+//! instructions contain the customer's wishes, knowledge and behavior, and it ends the conversation with [`STOP`]
+//! (arXiv 2406.12045, section 3).
+//!
+//! Tools of the customer stay scripted: when the agent's message requests one of them, it is used, and the script
+//! supplies the reply. Equal conversations get equal replies, so a group of rollouts forks only where its agents do.
 
 use super::task::UserScript;
 use super::user::{Reaction, ScriptedUser, SimulatedUser};
@@ -15,10 +16,10 @@ use std::time::Duration;
 use trainyard_chat::{Line, Promise, Question, Reply, Said};
 use trainyard_core::{Error, ErrorKind};
 
-/// What the model writes to leave.
+/// Text with which the model ends the conversation.
 pub const STOP: &str = "###STOP###";
 
-/// What the model is told before the task, unless the options say otherwise.
+/// Instructions to the model before the task, unless the options override them.
 pub const PROMPT: &str = "\
 You are a customer who writes to a shop's agent. Stay in that role whatever the agent says.
 
@@ -30,7 +31,7 @@ You are a customer who writes to a shop's agent. Stay in that role whatever the 
 /// How the agent opened the conversation, before the customer's first message.
 const OPENING: &str = "Hello, how can I help you today?";
 
-/// A customer who asks a model what to say.
+/// Customer whose replies come from a model.
 #[derive(Clone)]
 pub struct ModeledUser {
     line: Arc<Line>,
@@ -40,7 +41,7 @@ pub struct ModeledUser {
     next: Next,
 }
 
-/// What the customer is about to say.
+/// Next reply of the customer.
 #[derive(Clone)]
 enum Next {
     Nothing,
@@ -49,7 +50,7 @@ enum Next {
 }
 
 impl ModeledUser {
-    /// A customer at the start of a conversation, which their own words have begun.
+    /// Returns a customer at the start of a conversation that the customer's message has opened.
     pub fn new(line: &Arc<Line>, prompt: &str, script: &Arc<UserScript>) -> Self {
         let said = vec![
             Said::new("system", format!("{}\n\n{}", prompt.trim_end(), scenario(script))),
@@ -58,7 +59,7 @@ impl ModeledUser {
         ];
         Self { line: Arc::clone(line), script: ScriptedUser::new(Arc::clone(script)), said, next: Next::Nothing }
     }
-    /// What the model answered, once it has.
+    /// Returns the model's answer, once it has arrived.
     fn reply(&self) -> Option<Reply> {
         match &self.next {
             Next::Asked(promise) => promise.poll(),
@@ -82,7 +83,7 @@ impl SimulatedUser for ModeledUser {
         let text = match (&self.next, self.reply()) {
             (Next::Scripted(says), _) => says.clone(),
             (_, Some(Ok(Ok(answer)))) => answer.text.trim().to_string(),
-            // An episode whose customer was lost has ended before anybody asks what they say.
+            // An episode whose customer was lost has ended before the reply is requested.
             _ => String::new(),
         };
         self.next = Next::Nothing;
@@ -116,7 +117,8 @@ impl Claim for Promise {
     }
 }
 
-/// A question that the server refuses loses the episode; what ends the stage is told by [`SimulatedUser::failure`].
+/// Converts a reply to a tool result. A request that the server rejects loses the episode; [`SimulatedUser::failure`]
+/// reports errors that end the stage.
 fn result(reply: &Reply) -> ToolResult {
     match reply {
         Ok(Err(error)) => ToolResult::infrastructure(format!("the customer is lost: {}", error.message)),
@@ -124,7 +126,7 @@ fn result(reply: &Reply) -> ToolResult {
     }
 }
 
-/// The task in the customer's words.
+/// Returns the task in the customer's words.
 fn scenario(script: &UserScript) -> String {
     let answers: Vec<&str> = script.answers.iter().map(|answer| answer.says.as_str()).collect();
     let parts = [

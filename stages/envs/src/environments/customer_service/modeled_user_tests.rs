@@ -15,7 +15,7 @@ fn environment(server: &Served, more: &Value) -> CustomerService {
     CustomerService::new(serde_json::from_value(json!({ "user": user })).unwrap(), &Setup::standard(1)).unwrap()
 }
 
-/// The step after a turn, once the user has answered.
+/// Returns the step after a turn, once the user has answered.
 fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) -> Step {
     match episode.step(&environment.format().parse(text)).unwrap() {
         Step::Pending => episode.poll(LONG).unwrap().expect("an answer within the time"),
@@ -23,7 +23,7 @@ fn step(environment: &CustomerService, episode: &mut dyn Episode, text: &str) ->
     }
 }
 
-/// The last message that the agent sees.
+/// Returns the last message that the agent sees.
 fn heard(step: &Step) -> &str {
     match step {
         Step::Observe(seen) => &seen.messages.last().unwrap().content,
@@ -31,7 +31,7 @@ fn heard(step: &Step) -> &str {
     }
 }
 
-/// A user who gives their name, then confirms, then leaves.
+/// Returns a user who gives their name, then confirms, then leaves.
 fn ada() -> Served {
     Served::start(|body, _| {
         let said = body["messages"].as_array().unwrap();

@@ -72,11 +72,10 @@ pub struct PaymentMethod {
     pub balance: Option<Cents>,
 }
 
-/// A customer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Such as `ada_moss_1001`.
+    /// User id, such as `ada_moss_1001`.
     pub user_id: String,
     /// First and last name.
     pub name: Name,
@@ -86,7 +85,7 @@ pub struct User {
     pub email: String,
     /// Payment methods by id.
     pub payment_methods: BTreeMap<String, PaymentMethod>,
-    /// Ids of the user's orders.
+    /// Ids of orders.
     pub orders: Vec<String>,
 }
 
@@ -108,7 +107,7 @@ pub struct Variant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Product {
-    /// Such as `Mug`.
+    /// Name, such as `Mug`.
     pub name: String,
     /// Id of the product.
     pub product_id: String,
@@ -150,26 +149,25 @@ pub struct Payment {
     pub transaction_type: String,
     /// Always positive.
     pub amount: Cents,
-    /// Id of the user's payment method.
+    /// Id of the payment method.
     pub payment_method_id: String,
 }
 
 impl Payment {
-    /// A payment by the customer.
+    /// Returns a payment by the customer.
     pub fn charge(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "payment".to_string(), amount, payment_method_id: method.to_string() }
     }
-    /// A refund to the customer.
+    /// Returns a refund to the customer.
     pub fn refund(amount: Cents, method: &str) -> Self {
         Self { transaction_type: "refund".to_string(), amount, payment_method_id: method.to_string() }
     }
-    /// Whether this entry is a refund.
+    /// Returns whether this entry is a refund.
     pub fn is_refund(&self) -> bool {
         self.transaction_type == "refund"
     }
 }
 
-/// An order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -200,7 +198,7 @@ pub struct Order {
     /// How the price difference of an exchange is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_payment_method_id: Option<String>,
-    /// What the customer pays for an exchange; negative = what they get back.
+    /// Amount that the customer pays for an exchange; negative = a refund.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_price_difference: Option<Cents>,
     /// Ids of the returned items, sorted.

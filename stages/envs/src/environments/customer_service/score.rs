@@ -1,5 +1,5 @@
-//! Whether a customer got what they wanted: the database and the user's own state must end as the gold actions leave
-//! them, and the user must have been told what the task requires. There is no partial credit.
+//! Score of a conversation: the database and the user's state must end as the gold actions leave them, and the user
+//! must have been told what the task requires. There is no partial credit.
 //!
 //! This is tau2-bench's database check together with its older textual check of `communicate_info`, in place of the
 //! assertions that a language model judges. A gold action that fails changes nothing; the data set contains such
@@ -14,22 +14,22 @@ use std::sync::Arc;
 /// A gold action that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedAction {
-    /// Its index among the actions.
+    /// Index among the actions.
     pub index: usize,
-    /// Name of its tool.
+    /// Name of the tool.
     pub name: String,
-    /// Why it failed.
+    /// Error message of the tool.
     pub message: String,
     /// Whether its tool changes the database or the user's state.
     pub changes: bool,
 }
 
-/// The result of the gold actions.
+/// Result of the gold actions.
 #[derive(Debug, Clone)]
 pub struct Replayed {
     /// The shop afterwards.
     pub shop: Shop,
-    /// The user's own state afterwards.
+    /// The user's state afterwards.
     pub state: BTreeMap<String, String>,
     /// Actions that failed.
     pub failed: Vec<FailedAction>,
@@ -63,13 +63,13 @@ pub fn replay(base: &Arc<ShopDatabase>, task: &Task) -> Replayed {
     after
 }
 
-/// Indexes of the wanted texts that occur in a message, ignoring case and commas.
+/// Returns the indexes of the wanted texts that occur in a message, ignoring case and commas.
 pub fn told(message: &str, wanted: &[String]) -> BTreeSet<usize> {
     let message = message.to_lowercase().replace(',', "");
     (0..wanted.len()).filter(|i| message.contains(&wanted[*i].to_lowercase())).collect()
 }
 
-/// The answer of an episode: [`RESOLVED`], or what is wrong.
+/// Returns the answer of an episode: [`RESOLVED`], or the faults.
 pub fn verdict(shop: &Shop, state: &BTreeMap<String, String>, untold: &[&str], wanted: &Replayed) -> String {
     let mut faults = wanted.shop.differences(shop);
     faults.extend((*state != wanted.state).then(|| "the user's own things".to_string()));

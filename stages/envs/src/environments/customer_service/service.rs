@@ -1,4 +1,4 @@
-//! One conversation as a [`EpisodeState`] of the dialogue: the shop, the user, and what has been said.
+//! One conversation as an [`EpisodeState`] of the dialogue: the shop, the user, and the progress of the conversation.
 
 use super::database::{Shop, ShopDatabase};
 use super::score::{replay, told, verdict};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// What is fixed during an episode.
+/// Parts that are fixed during an episode.
 pub struct Case {
-    /// The database at the start.
+    /// Initial database.
     pub base: Arc<ShopDatabase>,
-    /// What the customer wants.
+    /// The customer's task.
     pub task: Task,
-    /// Whether it counts what the user was told.
+    /// Whether the score requires that the user was told the task's texts.
     pub communication: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The start of a conversation with this user.
+    /// Returns the start of a conversation with this user.
     pub fn new(case: Arc<Case>, user: Box<dyn SimulatedUser>) -> Self {
         let shop = Shop::new(Arc::clone(&case.base));
         Self { case, shop, user, told: BTreeSet::new(), changed: false, transferred: false }
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// What the user hears of a turn: no thoughts and no response tags.
+/// Returns the part of a turn that the user receives: no thoughts and no response tags.
 fn spoken(text: &str) -> &str {
     let text = text.rsplit_once("</think>").map_or(text, |(_, rest)| rest);
     let text = text.split_once("<response>").map_or(text, |(_, rest)| rest);
@@ -70,7 +70,7 @@ impl EpisodeState for Service {
     }
     fn say(&mut self, text: &str) -> Option<Ticket> {
         let message = spoken(text);
-        // Nobody answers an empty message, nor one after a person has taken over.
+        // An empty message, or one after a person has taken over, gets no answer.
         if message.is_empty() || self.transferred { None } else { self.user.hear(message) }
     }
     fn failure(&mut self) -> Option<Error> {

@@ -1,6 +1,6 @@
-//! A customer's task: what they want, and how to tell that they got it.
+//! Task of a customer: wishes, and the criteria of success.
 //!
-//! It is stored in [`Problem::verifier`] as `{"kind": "text", "task": {…}}`: the episode judges itself, its answer is
+//! Stored in [`Problem::verifier`] as `{"kind": "text", "task": {…}}`: the episode judges itself, its answer is
 //! [`RESOLVED`] or a list of faults, and the problem's `answer` is [`RESOLVED`].
 
 use serde::{Deserialize, Serialize};
@@ -12,64 +12,64 @@ use trainyard_tables::Problem;
 /// The answer of a successful episode.
 pub const RESOLVED: &str = "resolved";
 
-/// A user's script and what must be true at the end.
+/// Script of a user, and conditions on the final state.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Task {
-    /// What the user says and does.
+    /// User script.
     pub user: UserScript,
-    /// What an ideal agent calls, and what the user does with tools of their own. The database and the user's state
-    /// must end as these actions leave them.
+    /// Calls of an ideal agent, and the user's tool calls. The database and the user's state must end as these actions
+    /// leave them.
     pub actions: Vec<GoldAction>,
     /// Texts that the user must be told.
     pub communicate: Vec<String>,
 }
 
-/// Everything a scripted user can say or do.
+/// Script of a simulated user.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserScript {
-    /// Why they are here: said first, and again when a question is not in the script.
+    /// Reason for the contact: the first message, repeated when a question is not in the script.
     pub reason: String,
-    /// Who they are; said when first asked.
+    /// Known personal data; sent when the agent first requests it.
     pub known: String,
-    /// What they do not know; said when asked again.
+    /// Unknown personal data; sent when the agent requests it again.
     pub unknown: String,
-    /// Manner and conditions in the source's words, for users that can follow them. A scripted user cannot.
+    /// Manner and conditions in the source's words, for users that can follow them. Scripted users cannot.
     pub instructions: String,
     /// Answers to questions with certain words.
     pub answers: Vec<ScriptedAnswer>,
-    /// Tools that they use when the agent asks for it.
+    /// Tools that the user applies when the agent requests it.
     pub tools: Vec<UserTool>,
-    /// Initial state of their own things (`phone: off`).
+    /// Initial state of the user's devices (`phone: off`).
     pub state: BTreeMap<String, String>,
 }
 
-/// A text to say, and the words (in lower case) any of which triggers it.
+/// Reply, and the words (in lower case) any of which triggers it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedAnswer {
-    /// Any of these words triggers it.
+    /// Words any of which triggers the reply.
     pub when: Vec<String>,
-    /// What the user says.
+    /// Text of the reply.
     pub says: String,
 }
 
-/// A tool of the user. It changes the user's state, which the agent cannot see.
+/// User tool. Changes the user's state, which the agent cannot see.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserTool {
     /// Name in gold actions.
     pub name: String,
-    /// Words, in lower case, any of which the agent uses to ask for it.
+    /// Words, in lower case, any of which requests the tool.
     pub when: Vec<String>,
-    /// The state in which it works.
+    /// State that the tool requires.
     pub needs: BTreeMap<String, String>,
-    /// What it changes.
+    /// State changes.
     pub sets: BTreeMap<String, String>,
-    /// What the user says if it worked.
+    /// Reply on success.
     pub says: String,
-    /// What the user says if it did not work.
+    /// Reply on failure.
     pub refuses: String,
 }
 
@@ -84,28 +84,25 @@ impl UserTool {
     }
 }
 
-/// One gold action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GoldAction {
-    /// Name of the tool.
     pub name: String,
-    /// Arguments by name.
     #[serde(default)]
     pub arguments: BTreeMap<String, Value>,
-    /// Who acts.
+    /// Actor.
     #[serde(default)]
     pub requestor: Requestor,
 }
 
 impl GoldAction {
-    /// The arguments as the JSON object of a call.
+    /// Returns the arguments as the JSON object of a call.
     pub fn arguments(&self) -> Value {
         Value::Object(self.arguments.iter().map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 }
 
-/// Who performs an action.
+/// Actor of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Requestor {
@@ -122,7 +119,7 @@ struct Data {
 }
 
 impl Task {
-    /// Reads the task of a problem. Fails with kind `data` if there is none.
+    /// Reads the task of a problem. Fails with kind `data` if there is no task.
     pub fn of_problem(problem: &Problem) -> Result<Self> {
         match serde_json::from_str::<Data>(&problem.verifier) {
             Ok(data) => Ok(data.task),
@@ -130,7 +127,7 @@ impl Task {
                 .help("import problems for `customer-service` with `data/import` and format `tau2`")),
         }
     }
-    /// The text of a problem's `verifier`.
+    /// Returns the text of a problem's `verifier`.
     pub fn verifier(&self) -> Result<String> {
         #[derive(Serialize)]
         struct Whole<'a> {

@@ -20,7 +20,7 @@ fn problem(task: Value) -> Problem {
     }
 }
 
-/// Ada wants order #W1000001 cancelled and to hear what she gets back.
+/// Returns the task of Ada, who wants to cancel order #W1000001 and to learn the refund.
 pub fn cancelling() -> Problem {
     problem(json!({
         "user": {"reason": "Cancel #W1000001. How much do I get back?", "known": "I am Ada Moss, 12207.",
@@ -43,7 +43,7 @@ pub fn cancel(reason: &str) -> String {
     call("cancel_pending_order", json!({"order_id": "#W1000001", "reason": reason}))
 }
 
-/// The observations before the end, and the outcome.
+/// Returns the observations before the end, and the outcome.
 fn play(environment: &CustomerService, problem: &Problem, turns: &[&str]) -> (Vec<Observation>, Outcome) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut seen = Vec::new();
@@ -81,7 +81,7 @@ fn conversation_is_judged_by_actions_and_words() {
     let other = cancel("ordered by mistake");
     assert_eq!(answer(&[&other, "Done. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
     assert!(!environment.verify(&problem, &answer(&[bye])).unwrap());
-    // Saying so does not make it so.
+    // A claim of success does not count.
     assert_eq!(answer(&["resolved. Anything else?"]), "not as wanted: order `#W1000001`; not told: 47");
 }
 

@@ -1,19 +1,20 @@
-//! Customers, and one that is played by a script, which is free and repeatable.
+//! Simulated customers, and the scripted one, which is free and repeatable.
 //!
-//! The first rule that fits decides, by the words of the agent's message (ignoring case):
+//! The first rule that matches decides, by the words of the agent's message (ignoring case). The user,
 //!
-//! 1. asked for something that one of their tools does, they do it and say so;
-//! 2. asked who they are for the first time, they say what they know, and what they do not know if asked for their
-//!    email;
-//! 3. asked whether there is anything else (and not to confirm), they leave;
-//! 4. asked to confirm, they say yes, unless it is an open question (which, what) that the script answers;
-//! 5. asked something that the script answers, they answer;
-//! 6. asked again who they are, they say what they do not know;
-//! 7. asked anything else, they repeat why they are here;
-//! 8. told something, they leave if the agent changed anything since they last spoke, or declines; otherwise they wait.
+//! 1. asked for an action of a user tool: performs and reports it;
+//! 2. asked for identification for the first time: states the known data, and the unknown data if the email is
+//!    requested;
+//! 3. asked whether there is anything else (and not to confirm): leaves;
+//! 4. asked to confirm: agrees, unless it is an open question (which, what) that the script answers;
+//! 5. asked a question that the script answers: answers;
+//! 6. asked again for identification: states the unknown data;
+//! 7. asked anything else: repeats the reason for the contact;
+//! 8. given a statement: leaves if the agent has changed anything since the user's last message, or declines; otherwise
+//!    waits.
 //!
-//! They also leave after [`PATIENCE`] messages in a row that triggered only rule 7 or 8. A scripted user states all
-//! wishes at once, consents to whatever is asked, and ignores conditions ("if that is too expensive, then …"). That
+//! The user also leaves after [`PATIENCE`] messages in a row that triggered only rule 7 or 8. A scripted user states
+//! all wishes at once, consents to every request, and ignores conditions ("if that is too expensive, then …"). That
 //! makes tasks easier in some ways and harder in others than with tau2-bench's simulated users; success rates are not
 //! comparable.
 
@@ -42,22 +43,22 @@ pub enum Reaction {
     Leaves,
 }
 
-/// A user who talks with the agent.
+/// Simulated user of a conversation.
 pub trait SimulatedUser: Send {
-    /// Hears a message before [`SimulatedUser::answer`] is asked, and thinks until the ticket has a result; none = the
-    /// answer is there at once.
+    /// Receives a message before [`SimulatedUser::answer`] is called. Returns a ticket that is ready once the reply is;
+    /// `None` if the reply is available immediately.
     fn hear(&mut self, _message: &str) -> Option<Ticket> {
         None
     }
-    /// Why the stage cannot go on, once a ticket has its result.
+    /// Returns the error that stops the stage, once a ticket has its result.
     fn failure(&mut self) -> Option<Error> {
         None
     }
-    /// Answers a message. `changed` = the agent has changed the database since the last one.
+    /// Replies to a message. `changed` = the agent has changed the database since the last one.
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
-    /// The state of the user's own things.
+    /// Returns the state of the user's devices.
     fn state(&self) -> &BTreeMap<String, String>;
-    /// A copy that continues as this one would.
+    /// Returns a copy that continues as this one would.
     fn copy(&self) -> Box<dyn SimulatedUser>;
 }
 
@@ -71,20 +72,20 @@ pub struct ScriptedUser {
 }
 
 impl ScriptedUser {
-    /// A user at the start of a conversation.
+    /// Returns a user at the start of a conversation.
     pub fn new(script: Arc<UserScript>) -> Self {
         let state = script.state.clone();
         Self { script, state, introduced: false, idle: 0 }
     }
 
-    /// Rule 1: what they say after using a tool of theirs that a message, in lower case, asks for.
+    /// Applies rule 1: returns the reply after using a user tool that a message, in lower case, requests.
     pub fn acts(&mut self, message: &str) -> Option<String> {
         let tool = self.script.tools.iter().find(|tool| mentions(message, &tool.when))?;
         let works = tool.apply(&mut self.state);
         Some(if works { tool.says.clone() } else { tool.refuses.clone() })
     }
 
-    /// Rules 2 and 6.
+    /// Rules 2 and 6: identification.
     fn introduces(&mut self, message: &str) -> Option<String> {
         let script = &self.script;
         let (known, unknown) = (!script.known.is_empty(), !script.unknown.is_empty());
@@ -109,7 +110,7 @@ impl ScriptedUser {
             .map(|line| line.says.clone())
     }
 
-    /// Rules 7 and 8, for a message without progress.
+    /// Rules 7 and 8: a message without progress.
     fn idles(&mut self, says: String) -> Reaction {
         self.idle += 1;
         if self.idle > PATIENCE { Reaction::Leaves } else { Reaction::Says(says) }

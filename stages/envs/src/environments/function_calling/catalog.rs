@@ -1,4 +1,4 @@
-//! A fictional catalog of functions, and the phrases in which people ask for them.
+//! Fictional catalog of functions, and the phrases of requests for them.
 //!
 //! Every value that a call needs occurs in the request as digits, a number word or a word of a short list, so the right
 //! call is unambiguous and a small model can copy it. No two functions share a phrase. Parameters are in alphabetical
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 /// The values of a parameter.
 #[derive(Debug, PartialEq)]
 pub enum Domain {
-    /// Integers in this range, said in digits or, up to twenty, in words.
+    /// Integers in this range, written in digits or, up to twenty, in words.
     #[expect(missing_docs, reason = "the bounds of the range")]
     Count { least: i64, most: i64 },
-    /// Hours, 1 to 12, said like counts.
+    /// Hours, 1 to 12, written like counts.
     Hour,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// True and false, with the phrases that say them.
+    /// True and false, with their phrases.
     #[expect(missing_docs, reason = "the two phrases")]
     Flag { yes: &'static str, no: &'static str },
 }
@@ -25,22 +25,20 @@ pub enum Domain {
 /// A required parameter of a function.
 #[derive(Debug, PartialEq)]
 pub struct Parameter {
-    /// Its name in calls and, in braces, in requests.
+    /// Name in calls and, in braces, in requests.
     pub name: &'static str,
-    /// Its values.
     pub domain: Domain,
 }
 
 /// A function of the catalog.
 #[derive(Debug, PartialEq)]
 pub struct Function {
-    /// Its name in calls.
+    /// Name in calls.
     pub name: &'static str,
-    /// What it does.
     pub description: &'static str,
-    /// Its parameters, sorted by name.
+    /// Parameters, sorted by name.
     pub parameters: &'static [Parameter],
-    /// Phrases that ask for it, each with `{parameter}` once for every parameter.
+    /// Phrases of requests, each with `{parameter}` once for every parameter.
     pub requests: &'static [&'static str],
 }
 
@@ -205,7 +203,7 @@ pub static CATALOG: [Function; 14] = [
 ];
 
 impl Domain {
-    /// The type in a signature.
+    /// Returns the type in a signature.
     fn type_name(&self) -> &'static str {
         match self {
             Self::Count { .. } | Self::Hour => "int",
@@ -224,13 +222,13 @@ impl Domain {
 }
 
 impl Function {
-    /// The signature, `book_table(people: int, time: int)`.
+    /// Returns the signature, such as `book_table(people: int, time: int)`.
     pub fn signature(&self) -> String {
         let parameters: Vec<String> =
             self.parameters.iter().map(|p| format!("{}: {}", p.name, p.domain.type_name())).collect();
         format!("{}({})", self.name, parameters.join(", "))
     }
-    /// The function as a tool description.
+    /// Returns the function as a tool description.
     pub fn spec(&self) -> ToolSpec {
         let properties: serde_json::Map<String, Value> =
             self.parameters.iter().map(|p| (p.name.to_string(), p.domain.schema())).collect();

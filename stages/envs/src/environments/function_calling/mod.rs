@@ -34,7 +34,7 @@ pub enum Listing {
     None,
     /// One line per function: `book_table(people: int, time: int)`.
     Signatures,
-    /// The tool format's own description, which also says how to write a call.
+    /// The tool format's description, which includes how to write a call.
     Full,
 }
 
@@ -84,7 +84,6 @@ impl EnvironmentOptions for FunctionCallingOptions {
     }
 }
 
-/// The environment `function-calling`.
 pub struct FunctionCalling {
     options: FunctionCallingOptions,
     format: Box<dyn ToolFormat>,
@@ -137,7 +136,7 @@ impl Environment for FunctionCalling {
     }
 }
 
-/// The calls of a turn as JSON; `None` if one of them is unreadable or the turn is empty.
+/// Returns the calls of a turn as JSON; `None` if one of them is unreadable or the turn is empty.
 fn answer(turn: &AgentTurn) -> Option<String> {
     if turn.text.trim().is_empty() || turn.calls.iter().any(|call| call.is_err()) {
         return None;

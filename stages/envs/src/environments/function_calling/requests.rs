@@ -21,7 +21,7 @@ use trainyard_core::chance::Draws;
 /// Levels are 1 to `MAX_LEVEL`.
 pub const MAX_LEVEL: u32 = 5;
 
-/// Numbers that may also be said in words.
+/// Numbers that may also be written in words.
 static WORDS: [&str; 21] = [
     "zero",
     "one",
@@ -49,7 +49,7 @@ static WORDS: [&str; 21] = [
 const OPENINGS: [(&str, &str); 4] = [("", "."), ("please ", "."), ("could you ", "?"), ("I want you to ", ".")];
 const JOINTS: [&str; 3] = [", then ", " and ", ", and also "];
 
-/// A value and how it is said.
+/// Value and its wording.
 #[derive(Debug, Clone, PartialEq)]
 struct SpokenValue {
     value: Value,
@@ -68,7 +68,7 @@ struct Request {
 /// A generated request with its right calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Generated {
-    /// Its level, from 1.
+    /// Level, from 1.
     pub level: u32,
     requests: Vec<Request>,
     /// The wanted functions among others, shuffled.
@@ -77,7 +77,7 @@ pub struct Generated {
     joints: Vec<usize>,
 }
 
-/// Request number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Returns request number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> Generated {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("function-call", &[u64::from(level), index]);
@@ -127,7 +127,7 @@ fn say(parameter: &Parameter, before: &[SpokenValue], draws: &mut Draws) -> Spok
     }
 }
 
-/// In words half the time where there is a word, otherwise in digits.
+/// Writes a number in words half the time where there is a word, otherwise in digits.
 fn number(value: i64, draws: &mut Draws) -> SpokenValue {
     let word = usize::try_from(value).ok().and_then(|n| WORDS.get(n)).filter(|_| draws.below(2) == 1);
     SpokenValue { value: Value::from(value), text: word.map_or_else(|| value.to_string(), |w| (*w).to_string()) }
@@ -141,7 +141,7 @@ impl Request {
         }
         text
     }
-    /// The canonical form: `book_table/0:four,7`.
+    /// Returns the canonical form: `book_table/0:four,7`.
     fn canonical(&self) -> String {
         let said: Vec<&str> = self.said.iter().map(|s| s.text.as_str()).collect();
         format!("{}/{}:{}", self.function.name, self.phrase, said.join(","))
@@ -154,7 +154,7 @@ impl Request {
 }
 
 impl Generated {
-    /// The user's message.
+    /// Returns the user's message.
     pub fn text(&self) -> String {
         let (before, after) = OPENINGS[self.opening];
         let mut text = before.to_string();
@@ -167,17 +167,17 @@ impl Generated {
         text.push_str(after);
         text[..1].to_uppercase() + &text[1..]
     }
-    /// The right calls, in the order of the request.
+    /// Returns the right calls, in the order of the request.
     pub fn calls(&self) -> Vec<ToolCall> {
         self.requests.iter().map(Request::call).collect()
     }
-    /// The right calls as JSON.
+    /// Returns the right calls as JSON.
     pub fn calls_json(&self) -> String {
         let calls: Vec<Value> =
             self.calls().into_iter().map(|c| serde_json::json!({"arguments": c.arguments, "name": c.name})).collect();
         Value::Array(calls).to_string()
     }
-    /// Functions, phrases and values as one text.
+    /// Returns functions, phrases and values as one text.
     pub fn canonical(&self) -> String {
         self.requests.iter().map(Request::canonical).collect::<Vec<_>>().join(";")
     }

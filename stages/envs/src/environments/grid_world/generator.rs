@@ -57,7 +57,7 @@ impl Shape {
 }
 
 impl Grid {
-    /// Grid number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns grid number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let (shape, mut draws) = (Shape::of(level), chance.at("grid-world", &[u64::from(level), index]));
@@ -71,7 +71,7 @@ impl Grid {
             }
         }
     }
-    /// The grid as a problem of `level`.
+    /// Returns the grid as a problem of `level`.
     pub fn problem(&self, level: u32) -> Problem {
         let canonical = self.text.replace('\n', "/");
         Problem {
@@ -87,7 +87,7 @@ impl Grid {
             reference: Some(self.way.iter().map(|action| action.name()).collect::<Vec<_>>().join("\n")),
         }
     }
-    /// The shortest path with one extra, impossible action at a random place, which costs only a turn.
+    /// Returns the shortest path with one extra, impossible action at a random place, which costs only a turn.
     pub fn stumbling(&self, draws: &mut Draws) -> Vec<Action> {
         let at = draws.below(self.way.len() as u64) as usize;
         let taken = &self.way[..at];
@@ -100,7 +100,7 @@ impl Grid {
     }
 }
 
-/// The problem's text: where things are, without walls.
+/// Returns the problem's text: locations of objects, without walls.
 fn question(layout: &Layout) -> String {
     let (columns, rows) = layout.size();
     let thing = |name: &str, place: Option<Place>| {
@@ -115,7 +115,7 @@ fn question(layout: &Layout) -> String {
     )
 }
 
-/// The text of a random grid, possibly unsolvable.
+/// Returns the text of a random grid, possibly unsolvable.
 fn draw(shape: &Shape, draws: &mut Draws) -> String {
     let size = shape.size;
     let mut rows = vec![vec!['.'; size]; size];

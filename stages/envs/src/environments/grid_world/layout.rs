@@ -1,8 +1,9 @@
-//! A grid: its cells, what actions do, what the agent sees, and the shortest path.
+//! Grid: cells, effects of actions, the agent's view, and the shortest path.
 //!
 //! A layout is text with one character per cell: `.` floor, `#` wall, `A` start, `G` goal, `K` key, `D` locked door,
-//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees its own cell and the
-//! four next to it. It picks up a key where it lies and opens a door from a neighboring cell; the door then stays open.
+//! with exactly one start and goal and at most one key and door. Walls surround it. The agent sees the current cell and
+//! the four adjacent ones. It picks up a key in the key's cell and opens a door from an adjacent cell; the door then
+//! stays open.
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -28,12 +29,12 @@ pub enum Action {
 }
 
 impl Action {
-    /// All actions, in the order in which the agent is told about them.
+    /// All actions, in the order of their description to the agent.
     pub const ALL: [Self; 7] = [Self::North, Self::East, Self::South, Self::West, Self::PickUp, Self::Open, Self::Look];
     /// The four moves.
     pub const DIRECTIONS: [Self; 4] = [Self::North, Self::East, Self::South, Self::West];
 
-    /// The name that the agent writes.
+    /// Returns the name that the agent writes.
     pub fn name(self) -> &'static str {
         match self {
             Self::North => "north",
@@ -62,7 +63,7 @@ enum Cell {
     Goal,
 }
 
-/// What changes during an episode.
+/// Mutable state of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
     /// Where the agent is.
@@ -77,18 +78,17 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     rows: Vec<Vec<Cell>>,
-    /// Where the agent starts.
+    /// Start of the agent.
     pub start: Place,
-    /// Where it must go.
     pub goal: Place,
-    /// Where the key lies, if there is one.
+    /// Initial place of the key, if any.
     pub key: Option<Place>,
-    /// Where the door is, if there is one.
+    /// Place of the door, if any.
     pub door: Option<Place>,
 }
 
 impl Layout {
-    /// Parses a layout. Fails with kind `data` and says what is wrong.
+    /// Parses a layout. The error is of kind `data` and names the problem.
     pub fn parse(text: &str) -> Result<Self> {
         let mut rows = Vec::new();
         let (mut starts, mut goals, mut keys, mut doors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -127,15 +127,15 @@ impl Layout {
             _ => Err(bad("it needs one `A` and one `G`, and at most one `K` and one `D`".to_string())),
         }
     }
-    /// Numbers of columns and rows.
+    /// Returns the numbers of columns and rows.
     pub fn size(&self) -> (usize, usize) {
         (self.rows.first().map_or(0, Vec::len), self.rows.len())
     }
-    /// The state at the start of an episode.
+    /// Returns the state at the start of an episode.
     pub fn first(&self) -> State {
         State { at: self.start, has_key: false, open: false }
     }
-    /// The neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
+    /// Returns the neighboring cell in a direction; `None` beyond the edge and for actions that are not moves.
     fn ahead(&self, (x, y): Place, direction: Action) -> Option<(Place, Cell)> {
         let place = match direction {
             Action::North => (x, y.checked_sub(1)?),
@@ -146,7 +146,7 @@ impl Layout {
         };
         Some((place, *self.rows.get(place.1)?.get(place.0)?))
     }
-    /// The state after an action, or why it is impossible.
+    /// Returns the state after an action, or why the action is impossible.
     pub fn act(&self, state: State, action: Action) -> Result<State, &'static str> {
         match action {
             Action::Look => Ok(state),
@@ -169,7 +169,7 @@ impl Layout {
             },
         }
     }
-    /// What the agent sees: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
+    /// Returns the agent's view: `at 2,3: north floor, east wall, south key, west locked door`. Coordinates start at 1.
     pub fn view(&self, state: State) -> String {
         let sees = |d: &Action| {
             format!("{} {}", d.name(), self.look(state, self.ahead(state.at, *d).map_or(Cell::Wall, |(_, cell)| cell)))
@@ -189,8 +189,8 @@ impl Layout {
             Cell::Key | Cell::Floor => "floor",
         }
     }
-    /// The shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`]. `None` if
-    /// the goal cannot be reached.
+    /// Returns the shortest path to the goal by breadth-first search; ties go to the first action in [`Action::ALL`].
+    /// `None` if the goal cannot be reached.
     pub fn shortest(&self) -> Option<Vec<Action>> {
         let first = self.first();
         let mut came_by: BTreeMap<State, Option<(State, Action)>> = BTreeMap::from([(first, None)]);
@@ -212,7 +212,7 @@ impl Layout {
     }
 }
 
-/// The actions that led to a state.
+/// Returns the actions that led to a state.
 fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> Vec<Action> {
     let mut actions = Vec::new();
     while let Some(Some((before, action))) = came_by.get(&state) {
@@ -223,7 +223,7 @@ fn way(came_by: &BTreeMap<State, Option<(State, Action)>>, mut state: State) -> 
     actions
 }
 
-/// A place as shown to the agent: `2,3`, starting at 1.
+/// Returns a place as shown to the agent: `2,3`, starting at 1.
 pub fn shown((x, y): Place) -> String {
     format!("{},{}", x + 1, y + 1)
 }

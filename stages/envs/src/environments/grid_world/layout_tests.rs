@@ -1,6 +1,6 @@
 use super::*;
 
-/// The goal is behind a door, the key in the opposite corner.
+/// The goal is beyond a door, the key in the opposite corner.
 const LOCKED: &str = "A.K\n##D\nG..";
 
 fn locked() -> Layout {

@@ -71,17 +71,16 @@ fn call(action: Action) -> ToolCall {
     ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
 }
 
-/// The environment `grid-world`.
 pub struct GridWorld(Arc<Dialogue>);
 
 impl GridWorld {
-    /// An environment with these options.
+    /// Returns an environment with these options.
     pub fn new(options: GridWorldOptions, setup: &Setup) -> Result<Self> {
         Ok(Self(Dialogue::with_tools(options.dialogue, setup, &GridWorldExtra::tools(), |_| None)?))
     }
 }
 
-/// The layout in a problem's verifier data.
+/// Returns the layout in a problem's verifier data.
 fn layout(problem: &Problem) -> Result<Layout> {
     let place = || format!("problem `{}`", problem.id);
     let data =

@@ -1,4 +1,4 @@
-//! A closed, fictional knowledge base: people, towns, companies and rivers, and how they are related.
+//! Closed, fictional knowledge base of persons, towns, companies and rivers, and the relations between them.
 //!
 //! | of | to | relations |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | river | town, person | source, discoverer |
 //!
 //! Every relation has exactly one object, so a chain of relations has exactly one end. Each entity has one passage with
-//! its own facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
-//! the entities are people; a fifth each are towns and companies.
+//! its facts. Names are invented, so a model can know them only from the passages or from training on them. Half of
+//! the entities are persons; a fifth each are towns and companies.
 
 use crate::environments::names::names;
 use crate::tools::search::Passage;
@@ -35,11 +35,11 @@ const KINDS: [Kind; 10] = {
 /// A relation that all entities of a kind have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// How questions and passages call it.
+    /// Noun of the relation in questions and passages.
     pub noun: &'static str,
-    /// The kind of its subjects.
+    /// Kind of the subjects.
     pub of: Kind,
-    /// The kind of its objects.
+    /// Kind of the objects.
     pub to: Kind,
 }
 
@@ -60,7 +60,7 @@ pub static RELATIONS: [Relation; 9] = [
     relation("discoverer", Kind::River, Kind::Person),
 ];
 
-/// Words of passages and questions that no entity may be called, besides the nouns of relations.
+/// Words of passages and questions that must not be entity names, in addition to the nouns of relations.
 const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"];
 
 /// A person, town, company or river.
@@ -68,11 +68,10 @@ const WORDS: [&str; 8] = ["the", "of", "is", "has", "as", "who", "what", "name"]
 pub struct Entity {
     /// Unique name.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
-    /// Whether the agent is to know its facts by heart.
+    /// Whether the agent is to know the entity's facts by heart.
     pub known: bool,
-    /// Its facts: indexes of the objects, in the order of its kind's relations.
+    /// Facts: indexes of the objects, in the order of the relations of the kind.
     objects: Vec<usize>,
     /// The wording of each fact.
     forms: Vec<u64>,
@@ -88,7 +87,7 @@ pub struct KnowledgeBase {
     pub label: String,
 }
 
-/// The relations of entities of a kind.
+/// Returns the relations of entities of a kind.
 pub fn relations(of: Kind) -> &'static [Relation] {
     let start = RELATIONS.iter().position(|r| r.of == of).unwrap_or(RELATIONS.len());
     let count = RELATIONS[start..].iter().take_while(|r| r.of == of).count();
@@ -99,7 +98,8 @@ impl KnowledgeBase {
     /// The smallest number of entities; with fewer, some kind would have only one.
     pub const MIN_SIZE: u32 = 20;
 
-    /// The facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes no fact.
+    /// Generates the facts of a seed, with `size` entities, at least [`KnowledgeBase::MIN_SIZE`]. `known_share` changes
+    /// no fact.
     pub fn new(seed: u64, size: u32, known_share: f64) -> Self {
         let (chance, size) = (Chance::new(seed), size.max(Self::MIN_SIZE));
         let words: Vec<&str> = WORDS.iter().copied().chain(RELATIONS.iter().map(|r| r.noun)).collect();
@@ -133,17 +133,17 @@ impl KnowledgeBase {
         let entities: Vec<Entity> = names.iter().enumerate().map(entity).collect();
         Self { entities, names: names.into_iter().collect(), label: format!("{seed}/{size}") }
     }
-    /// Where a relation leads from `subject`; `None` if entities of its kind do not have the relation.
+    /// Returns the object of a relation of `subject`; `None` if entities of its kind do not have the relation.
     pub fn object(&self, subject: usize, relation: &Relation) -> Option<usize> {
         let subject = &self.entities[subject];
         let place = relations(subject.kind).iter().position(|r| r == relation)?;
         Some(subject.objects[place])
     }
-    /// Whether an entity has this name.
+    /// Returns whether an entity has this name.
     pub fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
-    /// One passage per entity, in their order.
+    /// Returns one passage per entity, in their order.
     pub fn passages(&self) -> Vec<Passage> {
         self.entities.iter().map(|e| Passage { id: e.name.clone(), title: String::new(), text: self.told(e) }).collect()
     }
@@ -196,13 +196,13 @@ mod tests {
         assert_eq!(facts(&knowledge), facts(&half));
         let known = half.entities.iter().filter(|e| e.known).count();
         assert!((30..=70).contains(&known), "{known}");
-        // A larger share includes everything that a smaller one knows.
+        // A larger share includes every entity of a smaller one.
         let most = KnowledgeBase::new(7, 100, 0.8);
         assert!(half.entities.iter().zip(&most.entities).all(|(a, b)| !a.known || b.known));
         assert!(KnowledgeBase::new(7, 100, 1.0).entities.iter().all(|e| e.known));
     }
 
-    /// Demonstrations rely on it: the first passage for `founder of Brixel` is Brixel's.
+    /// Demonstrations rely on this order: the first passage for `founder of Brixel` is Brixel's.
     #[test]
     fn searching_a_fact_finds_its_passage_first() {
         for size in [KnowledgeBase::MIN_SIZE, 300] {

@@ -36,7 +36,7 @@ const MOST_PASSAGES: u32 = 100;
 pub struct MultiHopQuestionsExtra {
     /// Seed of the fictional facts. Must be the same in all stages that share problems.
     pub facts_seed: u64,
-    /// Number of people, towns, companies and rivers, with 2 or 3 facts each.
+    /// Number of persons, towns, companies and rivers, with 2 or 3 facts each.
     #[schemars(range(min = 20, max = 100_000))]
     pub facts_size: u32,
     /// Share of them, from 0 to 1, whose facts the agent is to know by heart. Demonstrations do not search for these; a
@@ -58,7 +58,7 @@ impl Default for MultiHopQuestionsExtra {
     }
 }
 
-/// Options of `multi-hop-questions`: its own and those of a dialogue, where `tools` are those besides `search`.
+/// Options of `multi-hop-questions` and of its dialogue, where `tools` are those in addition to `search`.
 pub type MultiHopQuestionsOptions = WithDialogue<MultiHopQuestionsExtra>;
 
 impl ExtraOptions for MultiHopQuestionsExtra {
@@ -92,7 +92,6 @@ impl ExtraOptions for MultiHopQuestionsExtra {
     }
 }
 
-/// The environment `multi-hop-questions`.
 pub struct MultiHopQuestions {
     dialogue: Arc<Dialogue>,
     options: MultiHopQuestionsExtra,
@@ -102,7 +101,7 @@ pub struct MultiHopQuestions {
 }
 
 impl MultiHopQuestions {
-    /// An environment whose knowledge base and index are built on first use.
+    /// Returns an environment whose knowledge base and index are built on first use.
     pub fn new(options: MultiHopQuestionsOptions, setup: &Setup) -> Result<Self> {
         let dialogue =
             Dialogue::with_tools(options.dialogue, setup, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
@@ -171,7 +170,7 @@ impl ProblemGenerator for MultiHopQuestions {
         let question = Question::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let wanted = draws.uniform() < mistakes;
-        // Without a search there is nothing to misspell.
+        // A mistake needs a search to misspell.
         let mistake = question.unknown().next().filter(|_| wanted);
         let knowledge = self.knowledge();
         let mistake = mistake.map(|hop| misspelled(&knowledge.entities[hop.subject].name, knowledge, &mut draws));

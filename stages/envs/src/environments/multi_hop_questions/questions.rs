@@ -20,9 +20,9 @@ const TRIES: usize = 200;
 /// One step of a chain. Entities are given by their indexes.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
-    /// The entity asked about.
+    /// Entity in question.
     pub subject: usize,
-    /// The relation asked for.
+    /// Relation in question.
     pub relation: &'static Relation,
     /// The entity it leads to.
     pub object: usize,
@@ -39,7 +39,7 @@ pub struct Question<'a> {
 }
 
 impl<'a> Question<'a> {
-    /// Question number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns question number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
     pub fn at(knowledge: &'a KnowledgeBase, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("multi-hop-question", &[u64::from(level), index]);
@@ -52,19 +52,19 @@ impl<'a> Question<'a> {
         }
         Self { knowledge, hops, form: draws.below(2) }
     }
-    /// The name that answers the question.
+    /// Returns the name that answers the question.
     pub fn answer(&self) -> &'a str {
         self.hops.last().map_or("", |hop| self.name(hop.object))
     }
-    /// The hops that must be looked up, in order: those of unknown entities.
+    /// Returns the hops that must be looked up, in order: those of unknown entities.
     pub fn unknown(&self) -> impl Iterator<Item = &Hop> {
         self.hops.iter().filter(|hop| !self.knowledge.entities[hop.subject].known)
     }
-    /// The query that finds the fact of a hop: `founder of Brixel`.
+    /// Returns the query that finds the fact of a hop: `founder of Brixel`.
     pub fn query(&self, hop: &Hop) -> String {
         format!("{} of {}", hop.relation.noun, self.name(hop.subject))
     }
-    /// The question as a problem.
+    /// Returns the question as a problem.
     pub fn problem(&self) -> Problem {
         let (level, canonical, searches) = (self.hops.len() as u32, self.canonical(), self.unknown().count());
         Problem {
@@ -102,13 +102,13 @@ impl<'a> Question<'a> {
             _ => format!("Name the {phrase}."),
         }
     }
-    /// The canonical form: `7/1000:Brixel>founder>birthplace`.
+    /// Returns the canonical form: `7/1000:Brixel>founder>birthplace`.
     fn canonical(&self) -> String {
         let start = self.hops.first().map_or("", |hop| self.name(hop.subject));
         let relations: Vec<&str> = self.hops.iter().map(|hop| hop.relation.noun).collect();
         format!("{}:{start}>{}", self.knowledge.label, relations.join(">"))
     }
-    /// The facts, in the order in which they are needed.
+    /// Returns the facts, in the order in which they are needed.
     fn reference(&self) -> String {
         let fact = |hop: &Hop| format!("The {} is {}.", self.query(hop), self.name(hop.object));
         self.hops.iter().map(fact).collect::<Vec<_>>().join(" ")
@@ -128,12 +128,12 @@ fn chain(knowledge: &KnowledgeBase, level: u32, draws: &mut Draws) -> Vec<Hop> {
     hops
 }
 
-/// Whether some entity occurs twice.
+/// Returns whether an entity occurs twice.
 fn returns(hops: &[Hop]) -> bool {
     hops.iter().enumerate().any(|(i, hop)| hops[..=i].iter().any(|earlier| earlier.subject == hop.object))
 }
 
-/// The name with two letters swapped, such that no entity has it.
+/// Returns the name with two letters swapped, such that no entity has it.
 pub fn misspelled(name: &str, knowledge: &KnowledgeBase, draws: &mut Draws) -> String {
     let letters: Vec<char> = name.to_lowercase().chars().collect();
     let places = letters.len().saturating_sub(1);

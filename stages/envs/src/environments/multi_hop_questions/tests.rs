@@ -1,4 +1,4 @@
-//! What demonstrations search for, problems that do not fit, and users' corpora.
+//! Tests of the searches of demonstrations, mismatched problems, and custom corpora.
 
 use super::*;
 use crate::environments::{Environment, Step};
@@ -12,7 +12,7 @@ fn environment(options: Value) -> MultiHopQuestions {
     MultiHopQuestions::new(options, &Setup::standard(1)).unwrap()
 }
 
-/// The tool results and the final answer of these turns.
+/// Returns the tool results and the final answer of these turns.
 fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();
@@ -42,7 +42,7 @@ fn demonstrations_search_for_what_is_not_known() {
             let (results, answer) = play(&environment, &problem, &demonstration.turns);
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
-            // Each result holds what the next search or the answer needs.
+            // Each result contains the entity that the next search or the answer needs.
             let question = Question::at(environment.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
                 assert!(result.contains(&environment.knowledge().entities[hop.object].name), "{result}");
@@ -91,7 +91,7 @@ fn problems_about_other_facts_are_rejected() {
         // A problem that names no facts fits anywhere.
         assert!(other.start(&Problem { verifier: "{}".to_string(), ..problem.clone() }, 0).is_ok());
     }
-    // What is known by heart does not change the facts.
+    // The share of known entities does not change the facts.
     let known = self::environment(json!({"facts_seed": 1, "facts_size": 100, "known_share": 1.0}));
     assert!(known.start(&problem, 0).is_ok());
 }

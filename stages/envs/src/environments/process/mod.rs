@@ -1,7 +1,9 @@
-//! `process`: an environment that a program of the user plays. A service plays one in the same way ([`super::http`]).
+//! `process`: an environment that a user program implements. A service implements one in the same way
+//! ([`super::http`]).
 //!
-//! It is a dialogue whose own tools and state are the program's, so limits, formats and counts are those of all
-//! dialogues. Where nothing may be started (`check`), it is built without the program and only its options are known.
+//! The environment is a dialogue whose additional tools and state are the program's, so limits, formats and counts are
+//! those of all dialogues. Where nothing may be started (`check`), it is built without the program and only its options
+//! are known.
 
 pub mod options;
 mod state;
@@ -23,14 +25,13 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
-/// The role that programs are told.
+/// Role in the handshake with programs.
 const ROLE: &str = "environment";
 
-/// The environment with its options.
 pub struct OwnEnvironment {
     kind: &'static str,
     dialogue: Arc<Dialogue>,
-    /// None where nothing may be started.
+    /// `None` where nothing may be started.
     program: Option<Arc<Program>>,
     on_error: OnError,
 }
@@ -51,7 +52,7 @@ impl OwnEnvironment {
     fn place(&self) -> String {
         format!("environment `{}`", self.kind)
     }
-    /// The only result of a request about a problem.
+    /// Requests one result about a problem.
     fn ask(&self, op: &str, problem: &Problem, body: Map<String, Value>) -> Result<Value> {
         let program = self.program()?;
         let answer = program.peer.ask(op, &body)?.answer();
@@ -59,9 +60,9 @@ impl OwnEnvironment {
             .map(|reply| reply.value)
             .map_err(|fault| Error::from(fault).at(format!("problem `{}`", problem.id)).at(self.place()))
     }
-    /// The program's own word on an answer, or that of the problem's verifier.
+    /// Returns the program's verdict on an answer, or that of the problem's verifier.
     fn judge(&self, problem: &Problem, answer: &str) -> Result<bool> {
-        // An option that names a verifier is nearer to the user than the program.
+        // An option that names a verifier takes precedence over the program.
         let program = self.program()?;
         if !program.offers.verifies || self.dialogue.options().verifier.is_some() {
             return self.dialogue.verify(problem, answer);
@@ -118,7 +119,7 @@ impl Environment for OwnEnvironment {
     }
 }
 
-/// A problem as programs see it.
+/// Returns a problem as programs see it.
 fn told(problem: &Problem) -> Value {
     serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Options of an environment of the user's own code.
+//! Options of an environment in user-defined code.
 
 use crate::environments::{DialogueOptions, ExtraOptions};
 use crate::programs::{OnError, PeerOptions};
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 use trainyard_process::ProgramOptions;
 
-/// What such an environment adds to the options of a dialogue.
+/// Options that a user-defined environment adds to those of a dialogue.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnExtra<P> {
-    /// Who plays it.
+    /// Program or service that implements the environment.
     #[serde(flatten)]
     pub peer: P,
-    /// Which of several environments of the program is meant: in Python, the name of the class.
+    /// Which of several environments of the program to use: in Python, the name of the class.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an exception of the program does: `fail` ends the stage; with `skip` the episode is an infrastructure
-    /// failure. One of a tool is a result that the model sees.
+    /// Effect of an exception of the program: `fail` ends the stage; with `skip` the episode is an infrastructure
+    /// failure. An exception of a tool is a result that the model sees.
     pub on_error: OnError,
 }
 
-/// What is said of such an environment.
+/// Documentation of a user-defined environment.
 pub trait OwnEnvironmentPage: PeerOptions {
-    /// As in [`ExtraOptions`].
+    /// See [`ExtraOptions`].
     const SUMMARY: &'static str;
-    /// As in [`ExtraOptions`].
+    /// See [`ExtraOptions`].
     const DOC: &'static str;
 }
 

@@ -1,4 +1,4 @@
-//! One episode of a program: its calls and words go to the program, whose replies say what follows.
+//! One episode of a program: calls and turns go to the program, whose replies define the continuation.
 
 use crate::environments::{AfterTurn, EpisodeState};
 use crate::programs::OnError;
@@ -12,29 +12,29 @@ use std::time::Duration;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// The episode as the program keeps it.
+/// Episode whose state the program keeps.
 pub struct ProgramState {
     pub session: Session,
-    /// Bytes that the result of a call may have.
+    /// Maximum size of a call's result in bytes.
     pub most: u64,
-    /// The program answers turns without calls.
+    /// Whether the program answers turns without calls.
     pub steps: bool,
     pub on_error: OnError,
-    /// The environment in messages.
+    /// Name of the environment in messages.
     pub place: String,
-    /// Replies that were looked at.
+    /// Number of replies already processed.
     pub seen: usize,
 }
 
-/// What the program says of the episode beside a result.
+/// The program's statements on the episode in addition to a result.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Follows {
-    /// The episode is over.
+    /// Whether the episode is over.
     done: bool,
     /// The final answer, if it is over.
     answer: Option<String>,
-    /// What the model reads next.
+    /// Messages that the model reads next.
     messages: Vec<Said>,
 }
 
@@ -53,7 +53,7 @@ impl Claim for StepClaim {
         self.wait(Duration::ZERO)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        // What it says is read once it has come; only a failure is a result.
+        // The reply's content is read once it has arrived; only a failure is a result.
         Some(match self.0.awaited.reply(wait)? {
             Reply::Value(_) => ToolResult::ok(""),
             Reply::Raised(raised) => ToolResult::infrastructure(raised.to_string()),
@@ -63,7 +63,7 @@ impl Claim for StepClaim {
 }
 
 impl ProgramState {
-    /// The replies since this was last asked.
+    /// Returns the replies since the last call.
     fn fresh(&mut self) -> Vec<Reply> {
         let replies = self.session.replies(self.seen);
         self.seen += replies.len();
@@ -99,7 +99,7 @@ impl EpisodeState for ProgramState {
             AfterTurn::Continue(messages(&follows.messages))
         })
     }
-    /// An exception of a tool is for the model to see; any other is a mistake of the environment.
+    /// Returns an exception of the environment; exceptions of tools are shown to the model instead.
     fn failure(&mut self) -> Option<Error> {
         let place = |error: Error| error.at(&self.place);
         let replies = self.session.replies(self.seen);
@@ -119,7 +119,7 @@ impl EpisodeState for ProgramState {
     }
 }
 
-/// What a reply says of the episode; none if it says nothing. Errors: data (it says what nobody understands).
+/// Returns the statements of a reply on the episode; `None` if it contains none. Errors: data (unknown content).
 fn follows(reply: &Reply) -> Result<Option<Follows>> {
     let Reply::Value(value) = reply else { return Ok(None) };
     match value {
@@ -132,7 +132,7 @@ fn follows(reply: &Reply) -> Result<Option<Follows>> {
     }
 }
 
-/// Messages for the model.
+/// Returns messages for the model.
 pub fn messages(said: &[Said]) -> Vec<Message> {
     said.iter().map(|one| Message::new(one.role.as_str(), one.content.as_str())).collect()
 }

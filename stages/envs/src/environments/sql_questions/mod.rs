@@ -30,7 +30,7 @@ const FORM: &str =
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SqlQuestionsExtra {
-    /// Number of staff in a generated problem; there are twice as many sales. Imported problems bring their own tables.
+    /// Number of staff in a generated problem; there are twice as many sales. Imported problems contain their tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
     /// SQLite instructions that one query may take, checked every thousand. A query beyond them is an error that the
@@ -48,7 +48,7 @@ impl Default for SqlQuestionsExtra {
     }
 }
 
-/// Options of `sql-questions`: its own and those of a dialogue, where `tools` are those besides `sql`.
+/// Options of `sql-questions` and of its dialogue, where `tools` are those in addition to `sql`.
 pub type SqlQuestionsOptions = WithDialogue<SqlQuestionsExtra>;
 
 impl ExtraOptions for SqlQuestionsExtra {
@@ -77,7 +77,6 @@ impl ExtraOptions for SqlQuestionsExtra {
     }
 }
 
-/// The environment `sql-questions`.
 pub struct SqlQuestions {
     dialogue: Arc<Dialogue>,
     /// Number of staff in a generated problem.
@@ -86,7 +85,7 @@ pub struct SqlQuestions {
 }
 
 impl SqlQuestions {
-    /// An environment with these options.
+    /// Returns an environment with these options.
     pub fn new(options: SqlQuestionsOptions, setup: &Setup) -> Result<Self> {
         let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
         let output_bytes = options.dialogue.limits.output_bytes as usize;
@@ -102,7 +101,7 @@ impl SqlQuestions {
     }
 }
 
-/// The database in a problem's verifier data.
+/// Returns the database in a problem's verifier data.
 fn database_of(problem: &Problem) -> Result<DatabaseData> {
     let data: Value = serde_json::from_str(&problem.verifier)
         .map_err(|e| Error::data(format!("its verifier is not JSON: {e}")).help(FORM))?;

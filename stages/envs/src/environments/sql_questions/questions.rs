@@ -25,7 +25,7 @@ pub const MAX_LEVEL: u32 = 5;
 /// A generated question with its tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// Its level, from 1.
+    /// Level, from 1.
     pub level: u32,
     /// The question in words.
     pub text: String,
@@ -38,7 +38,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Question number `index` of a level under this seed, about `rows` staff. `level` is clamped to 1..=[`MAX_LEVEL`].
+    /// Returns question number `index` of a level under this seed, about `rows` staff. `level` is clamped to
+    /// 1..=[`MAX_LEVEL`].
     pub fn at(rows: usize, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
         let mut draws = chance.at("sql-question", &[u64::from(level), index]);
@@ -52,7 +53,7 @@ impl Question {
         };
         Self { level, text, query, answer, tables }
     }
-    /// The question as a problem.
+    /// Returns the question as a problem.
     pub fn problem(&self) -> Problem {
         let data = json!(self.tables.data());
         let canonical = format!("{}|{}", self.query, Digest::of(data.to_string().as_bytes()).short());
@@ -70,7 +71,7 @@ impl Question {
             reference: Some(self.query.clone()),
         }
     }
-    /// The query with a mistake that SQLite reports: an unknown table or a misplaced word.
+    /// Returns the query with a mistake that SQLite reports: an unknown table or a misplaced word.
     pub fn mistake(&self, draws: &mut Draws) -> String {
         if draws.below(2) == 0 {
             self.query.replace("staff", "staffs")
@@ -93,7 +94,7 @@ impl Asked {
     }
 }
 
-/// Which staff are meant.
+/// Condition on the staff.
 enum Condition {
     Town(String),
     Age(i64),
@@ -101,7 +102,7 @@ enum Condition {
 }
 
 impl Condition {
-    /// A condition that holds for this row.
+    /// Returns a condition that holds for this row.
     fn of(worker: &Worker, draws: &mut Draws) -> Self {
         match draws.below(3) {
             0 => Self::Town(worker.town.clone()),
@@ -126,7 +127,7 @@ impl Condition {
             Self::Pay(pay) => format!("pay >= {pay}"),
         }
     }
-    /// The condition in words, after `staff who` or `How many staff`.
+    /// Returns the condition in words, after `staff who` or `How many staff`.
     fn words(&self) -> String {
         match self {
             Self::Town(town) => format!("live in {town}"),
@@ -282,7 +283,7 @@ mod tests {
         assert_eq!(said.into_iter().collect::<Vec<_>>(), ["near \"FROM\": syntax error", "no such table: staffs"]);
     }
 
-    /// Three people, four sales; answers worked out by hand.
+    /// Three staff, four sales; answers computed by hand.
     #[test]
     fn conditions_and_groups_match_their_words() {
         let worker = |id: i64, town: &str, age: i64, pay: i64| Worker {

@@ -1,5 +1,5 @@
-//! The tables of a generated problem: the staff and what they sold. Names and towns are invented. All pays differ, so
-//! that the highest and the lowest are unique; everybody sold something; there are no nulls and no empty texts.
+//! Tables of a generated problem: the staff and their sales. Names and towns are invented. All pays differ, so that the
+//! highest and the lowest are unique; every worker has sales; there are no nulls and no empty texts.
 
 use crate::environments::names::names;
 use crate::tools::sql::DatabaseData;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use trainyard_core::chance::Draws;
 
-/// What the agent is told about the tables.
+/// Description of the tables for the agent.
 pub const DESCRIPTION: &str = "staff(id, name, town, age, pay)\nsales(id, seller, item, amount), seller is a staff.id";
 const SCHEMA: &str = "CREATE TABLE staff(id INTEGER PRIMARY KEY, name TEXT, town TEXT, age INTEGER, pay INTEGER);\n\
                       CREATE TABLE sales(id INTEGER PRIMARY KEY, seller INTEGER, item TEXT, amount INTEGER);";
@@ -22,7 +22,7 @@ pub struct Worker {
     pub id: i64,
     /// Unique.
     pub name: String,
-    /// Where they live.
+    /// Home town.
     pub town: String,
     /// In years.
     pub age: i64,
@@ -37,9 +37,9 @@ pub struct Sale {
     pub id: i64,
     /// Index of the seller in `staff`; the id in the database is one more.
     pub seller: usize,
-    /// What was sold.
+    /// Sold item.
     pub item: &'static str,
-    /// How many.
+    /// Number of items.
     pub amount: i64,
 }
 
@@ -53,7 +53,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// `rows` staff, at least two, and twice as many sales.
+    /// Draws `rows` staff, at least two, and twice as many sales.
     pub fn draw(rows: usize, draws: &mut Draws) -> Self {
         let rows = rows.max(2);
         let towns = (rows / CROWD).max(2);
@@ -80,7 +80,7 @@ impl Tables {
         }
         Self { staff, sales }
     }
-    /// The contents of the database that the agent queries.
+    /// Returns the contents of the database that the agent queries.
     pub fn data(&self) -> DatabaseData {
         let staff = self
             .staff
@@ -95,7 +95,7 @@ impl Tables {
         let rows = BTreeMap::from([("staff".to_string(), staff), ("sales".to_string(), sales)]);
         DatabaseData { schema: SCHEMA.to_string(), rows }
     }
-    /// Who made a sale.
+    /// Returns the seller of a sale.
     pub fn seller(&self, sale: &Sale) -> &Worker {
         &self.staff[sale.seller]
     }

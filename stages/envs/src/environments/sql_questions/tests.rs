@@ -15,7 +15,7 @@ fn call(query: &str) -> ScriptedTurn {
     ScriptedTurn::Call(ToolCall { name: "sql".to_string(), arguments: json!({"query": query}) })
 }
 
-/// The tool results, the number of failed calls and the final answer of these turns.
+/// Returns the tool results, the number of failed calls and the final answer of these turns.
 fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, u32, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();

@@ -1,5 +1,5 @@
-//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They come in any number and level,
-//! with reference programs and plausible mistakes, and are in no data set.
+//! `word-problems`: generated arithmetic stories that need a tool ([`generator`]). They are available in any number and
+//! level, with reference programs and plausible mistakes, and are in no data set.
 
 pub mod generator;
 
@@ -31,25 +31,23 @@ impl ExtraOptions for WordProblemsExtra {
     }
 }
 
-/// Options of `word-problems`: those of a dialogue.
 pub type WordProblemsOptions = WithDialogue<WordProblemsExtra>;
 
-/// The environment of stages that name none: word problems with a Python tool and up to four turns.
+/// Returns the environment of stages that name none: word problems with a Python tool and up to four turns.
 pub fn default_options() -> Value {
     json!({ "kind": <WordProblemsExtra as ExtraOptions>::KIND })
 }
 
-/// The environment `word-problems`.
 pub struct WordProblems(Arc<Dialogue>);
 
 impl WordProblems {
-    /// An environment with these options.
+    /// Returns an environment with these options.
     pub fn new(options: WordProblemsOptions, setup: &Setup) -> Result<Self> {
         Ok(Self(Dialogue::new(options.dialogue, setup, read_answer)?))
     }
 }
 
-/// What follows the last `####` on its line, or the whole text.
+/// Returns the text between the last `####` and the end of its line, or the whole text.
 fn read_answer(text: &str) -> Option<String> {
     let text = match text.rsplit_once("####") {
         Some((_, rest)) => rest.lines().next().unwrap_or(""),

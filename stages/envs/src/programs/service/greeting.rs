@@ -1,38 +1,37 @@
-//! The handshake with a service: one for all requests, which wait for it.
+//! Handshake with a service: one for all requests, which wait for it.
 
 use serde_json::Value;
 use trainyard_core::Error;
 
-/// What the service said when it was greeted, or why it did not.
+/// The service's answer to the handshake, or the error.
 pub type Greeted = Result<Value, Error>;
 
-/// Goes on once the service was greeted.
+/// Continuation after the handshake.
 pub type Then = Box<dyn FnOnce(Greeted) + Send>;
 
 /// The state of the handshake.
 #[derive(Default)]
 pub enum Greeting {
-    /// Nobody has asked yet, or the last try failed.
+    /// Not begun, or the last try failed.
     #[default]
     Open,
-    /// It is under way; these wait.
+    /// In progress, with the waiting requests.
     UnderWay(Vec<Then>),
-    /// The service said this.
+    /// Completed, with the service's answer.
     Done(Value),
 }
 
-/// What to do with one that waits.
+/// Next step of a request that needs the service.
 pub enum Turn {
-    /// It goes on at once.
+    /// Continues immediately.
     Now(Then, Value),
-    /// It waits, and the service has to be greeted.
+    /// Waits and starts the handshake.
     Greet,
-    /// It waits.
     Wait,
 }
 
 impl Greeting {
-    /// One that needs the service.
+    /// Registers a request that needs the service.
     pub fn enter(&mut self, then: Then) -> Turn {
         match self {
             Self::Done(ready) => Turn::Now(then, ready.clone()),
@@ -46,7 +45,7 @@ impl Greeting {
             }
         }
     }
-    /// The service was greeted; gives those that waited. After a failure the next one greets it again.
+    /// Ends the handshake and returns the waiting requests. After a failure the next request starts it again.
     pub fn end(&mut self, greeted: &Greeted) -> Vec<Then> {
         let next = greeted.as_ref().map_or(Self::Open, |ready| Self::Done(ready.clone()));
         match std::mem::replace(self, next) {

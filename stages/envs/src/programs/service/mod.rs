@@ -1,7 +1,7 @@
-//! A service of the user: the lines that a program reads and writes, each a request of its own (`docs/own-code.md`).
+//! User-defined service: each line of the program protocol is a separate request (`docs/own-code.md`).
 //!
-//! A service may be asked by many stages at a time and may be started again at any moment, so every request says whom
-//! it is for, sessions have names that nobody else uses, and a session that is not known any more is begun again.
+//! Many stages may use a service at the same time, and it may be restarted at any moment, so every request names its
+//! client, session names are unique, and a session that the service no longer knows is begun again.
 
 mod greeting;
 mod options;

@@ -1,4 +1,4 @@
-//! The options that all roles of a service share.
+//! Options that all roles of a service share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,20 +9,19 @@ use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, OptionProblem, Result, Secret, SecretName, Secrets};
 use trainyard_http::{Address, Credentials, Limits};
 
-/// Bytes of an answer, as of a program's line.
+/// Maximum size of an answer in bytes, as of a program's line.
 const ANSWER: usize = 64 << 20;
-/// Headers that every request has already.
+/// Headers that every request sets itself.
 const OWN: [&str; 6] = ["accept", "authorization", "connection", "content-length", "content-type", "host"];
 
-/// A service and how it is asked.
+/// Service and the limits of requests to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceOptions {
-    /// Where the service takes requests: `http://127.0.0.1:9000/`. It is a part of the stage digest; what runs there is
-    /// not.
+    /// URL of the service: `http://127.0.0.1:9000/`. Part of the stage digest, unlike the code that runs there.
     pub url: String,
-    /// The key that the service asks for, by its name in the site file: `{secret: NAME}`; it goes into the header
-    /// `Authorization` as a bearer's. Null = none.
+    /// Key of the service, by its name in the site file: `{secret: NAME}`; sent in the header `Authorization` as a
+    /// bearer token. Null = no key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretName>,
     /// Further headers of every request: a text, or `{secret: NAME}`.
@@ -31,12 +30,12 @@ pub struct ServiceOptions {
     /// Requests in flight; more wait.
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: usize,
-    /// Time of one try of a request: `30s`, `2m`.
+    /// Time limit of one try of a request: `30s`, `2m`.
     pub timeout: String,
-    /// Tries of a request, the first included, while the service is out of reach or overloaded.
+    /// Tries of a request, including the first, while the service is unreachable or overloaded.
     #[schemars(range(min = 1, max = 100))]
     pub attempts: u32,
-    /// Handed to the service as it is. It is a part of the stage digest, so a version of the service may stand in it.
+    /// Passed to the service unchanged. Part of the stage digest, so it may contain a version of the service.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub options: Value,
 }
@@ -48,7 +47,7 @@ pub struct ServiceOptions {
 pub enum Header {
     /// A secret of the site file: `{secret: NAME}`.
     Secret(SecretName),
-    /// Anybody may read it.
+    /// Plain text, readable by anyone.
     Text(String),
 }
 
@@ -67,7 +66,7 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Where it is. Errors: invalid.
+    /// Returns the address. Errors: invalid.
     pub(super) fn address(&self) -> Result<Address> {
         Address::exact(&self.url)
     }
@@ -78,12 +77,12 @@ impl ServiceOptions {
         }
         Ok(time)
     }
-    /// The bounds of requests. Errors: invalid.
+    /// Returns the limits of requests. Errors: invalid.
     pub(super) fn limits(&self) -> Result<Limits> {
         let (requests, attempts, timeout) = (self.concurrency, self.attempts, self.time()?);
         Ok(Limits { requests, attempts, timeout, answer: ANSWER })
     }
-    /// What the service wants to see. Errors: invalid (a secret that the stage was not given).
+    /// Returns the credentials. Errors: invalid (a secret that the stage was not given).
     pub(super) fn credentials(&self, secrets: &Secrets) -> Result<Credentials> {
         let key = self.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
         let value = |header: &Header| match header {
@@ -116,7 +115,7 @@ impl ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// Everything wrong; pointers are relative to the options.
+    /// Returns all problems; pointers are relative to the options.
     pub(super) fn mistakes(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.url.is_empty() {

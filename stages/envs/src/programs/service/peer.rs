@@ -1,4 +1,4 @@
-//! The service as whoever asks it sees it: every line is a request of its own, whose answer is a line.
+//! Client of a service: every line is a separate request, whose answer is a line.
 
 use super::greeting::{Greeted, Greeting, Then, Turn};
 use super::options::ServiceOptions;
@@ -16,35 +16,35 @@ use trainyard_process::{
     Answer, Fault, Hello, Log, Peer, Reply, Request, Responder, Seat, Ticket, about, answer, hello, ready,
 };
 
-/// How long the end waits until the service has heard which sessions are over.
+/// How long the end of the client waits until the service has received the ends of sessions.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// A service of the user.
 pub struct Service(Arc<Core>);
 
 struct Core {
     postbox: Postbox,
-    /// The part in messages: ``reward `http` ``.
+    /// Name of the part in messages: ``reward `http` ``.
     part: String,
-    /// The part with the address.
+    /// Name of the part with the address.
     place: String,
-    /// The handshake.
+    /// Message of the handshake.
     hello: String,
-    /// What stands in every request beside it.
+    /// Fields that every request contains in addition to the line.
     about: String,
-    /// In the names of sessions, so that two stages may ask one service.
+    /// Part of the names of sessions, so that two stages may use one service.
     client: String,
     requests: AtomicU64,
     lives: AtomicU64,
     greeting: Mutex<Greeting>,
-    /// The life of each session that the service may know.
+    /// Number of the life of each session that the service may know.
     sessions: Mutex<BTreeMap<u64, u64>>,
-    /// Sessions whose end the service has not heard of.
+    /// Number of sessions whose end the service has not acknowledged.
     parting: (Mutex<usize>, Condvar),
 }
 
 impl Service {
-    /// Nothing is sent yet. Errors: invalid (the options, a secret that the stage was not given).
+    /// Returns the client without sending a request. Errors: invalid (the options, a secret that the stage was not
+    /// given).
     pub fn new(options: &ServiceOptions, about_part: Hello<'_>, secrets: &Secrets) -> Result<Self> {
         let Hello { role, name, seed } = about_part;
         let part = format!("{role} `{}`", if name.is_empty() { ServiceOptions::KIND } else { name });
@@ -54,7 +54,7 @@ impl Service {
             Ok((Postbox::open(address, options.credentials(secrets)?, limits)?, shown))
         };
         let (postbox, address) = open().map_err(|e: Error| e.at(&part))?;
-        // The name must differ from that of any other asker on any host; no result depends on it.
+        // The name must differ from that of any other client on any host; no result depends on it.
         let client = format!("{:016x}", RandomState::new().build_hasher().finish());
         Ok(Self(Arc::new(Core {
             postbox,
@@ -76,13 +76,13 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request that is answered with one JSON value.
+/// Returns a request that is answered with one JSON value.
 fn post(line: &str, again: bool) -> Post {
     Post { again, whole: true, ..Post::json(line.trim_end().to_string()) }
 }
 
 impl Core {
-    /// Goes on once the service was greeted.
+    /// Calls `then` once the handshake is complete.
     fn greeted(self: &Arc<Self>, then: Then) {
         let turn = lock(&self.greeting).enter(then);
         match turn {
@@ -107,7 +107,7 @@ impl Core {
             error.help("check the URL; the service answers the request `hello` of the protocol (docs/own-code.md)")
         })
     }
-    /// Sends a request, once the service was greeted. Of a session, with its life.
+    /// Sends a request once the handshake is complete; for a session, with its life.
     fn ask(self: &Arc<Self>, request: &Request, life: Option<u64>) -> Ticket {
         let (ticket, to) = Ticket::new();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Core {
         let core = Arc::downgrade(self);
         self.greeted(Box::new(move |greeted| match (greeted, core.upgrade()) {
             (Ok(ready), Some(core)) => {
-                // What a session keeps must not be changed twice.
+                // A request that changes a session's state must not be repeated.
                 let again = life.is_none() || ready["repeats"] == json!(true);
                 core.send(number, post(&line, again), life, to);
             }
@@ -144,7 +144,8 @@ impl Core {
         }
         result.map(|value| Reply { value, life: life.unwrap_or(0) }).map_err(Fault::Raised)
     }
-    /// A request that got no answer. A session whose state may be gone or half changed is begun again.
+    /// Returns the fault of a request without an answer. A session whose state may be gone or half changed is begun
+    /// again.
     fn missed(&self, refusal: Refusal, of_session: bool) -> Fault {
         let Refusal { status, reach, .. } = refusal;
         let error = Error::from(refusal).at(&self.part);
@@ -160,18 +161,18 @@ impl Core {
             _ => Fault::Outage(error),
         }
     }
-    /// What the service calls a session in one of its lives.
+    /// Returns the service's name of a session in one of its lives.
     fn name(&self, life: u64) -> Value {
         json!(format!("{}-{life}", self.client))
     }
-    /// A new life of a session; an earlier one is over.
+    /// Starts a new life of a session, which ends an earlier one.
     fn begin(self: &Arc<Self>, session: u64) -> u64 {
         let life = self.lives.fetch_add(1, Ordering::Relaxed);
         let before = lock(&self.sessions).insert(session, life);
         before.into_iter().for_each(|life| self.close(life));
         life
     }
-    /// Tells the service that a session is over; nobody waits for its answer but the end.
+    /// Notifies the service that a session is over; only the end of the client waits for the answer.
     fn close(self: &Arc<Self>, life: u64) {
         let body = Map::from_iter([("session".to_string(), self.name(life))]);
         let Ok(request) = Request::new("close", &body) else { return };
@@ -235,7 +236,7 @@ impl PeerOptions for ServiceOptions {
 impl Drop for Service {
     fn drop(&mut self) {
         let (left, heard) = &self.0.parting;
-        // A service that does not answer forgets its sessions by itself.
+        // A service that does not answer drops its sessions by itself.
         drop(heard.wait_timeout_while(lock(left), PARTING, |left| *left > 0));
     }
 }

@@ -13,24 +13,24 @@ use trainyard_process::{Answer, Fault, Hello, Peer, Seat, Ticket, silent};
 const PATIENCE: Duration = Duration::from_secs(60);
 const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
 
-/// What a service does with a request.
+/// Reaction of a service to a request.
 enum Act {
     Say(Value),
     Text(String),
     Status(u16, &'static str),
-    /// It closes the connection.
+    /// Closes the connection.
     Die,
-    /// It never answers.
+    /// Never answers.
     Hang,
-    /// It sends more than may be taken in.
+    /// Sends more than the limit.
     Flood,
-    /// It sends a byte now and then.
+    /// Sends single bytes with pauses.
     Drip,
-    /// It sends half of what it announced.
+    /// Sends half of the announced length.
     Half,
 }
 
-/// What was asked, in order, and the heads of requests.
+/// Requests in order, and the heads of requests.
 #[derive(Default)]
 struct Seen {
     asked: Mutex<Vec<Value>>,
@@ -38,7 +38,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// The operations that were asked for.
+    /// Returns the requested operations.
     fn ops(&self) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
         let op = |line: &Value| line["op"].as_str().or(line["type"].as_str()).unwrap_or_default().to_string();
@@ -50,7 +50,7 @@ fn ready() -> Value {
     json!({"type": "ready", "protocol": 1})
 }
 
-/// Serves; `act` gets a request and how many of its operation came before it. `hello` is answered well.
+/// Starts a service; `act` receives a request and how many of its operation came before it. `hello` is always answered.
 fn serve(act: impl Fn(&Value, usize) -> Act + Send + Sync + 'static) -> (String, Arc<Seen>) {
     serve_all(move |line, before| if line["type"] == "hello" { Act::Say(ready()) } else { act(line, before) })
 }
@@ -165,7 +165,7 @@ fn many_requests_are_answered_after_one_handshake() {
     let hello =
         json!({"type": "hello", "protocol": 1, "role": "reward", "name": "", "options": {"limit": 3}, "seed": 7});
     assert_eq!(asked[0], hello);
-    // A service that was started again since then knows all the same whom it is asked for.
+    // A restarted service still receives the handshake with each request.
     assert_eq!(asked[1]["hello"], json!({"role": "reward", "name": "", "options": {"limit": 3}, "seed": 7}));
 }
 
@@ -264,7 +264,7 @@ fn keys_and_headers_go_along_and_are_never_shown() {
     assert!(error.kind == ErrorKind::Invalid && !error.message.contains("a\nb"), "{error}");
 }
 
-/// A seat of session 3.
+/// Returns a seat of session 3.
 fn seat(life: Option<u64>) -> Seat {
     Seat { session: 3, lane: 0, life }
 }

@@ -107,7 +107,7 @@ impl Parser<'_> {
     }
 }
 
-/// Length in bytes of the number literal that `text` starts with.
+/// Returns the length in bytes of the number literal at the beginning of `text`.
 fn literal_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     if !matches!(bytes.first(), Some(b'0'..=b'9' | b'.')) {

@@ -13,11 +13,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_core::Result;
 
-/// What the model and the page are told.
+/// Description for the model and the documentation page.
 pub const DOC: &str = "Evaluates one arithmetic expression exactly: + - * / // % ** and parentheses on integers \
 and decimals. No names, no functions.";
 
-/// The tool `calculator`.
 pub struct Calculator;
 
 impl Tool for Calculator {

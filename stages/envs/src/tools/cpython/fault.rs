@@ -1,29 +1,28 @@
-//! Why a program gave no answer, and what its agent reads then.
+//! Reasons why a program gave no answer, and their messages to the agent.
 
 use super::scratch::{MAX_BYTES, MAX_FILES};
 use crate::tools::ToolLimits;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// The process is of no use any more.
+/// Fault after which the process is not usable.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It ran longer than it may.
+    /// The program exceeded its time limit.
     TimedOut,
-    /// The process ended.
     Ended(ExitStatus),
-    /// It made too many or too large files.
+    /// The program created too many or too large files.
     FilesFull,
-    /// The process ended before it got the program.
+    /// The process ended before it received the program.
     Gone,
-    /// Something else than one answer came back.
+    /// The output was not exactly one answer.
     Garbled,
-    /// Whoever asks is gone.
+    /// The requesting side is gone.
     HungUp,
 }
 
 impl Fault {
-    /// What the agent reads.
+    /// Returns the message to the agent.
     pub fn describe(&self, limits: &ToolLimits) -> String {
         match self {
             Self::TimedOut => format!("TimeoutError: the call ran longer than {} ms", limits.time_millis),

@@ -1,7 +1,7 @@
-//! Which files a confined program may open, by Landlock.
+//! Files that a confined program may open, by Landlock.
 //!
-//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the
-//! rest is refused by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
+//! The rights of Landlock's first version are required. They do not cover everything (`truncate`, `chmod`, …); the rest
+//! is refused by seccomp on every kernel (`system_calls`), and later rights are added where the kernel knows them.
 //! Names, sizes and times of files stay visible: Landlock does not hide them.
 
 use landlock::{
@@ -10,7 +10,7 @@ use landlock::{
 };
 use std::path::{Path, PathBuf};
 
-/// What programs expect of a system beside their interpreter: shared libraries, time zones, locales.
+/// Files that programs need in addition to their interpreter: shared libraries, time zones, locales.
 const SYSTEM: [&str; 14] = [
     "/lib",
     "/lib64",
@@ -28,8 +28,9 @@ const SYSTEM: [&str; 14] = [
     "/sys/devices/system/cpu",
 ];
 
-/// Takes every right to files from this process but these: `reads`, `executes` and the system's libraries as they are,
-/// and files in the folder `scratch`, which has no subfolders and no links. Errors if the kernel cannot do that.
+/// Removes every right to files from this process except to `reads`, `executes` and the system's libraries as they are,
+/// and to files in the folder `scratch`, which has no subfolders and no links. Fails if the kernel does not support
+/// that.
 pub fn restrict(reads: &[PathBuf], executes: &[PathBuf], scratch: &Path) -> Result<(), String> {
     match rules(reads, executes, scratch) {
         Ok(RulesetStatus::NotEnforced) => Err("Landlock was not enforced".to_string()),

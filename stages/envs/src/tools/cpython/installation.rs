@@ -1,7 +1,8 @@
-//! The user's interpreter: what it is, and which files it needs to run.
+//! The user's interpreter: version, location, and the files that it needs to run.
 //!
-//! The interpreter itself is asked, outside the sandbox and in the user's own environment, as `python3` on a command
-//! line would run. That finds virtual environments, user packages and version managers without knowing any of them.
+//! The interpreter itself supplies these facts, outside the sandbox and in the user's environment, as `python3` on a
+//! command line would run. That finds virtual environments, user packages and version managers without special support
+//! for any of them.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -9,15 +10,15 @@ use std::process::{Command, Stdio};
 use trainyard_core::{Error, Result};
 
 const PROBE: &str = include_str!("probe.py");
-/// Variables by which users tell an interpreter where its packages and libraries are.
+/// Variables with an interpreter's search paths of packages and libraries.
 const SEARCH_PATHS: [&str; 2] = ["PYTHONPATH", "LD_LIBRARY_PATH"];
 
 /// An interpreter on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Installation {
-    /// `cpython`; others are refused.
+    /// `cpython`; others are rejected.
     pub implementation: String,
-    /// As in `3.11.7`.
+    /// Version, such as `3.11.7`.
     pub version: String,
     /// The program to start: in a virtual environment its link, by which the interpreter finds its packages.
     pub executable: PathBuf,
@@ -25,7 +26,7 @@ pub struct Installation {
     pub reads: Vec<PathBuf>,
     /// The interpreter and the loader of shared libraries.
     pub executes: Vec<PathBuf>,
-    /// Where packages of the user are; none if the interpreter does not look there.
+    /// Folder of user packages; `None` if the interpreter does not use it.
     pub user_base: Option<String>,
     /// Variables to set, from [`SEARCH_PATHS`].
     #[serde(default)]
@@ -33,9 +34,9 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Asks `program` (`python3` of the PATH by default) what it is. With a `version` (`3.11`) it must be that one.
+    /// Queries `program` (`python3` of the PATH by default). With a `version` (`3.11`), it must be that one.
     ///
-    /// Errors: invalid, if there is no such program, it is no CPython, or another version.
+    /// Errors: invalid, if there is no such program, it is not CPython, or it has another version.
     pub fn find(program: Option<&Path>, version: Option<&str>) -> Result<Self> {
         let name = program.unwrap_or(Path::new("python3"));
         let help = "install Python 3, or set `program` of the tool `python` to an interpreter";
@@ -60,7 +61,7 @@ impl Installation {
         found.reads.retain(|path| path.is_absolute() && !is_too_wide(path, &home));
         Ok(found)
     }
-    /// What logs call it: `CPython 3.11.7 (/usr/bin/python3)`.
+    /// Returns the name in logs: `CPython 3.11.7 (/usr/bin/python3)`.
     pub fn describe(&self) -> String {
         format!("CPython {} ({})", self.version, self.executable.display())
     }
@@ -80,12 +81,12 @@ impl Installation {
     }
 }
 
-/// Whether a version is the wanted one, of which the last numbers may be left out.
+/// Returns whether a version is the wanted one, of which the last numbers may be left out.
 fn is_version(version: &str, wanted: &str) -> bool {
     version.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// Whether a folder holds much more than packages. Such a one gets into a search path by mistake.
+/// Returns whether a folder contains much more than packages. Such a folder gets into a search path by mistake.
 fn is_too_wide(path: &Path, home: &Path) -> bool {
     path.parent().is_none() || (!home.as_os_str().is_empty() && home.starts_with(path))
 }

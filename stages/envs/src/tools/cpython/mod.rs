@@ -1,9 +1,9 @@
-//! CPython in a sandbox: the user's own interpreter and packages, one process per session.
+//! CPython in a sandbox: the user's interpreter and packages, one process per session.
 //!
-//! A worker (`sessions`) supervises the processes: it feeds one program at a time, kills what is late, and removes
-//! files. A process first confines itself (`sandbox`: limits, no capabilities, Landlock, seccomp) and only then becomes
-//! the interpreter, so nothing of the user's Python runs unconfined. `docs/design/0015-sandboxed-cpython.md` says
-//! what is bounded by what.
+//! A worker (`sessions`) supervises the processes: it sends one program at a time, kills late ones, and removes files.
+//! A process first confines itself (`sandbox`: limits, no capabilities, Landlock, seccomp) and only then becomes the
+//! interpreter, so that the user's Python never runs unconfined. `docs/design/0015-sandboxed-cpython.md` lists the
+//! bounds and their mechanisms.
 
 mod fault;
 mod files;

@@ -1,19 +1,19 @@
-//! What the process of a session is started with.
+//! Startup order of a session's process.
 
 use super::installation::Installation;
 use super::sandbox::Order;
 use super::scratch::Scratch;
 use crate::tools::ToolLimits;
 
-/// Processor time in the life of a session, in calls of full length. Calls are ended by the clock; this is for what
-/// runs on should its supervisor hang.
+/// Processor time in the life of a session, in calls of full length. Calls are ended by the clock; this limit ends
+/// programs that continue if their supervisor hangs.
 const CALLS_OF_FULL_LENGTH: u64 = 100;
 /// Processor time for the start of the interpreter.
 const START_SECONDS: u64 = 30;
 /// Bytes of one file.
 const FILE_BYTES: u64 = 32 << 20;
-/// Parts of the environment that are the same for all: no random hashes, no threads, no local time, nothing written
-/// beside modules.
+/// Environment variables common to all processes: no random hashes, no threads, no local time, no files written next to
+/// modules.
 const ENVIRONMENT: [(&str, &str); 14] = [
     ("COLUMNS", "80"),
     ("LANG", "C.UTF-8"),
@@ -31,7 +31,8 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("TZ", "UTC"),
 ];
 
-/// The interpreter in this folder. Its environment is the same everywhere but for the folder and where packages are.
+/// Returns the order for an interpreter in this folder. Its environment is the same everywhere except for the folder
+/// and the location of packages.
 pub fn order(installation: &Installation, limits: &ToolLimits, scratch: &Scratch) -> Order {
     let folder = scratch.path().display().to_string();
     let own = ["HOME", "MPLCONFIGDIR", "TMPDIR"].map(|name| (name.to_string(), folder.clone()));

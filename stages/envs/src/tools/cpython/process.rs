@@ -1,8 +1,8 @@
-//! The process of one session from its supervisor's side: one program at a time, lines of JSON in both directions, and
-//! nothing that comes back is trusted.
+//! Process of one session from its supervisor's side: one program at a time, lines of JSON in both directions, and
+//! untrusted output.
 //!
-//! A program shares its process with the runner, so it can do to its own answers what it likes. It can neither reach
-//! another session's process nor make the supervisor wait longer, read more or keep more than the limits say.
+//! A program shares its process with the runner, so it can forge its own answers. It can neither reach another
+//! session's process nor make the supervisor wait longer, read more or keep more than the limits allow.
 
 use super::fault::Fault;
 use super::installation::Installation;
@@ -23,7 +23,7 @@ use trainyard_core::{Clock, SystemClock};
 const START: Duration = Duration::from_secs(30);
 /// How often files are measured while a program runs.
 const WATCH: Duration = Duration::from_millis(20);
-/// Bytes that an answer may have beside its text.
+/// Maximum size of an answer in bytes, in addition to its text.
 const ANSWER_FRAME: usize = 4 << 10;
 
 #[derive(Serialize)]
@@ -33,18 +33,18 @@ struct Request<'a> {
     output_bytes: u64,
 }
 
-/// What the runner says about a program.
+/// The runner's report on a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     call: u64,
-    /// Whether it ended with an exception or too much output.
+    /// Whether the program ended with an exception or too much output.
     pub failed: bool,
-    /// Its output, and its value or error.
+    /// Output, and value or error.
     pub text: String,
 }
 
-/// Killed when dropped, with all its files.
+/// Process of a session, killed when dropped, with all its files.
 pub struct Process {
     child: Child,
     requests: ChildStdin,
@@ -58,7 +58,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts an interpreter with this folder for its files. The error says why it does not start.
+    /// Starts an interpreter with this folder for its files. The error is the reason why it does not start.
     pub fn start(installation: &Installation, limits: &ToolLimits, scratch: Scratch) -> Result<Self, String> {
         let order = order(installation, limits, &scratch);
         let order = serde_json::to_string(&order).map_err(|e| format!("a path is not UTF-8: {e}"))?;
@@ -77,7 +77,7 @@ impl Process {
         process.wait_until_ready(limits.memory_bytes).map_err(|fault| process.reason(&fault))?;
         Ok(process)
     }
-    /// Waits for the runner, then limits what it may add to its address space.
+    /// Waits for the runner, then limits the growth of its address space.
     fn wait_until_ready(&mut self, memory_bytes: u64) -> Result<(), Fault> {
         let flags = fcntl_getfl(&self.requests).map_err(|_| Fault::Garbled)?;
         fcntl_setfl(&self.requests, flags | OFlags::NONBLOCK).map_err(|_| Fault::Garbled)?;
@@ -96,7 +96,7 @@ impl Process {
         let pages = pages.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "statm"))?;
         Ok(pages * rustix::param::page_size() as u64)
     }
-    /// Why it did not start: its own words, if there are any.
+    /// Returns the reason for a failed start: the process's error output, if any.
     fn reason(&mut self, fault: &Fault) -> String {
         let _ = self.child.kill();
         let mut said = Vec::new();
@@ -114,7 +114,7 @@ impl Process {
             self.receive().map_err(|_| Fault::Gone)?;
         }
         if !self.received.is_empty() {
-            // The last program left something behind its answer.
+            // The last program wrote output after its answer.
             return Err(Fault::Garbled);
         }
         self.calls += 1;
@@ -169,7 +169,7 @@ impl Process {
         let answer: Answer = serde_json::from_slice(line).map_err(|_| Fault::Garbled)?;
         if answer.call == self.calls { Ok(answer) } else { Err(Fault::Garbled) }
     }
-    /// The end of the process. One that only closed its side of the pipe will be killed.
+    /// Returns the end of the process. A process that only closed its side of the pipe will be killed.
     fn ended(&mut self) -> Fault {
         // Pipes are closed a moment before an exit is known.
         for _ in 0..100 {

@@ -1,8 +1,8 @@
-//! The last thing a process does before it becomes the interpreter: it gives up everything that a program must not
-//! have. Each step is required; a process that cannot take one ends with the reason on stderr.
+//! Last step of a process before it becomes the interpreter: it gives up everything that a program must not have. Each
+//! step is required; a process that cannot take one ends with the reason on stderr.
 //!
-//! A superuser is confined as everybody else: no capability is left and none can be gained, so its files are guarded by
-//! Landlock alone, and limits on processes, which do not bind it, are not relied on.
+//! A superuser is confined like any other user: no capability is left and none can be gained, so its files are guarded
+//! by Landlock alone, and limits on processes, which do not bind it, are not relied on.
 
 use super::{files, system_calls};
 use crate::tools::confinement::bound;
@@ -22,26 +22,25 @@ const STACK_BYTES: u64 = 16 << 20;
 /// Exit status of a process that could not be confined.
 pub const REFUSED: i32 = 125;
 
-/// What a process is to become.
+/// Interpreter to become, with its limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The interpreter.
     pub executable: PathBuf,
-    /// Files and folders that it may read.
+    /// Files and folders that the process may read.
     pub reads: Vec<PathBuf>,
-    /// Programs that it may become.
+    /// Programs that the process may become.
     pub executes: Vec<PathBuf>,
-    /// Its folder.
+    /// Folder of the session.
     pub scratch: PathBuf,
-    /// Its whole environment.
+    /// Complete environment.
     pub environment: Vec<(String, String)>,
-    /// Seconds of processor time in its life.
+    /// Seconds of processor time of the process.
     pub cpu_seconds: u64,
     /// Bytes of one file.
     pub file_bytes: u64,
 }
 
-/// Becomes what the order says. Returns only if that fails, with an exit status.
+/// Becomes the interpreter of the order. Returns an exit status, only on failure.
 pub fn main(order: &str) -> i32 {
     let failure = match serde_json::from_str(order) {
         Ok(order) => become_interpreter(&order).unwrap_or_else(|why| why),
@@ -51,10 +50,10 @@ pub fn main(order: &str) -> i32 {
     REFUSED
 }
 
-/// The reason why it failed, either way.
+/// Becomes the interpreter. Returns the reason of a failure, either way.
 fn become_interpreter(order: &Order) -> Result<String, String> {
     let step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
-    // Whatever the supervisor inherited from its own parents.
+    // Descriptors that the supervisor inherited from its parents.
     set_fds_cloexec(3, &[]);
     limit(order).map_err(|e| format!("limits: {e}"))?;
     let none = CapabilitySet::empty();
@@ -62,7 +61,7 @@ fn become_interpreter(order: &Order) -> Result<String, String> {
     clear_ambient_capability_set().map_err(step("ambient capabilities"))?;
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
         .map_err(step("capabilities"))?;
-    // Changing capabilities may clear it, so not before.
+    // Must follow the change of capabilities, which may clear it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("the signal at the supervisor's death"))?;
     files::restrict(&order.reads, &order.executes, &order.scratch)?;
     let mut command = Command::new(&order.executable);

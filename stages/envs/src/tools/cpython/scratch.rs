@@ -1,5 +1,5 @@
-//! The folder of one session. Programs make files in it, but neither folders nor links, so it is quick to measure and
-//! to remove whatever they do.
+//! Folder of one session. Programs create files in it, but neither folders nor links, so it is quick to measure and to
+//! remove.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ pub const MAX_BYTES: u64 = 64 << 20;
 /// Files of a session.
 pub const MAX_FILES: u64 = 256;
 
-/// Removed when dropped. The process that writes there must have ended.
+/// Folder that is removed when dropped. The process that writes there must have ended.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new folder of this name.
+    /// Creates a folder of this name.
     pub fn create(folder: PathBuf) -> io::Result<Self> {
         fs::create_dir(&folder)?;
         Ok(Self(folder))
@@ -22,12 +22,12 @@ impl Scratch {
     pub fn path(&self) -> &Path {
         &self.0
     }
-    /// Whether the process has made more or larger files than it may.
+    /// Returns whether the process has created more or larger files than allowed.
     pub fn is_full(&self, process: u32) -> bool {
         let (files, bytes) = self.usage().unwrap_or_default();
         files > MAX_FILES || bytes + deleted(process) > MAX_BYTES
     }
-    /// Number of files, and bytes on disk.
+    /// Returns the number of files, and bytes on disk.
     fn usage(&self) -> io::Result<(u64, u64)> {
         let (mut files, mut bytes) = (0, 0);
         for entry in fs::read_dir(&self.0)? {
@@ -38,7 +38,7 @@ impl Scratch {
     }
 }
 
-/// Bytes on disk of files that a process holds open although their names are gone.
+/// Returns the bytes on disk of files that a process holds open although their names are gone.
 fn deleted(process: u32) -> u64 {
     let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let nameless = open.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(|m| m.is_file() && m.nlink() == 0);

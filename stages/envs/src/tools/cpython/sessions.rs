@@ -1,7 +1,7 @@
-//! The sessions of one worker that supervises CPython processes.
+//! Sessions of one worker that supervises CPython processes.
 //!
-//! A session is rebuilt by running its programs again, in a new process. That is only right if they do the same again,
-//! so their results are compared; a session that does not repeat itself is lost rather than silently another.
+//! A session is rebuilt by running its programs again, in a new process. That is only right if they behave the same, so
+//! their results are compared; a session that does not repeat itself is lost rather than silently different.
 
 use super::fault::Fault;
 use super::process::{Answer, Process};
@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 use trainyard_core::{Clock, SystemClock};
 
-/// Processes that a worker keeps. The session that was asked longest ago loses its process first, and is rebuilt when
-/// it is asked again.
+/// Maximum number of processes of a worker. The least recently used session loses its process first, and is rebuilt on
+/// its next call.
 const MOST: usize = 64;
 
 /// The processes by session.
@@ -36,7 +36,6 @@ struct Open {
 }
 
 impl CpythonSessions {
-    /// No sessions yet.
     pub fn new(setup: Setup, limits: ToolLimits) -> Self {
         let clock = SystemClock::new();
         Self { setup, limits, open: HashMap::new(), broken: HashMap::new(), clock, count: 0 }
@@ -57,13 +56,13 @@ impl CpythonSessions {
     fn run(&self, process: &mut Process, code: &str) -> Result<Answer, Fault> {
         let answer = process.run(code, self.limits.time());
         if matches!(answer, Err(Fault::HungUp)) {
-            // The programs are ended by their signal, and nobody else would remove their files.
+            // The programs are ended by their signal, so their files must be removed here.
             let _ = std::fs::remove_dir_all(&self.setup.scratch);
             std::process::exit(0);
         }
         answer
     }
-    /// The runner cuts texts already; a program that took its place may not.
+    /// Truncates a text: the runner does so already, but a program that took its place may not.
     fn shorten(&self, text: String) -> String {
         let most = self.limits.output_bytes as usize + 512;
         text.chars()

@@ -1,10 +1,10 @@
-//! What a worker needs to know before it can run CPython.
+//! Setup of a worker that runs CPython.
 
 use super::installation::Installation;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Sent with the limits in the first frame.
+/// Setup sent with the limits in the first frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setup {
     /// The user's interpreter.

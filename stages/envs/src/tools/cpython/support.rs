@@ -1,9 +1,10 @@
-//! What the kernel must have before a program may run. There is no way around it: what cannot be confined is not run.
+//! Kernel features required before a program may run. There is no fallback: a program that cannot be confined does not
+//! run.
 
 use landlock::{ABI, Access, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr};
 use trainyard_core::{Error, Result};
 
-/// Refuses a machine that cannot confine programs. Errors: invalid, with all that it lacks.
+/// Rejects a machine that cannot confine programs. Errors: invalid, with all missing features.
 pub fn require() -> Result<()> {
     let lacks = missing();
     if lacks.is_empty() {
@@ -13,7 +14,7 @@ pub fn require() -> Result<()> {
         .help("use the tool `python` with `interpreter: monty`, or a kernel that has it"))
 }
 
-/// What this machine lacks; empty if programs can be confined.
+/// Returns the features that this machine lacks; empty if programs can be confined.
 pub fn missing() -> Vec<&'static str> {
     let checks = [
         (has_known_system_calls(), "a processor whose system calls are known here (x86_64 or aarch64)"),

@@ -1,9 +1,9 @@
-//! Which system calls a confined program may make, by seccomp. Everything that is not named here fails with `EPERM`.
+//! System calls that a confined program may make, by seccomp. All others fail with `EPERM`.
 //!
-//! What is absent on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets,
-//! signals to others, tracing, memory files, io_uring, timers (a program must not run between its calls), changing
-//! owners, modes or times, links and folders, and truncation by name, which early Landlock lets through.
-//! `execve` is needed once to become the interpreter; Landlock lets it start nothing else.
+//! Absent on purpose: starting processes *and threads* (neither could be counted for a superuser), sockets, signals to
+//! others, tracing, memory files, io_uring, timers (a program must not run between its calls), changing owners, modes
+//! or times, links and folders, and truncation by name, which early Landlock permits. `execve` is needed once to become
+//! the interpreter; Landlock permits no other program.
 
 use libc::c_long;
 use seccompiler::{
@@ -48,7 +48,7 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_set_robust_list, libc::SYS_set_tid_address, libc::SYS_sigaltstack, libc::SYS_sysinfo, libc::SYS_uname,
 ];
 
-/// Older forms that only this processor has.
+/// Older forms that exist only on this processor.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_HERE: &[c_long] = &[
@@ -61,7 +61,7 @@ const ALLOWED_HERE: &[c_long] = &[
 const ALLOWED_HERE: &[c_long] = &[];
 
 const IOCTL: [u64; 6] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::FIOCLEX, libc::FIONCLEX];
-/// Without those that name a process to be signaled (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
+/// Commands of `fcntl`, without those that name a process to be signaled (`F_SETOWN`, `F_SETSIG`, `F_NOTIFY`).
 const FCNTL: [i32; 8] = [
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -74,7 +74,7 @@ const FCNTL: [i32; 8] = [
 ];
 const PRCTL: [i32; 3] = [libc::PR_GET_NAME, libc::PR_SET_NAME, libc::PR_SET_VMA];
 
-/// Confines this thread for good.
+/// Confines this thread permanently.
 pub fn restrict() -> std::result::Result<(), String> {
     let filter = filter().map_err(|e| format!("seccomp: {e}"))?;
     seccompiler::apply_filter(&filter).map_err(|e| format!("seccomp: {e}"))
@@ -94,7 +94,7 @@ fn filter() -> Result<BpfProgram> {
 /// Alternatives, each a list of conditions that must all hold.
 type Alternatives = Vec<Vec<SeccompCondition>>;
 
-/// Calls that are allowed with some arguments only.
+/// Returns the calls that are allowed with some arguments only.
 fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
     let own = u64::from(id());
     let plain = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
@@ -105,7 +105,7 @@ fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
         (libc::SYS_kill, one_of(0, [own])?),
         (libc::SYS_openat, opening(2)?),
         (libc::SYS_prctl, one_of(0, PRCTL.map(|option| option as u64))?),
-        // Only to ask: no new limits.
+        // Queries only: no new limits.
         (libc::SYS_prlimit64, vec![vec![null(2)?]]),
         // Only without an address.
         (libc::SYS_sendto, vec![vec![null(4)?]]),
@@ -114,7 +114,7 @@ fn conditional() -> Result<Vec<(c_long, Alternatives)>> {
     ])
 }
 
-/// Those that only this processor has.
+/// Returns the conditional calls that exist only on this processor.
 #[cfg(target_arch = "x86_64")]
 fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
     Ok(vec![(libc::SYS_open, opening(1)?)])
@@ -124,8 +124,8 @@ fn conditional_here() -> Result<Vec<(c_long, Alternatives)>> {
     Ok(Vec::new())
 }
 
-/// Flags with which a file may be opened: `O_TRUNC` only for writing, because Landlock before its third version lets a
-/// file be emptied that may only be read.
+/// Returns the flags with which a file may be opened: `O_TRUNC` only for writing, because Landlock before its third
+/// version permits truncation of a read-only file.
 fn opening(argument: u8) -> Result<Alternatives> {
     let mode = libc::O_ACCMODE as u32;
     Ok(vec![
@@ -148,7 +148,7 @@ fn masked(argument: u8, mask: u32, value: u32) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, bits, u64::from(value))
 }
 
-/// A pointer is null.
+/// Returns the condition that a pointer is null.
 fn null(argument: u8) -> Result<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)
 }

@@ -9,12 +9,12 @@ use trainyard_process::{Conversation, Heard, Language, shown};
 
 /// Pages of a list of tools.
 const PAGES: usize = 100;
-/// Lines of one server that reach the log beside what it writes to its standard error.
+/// Maximum number of logged stdout lines of one server, in addition to its standard error.
 const ASIDES: usize = 100;
 /// Lines without a message after which a server is given up.
 const NOISE: usize = 10_000;
 
-/// How servers are spoken to.
+/// Protocol of a server.
 pub struct Mcp {
     /// The tools that every server must offer.
     pub listing: Arc<Listing>,
@@ -23,7 +23,7 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// A conversation with a server that has just started.
+    /// Returns a conversation with a server that has just started.
     pub fn conversation(&self) -> Talk {
         let Self { listing, most } = self;
         let (listing, most) = (Arc::clone(listing), *most);
@@ -40,7 +40,7 @@ impl Language for Mcp {
     }
 }
 
-/// What is known of one server.
+/// State of the conversation with one server.
 pub struct Talk {
     listing: Arc<Listing>,
     most: usize,
@@ -54,7 +54,7 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// What a message means. Errors: words on what is wrong with it.
+    /// Returns the meaning of a message. The error describes the problem with it.
     pub fn message(&mut self, message: &Value) -> Result<Heard, String> {
         Ok(match protocol::read(message)? {
             Message::Initialized(result) => {
@@ -66,13 +66,13 @@ impl Talk {
                 Heard::Answer(number, result.map(|result| protocol::result(&result, self.most)))
             }
             Message::Asked(id, method) => Heard::Reply(lines(&[protocol::answered(&id, &method)])),
-            // Before the server is ready its list is on the way.
+            // Before the server is ready, its list is already requested.
             Message::Changed if self.is_ready => Heard::Reply(lines(&[protocol::list(None)])),
             Message::Said(text) => self.aside(text),
             Message::Changed | Message::Other => Heard::Nothing,
         })
     }
-    /// One more page of tools.
+    /// Handles one more page of tools.
     fn listed(&mut self, (tools, cursor): (Vec<ToolSpec>, Option<String>)) -> Result<Heard, String> {
         self.listed.extend(tools);
         self.pages += 1;
@@ -104,9 +104,9 @@ impl Conversation for Talk {
     }
     fn hear(&mut self, line: &[u8]) -> Result<Heard, String> {
         match serde_json::from_slice::<Value>(line) {
-            // Several messages in one line were allowed for a while, and no server used them.
+            // Earlier versions allowed several messages in one line, but no server used them.
             Ok(message) if message.is_object() => self.message(&message).map_err(|e| format!("{e}: {}", shown(line))),
-            // Many a server prints there what belongs on its standard error.
+            // Many servers print to stdout lines that belong on their standard error.
             _ if line.iter().all(u8::is_ascii_whitespace) => Ok(Heard::Nothing),
             _ if self.asides >= NOISE => Err(format!("writes what is no message, again and again: {}", shown(line))),
             _ => Ok(self.aside(format!("no message: {}", shown(line)))),
@@ -114,7 +114,7 @@ impl Conversation for Talk {
     }
 }
 
-/// Messages as lines.
+/// Returns messages as lines.
 fn lines(messages: &[Value]) -> String {
     messages.iter().map(|message| format!("{message}\n")).collect()
 }

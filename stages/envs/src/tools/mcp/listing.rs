@@ -1,14 +1,14 @@
-//! The tools of a server as the stage knows them: those that its first start offered.
+//! Tools of a server as the stage knows them: those that its first start offered.
 //!
 //! Every later start, of the same server or of another one for the next episode, must offer the same. A tool that is
-//! gone or means something else would make rollouts of one stage incomparable.
+//! missing or changed would make rollouts of one stage incomparable.
 
 use super::options::McpOptions;
 use crate::tools::{ToolSpec, difference};
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 
-/// Tools of one server, whoever starts it.
+/// Tools of one server, common to all its starts.
 pub struct Listing {
     allow: Vec<String>,
     prefix: String,
@@ -16,14 +16,14 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// None are known yet.
+    /// Returns a listing without known tools.
     pub fn new(options: &McpOptions) -> Self {
         Self { allow: options.allow.clone(), prefix: options.prefix.clone(), known: Mutex::default() }
     }
-    /// Compares what a server lists with what is known, or remembers it. Gives the names of tools that are new, which
-    /// nobody is offered.
+    /// Checks a server's list against the known tools, or stores it. Returns the names of new tools, which are not
+    /// offered.
     ///
-    /// Errors: words on what is wrong with the list.
+    /// The error describes the problem with the list.
     pub fn take(&self, listed: Vec<ToolSpec>) -> Result<Vec<String>, String> {
         let offered = self.offered(listed)?;
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ impl Listing {
             Some(what) => Err(format!("its tools are not those that the stage began with: {what}")),
         }
     }
-    /// The allowed ones, in the order of the options.
+    /// Returns the allowed tools, in the order of the options.
     fn offered(&self, listed: Vec<ToolSpec>) -> Result<Vec<ToolSpec>, String> {
         let mut chosen = Vec::new();
         for name in &self.allow {
@@ -57,12 +57,12 @@ impl Listing {
         }
         Ok(offered)
     }
-    /// The known tools as a program of the user says them.
+    /// Returns the known tools in the form of a user program's `ready`.
     pub fn ready(&self) -> Value {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         json!({"tools": known.as_deref().unwrap_or_default()})
     }
-    /// What the server calls a tool.
+    /// Returns the server's name of a tool.
     pub fn own_name<'a>(&self, name: &'a str) -> &'a str {
         name.strip_prefix(&self.prefix).unwrap_or(name)
     }

@@ -12,10 +12,10 @@ use trainyard_process::{Fault, Log, Peer, ProgramOptions, Request, Responder, Se
 
 /// How long an episode waits for a server.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is looked whether one has waited too long.
+/// Interval at which waiting sessions are checked for a timeout.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A request for a call, from the body of an operation `call`. Errors: bug.
+/// Returns a request for a call, from the body of an operation `call`. Errors: bug.
 pub fn call(own_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Result<Request> {
     let (Some(Value::String(tool)), Some(arguments)) = (body.get("tool"), body.get("arguments")) else {
         return Err(Error::bug("a call names no tool"));
@@ -23,19 +23,19 @@ pub fn call(own_name: impl Fn(&str) -> String, body: &Map<String, Value>) -> Res
     Request::plain(&protocol::call(&own_name(tool), arguments))
 }
 
-/// A request that this peer is never asked.
+/// Returns the error for an operation that this peer does not support.
 pub fn never(op: &str) -> Error {
     Error::bug(format!("a server of tools was asked for `{op}`"))
 }
 
-/// Servers that all episodes ask.
+/// Servers shared by all episodes.
 pub struct Shared {
     workers: Arc<Workers>,
     language: Arc<Mcp>,
 }
 
 impl Shared {
-    /// Nothing is started yet. Errors: those of [`Workers::speak`].
+    /// Returns the servers without starting any. Errors: those of [`Workers::speak`].
     pub fn new(options: &McpOptions, language: Arc<Mcp>, log: Log) -> Result<Self> {
         let workers = Workers::speak(&options.program(), McpOptions::part(), language.clone(), log)?;
         Ok(Self { workers, language })
@@ -52,7 +52,7 @@ impl Peer for Shared {
     fn put(&self, request: Request) -> Ticket {
         self.workers.put(request)
     }
-    /// Any server answers, because none keeps anything.
+    /// Any server answers, because the servers are stateless.
     fn put_in(&self, _: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
         match op {
             "call" => Ok(self.put(call(|name| self.language.listing.own_name(name).to_string(), &body)?)),
@@ -61,12 +61,11 @@ impl Peer for Shared {
     }
 }
 
-/// A server for each session.
 pub struct PerSession {
     state: Arc<Mutex<State>>,
     language: Arc<Mcp>,
     place: String,
-    /// Fails what has waited too long; ends when this is dropped.
+    /// Thread that fails sessions that have waited too long; ends when this is dropped.
     watch: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -76,19 +75,19 @@ struct State {
     log: Log,
     most: usize,
     clock: SystemClock,
-    /// By session.
+    /// Servers by session.
     running: BTreeMap<u64, Arc<Workers>>,
-    /// Started before anybody needed it, to ask which tools there are.
+    /// Server that was started early, to list its tools.
     spare: Option<Arc<Workers>>,
-    /// Sessions without a server, since when, and who waits.
+    /// Sessions without a server, the time since when, and the waiting responders.
     waiting: VecDeque<(u64, Duration, Responder)>,
-    /// Told to end.
+    /// Servers that are ending.
     ending: Vec<Arc<Workers>>,
     shut: bool,
 }
 
 impl PerSession {
-    /// Nothing is started yet. Errors: those of [`Workers::speak`].
+    /// Returns the servers without starting any. Errors: those of [`Workers::speak`].
     pub fn new(options: &McpOptions, language: Arc<Mcp>, log: Log) -> Result<Self> {
         let program = options.program();
         let first = Workers::speak(&program, McpOptions::part(), language.clone(), log.clone())?;
@@ -120,7 +119,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Hands the answer of one ticket to another claim, from a thread of its own: a start takes as long as it takes.
+/// Forwards the answer of one ticket to another claim, in a separate thread, because a start has no time limit.
 fn forward(from: Ticket, to: Responder) -> Result<()> {
     let thread = std::thread::Builder::new().name("mcp-start".to_string());
     thread
@@ -130,9 +129,9 @@ fn forward(from: Ticket, to: Responder) -> Result<()> {
 }
 
 impl State {
-    /// A ticket for the server of a session, which starts as soon as it may.
+    /// Returns a ticket for the server of a session, which starts as soon as possible.
     fn open(&mut self, session: u64) -> Result<Ticket> {
-        // One that begins again finds an empty folder, not what its last server left there.
+        // A session that begins again gets an empty folder, not the files of its last server.
         if let Some(old) = self.running.remove(&session) {
             old.shut();
             self.ending.push(old);
@@ -165,12 +164,12 @@ impl State {
         {
             match self.start(next).and_then(|ticket| forward(ticket, responder)) {
                 Ok(()) => {}
-                // The responder says by itself that nobody answers.
+                // The dropped responder reports that no answer will arrive.
                 Err(error) => (self.log)(trainyard_core::attempt::LogLevel::Warn, &error.message),
             }
         }
     }
-    /// Lets go what has ended and fails what has waited too long. True when all is over.
+    /// Removes ended servers and fails sessions that have waited too long. Returns whether all are over.
     fn tend(&mut self) -> bool {
         self.ending.retain(|server| !server.has_ended());
         let now = self.clock.monotonic();
@@ -195,7 +194,7 @@ impl Peer for PerSession {
         let first = state.spare.as_ref().or_else(|| state.running.values().next());
         first.map_or_else(|| Ticket::new().0, |server| server.ready())
     }
-    /// Nothing is asked outside of sessions.
+    /// Requests outside of sessions are not supported.
     fn put(&self, _: Request) -> Ticket {
         Ticket::new().0
     }

@@ -1,8 +1,8 @@
-//! The tool `mcp`: tools of a server that speaks the Model Context Protocol.
+//! Tool `mcp`: tools of a server that speaks the Model Context Protocol.
 //!
-//! `protocol` knows the messages, `language` the order in which they come, `local` and `remote` where servers are.
-//! To the rest a server is a program of the user: a session of its own is built again when it is lost, by asking again
-//! and comparing. `server` is the other side of the protocol.
+//! `protocol` defines the messages, `language` their order, and `local` and `remote` the servers. The rest treats a
+//! server as a user program: a lost session is rebuilt by repeating its requests and comparing the answers. `server` is
+//! the other side of the protocol.
 
 mod language;
 mod listing;
@@ -31,7 +31,7 @@ use trainyard_process::{Fault, Peer, Seat};
 pub struct McpTool(pub McpOptions);
 
 impl McpTool {
-    /// The server, started if it does not run.
+    /// Returns the server, started if it does not run.
     fn program(&self, host: &Arc<ToolHost>) -> Result<Arc<Program>> {
         let options = &self.0;
         host.shared("mcp", options, |log| {
@@ -52,7 +52,7 @@ impl Tool for McpTool {
     fn name(&self) -> &'static str {
         McpOptions::KIND
     }
-    /// None: only the server knows them.
+    /// Empty: only the server knows its tools.
     fn specs(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -68,16 +68,16 @@ impl Tool for McpTool {
     }
 }
 
-/// A server that keeps something for the episode.
+/// Server that keeps state for the episode.
 struct OwnServer(Session);
 
 impl ToolSession for OwnServer {
-    /// A server has several tools, so a call without a name is one of none.
+    /// A server has several tools, so a call without a name matches none of them.
     fn submit(&mut self, arguments: &Value) -> Ticket {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
     fn submit_call(&mut self, call: &ToolCall) -> Ticket {
-        // The results were cut already.
+        // The results are truncated already.
         submit(&self.0, call, u64::MAX)
     }
     fn failure(&mut self) -> Option<Error> {
@@ -88,13 +88,13 @@ impl ToolSession for OwnServer {
     }
 }
 
-/// Servers that keep nothing: a call is nobody's in particular.
+/// Stateless servers: a call belongs to no session.
 struct SharedServer {
     program: Arc<Program>,
     failure: Arc<Mutex<Option<Error>>>,
 }
 
-/// A claim on the result of a call that no session keeps.
+/// Claim on the result of a call without a session.
 struct Loose {
     ticket: trainyard_process::Ticket,
     failure: Arc<Mutex<Option<Error>>>,

@@ -9,15 +9,15 @@ use trainyard_core::{OptionProblem, SecretName};
 use trainyard_http::Address;
 use trainyard_process::{ProgramOptions, command_schema, files_schema};
 
-/// What episodes share of a server.
+/// Parts of a server that episodes share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum SessionKind {
-    /// Nothing: every episode has a server, or at a URL a session, of its own, from its first call to its end.
+    /// A separate server for every episode, or at a URL a separate session, from its first call to its end.
     #[default]
     Episode,
-    /// All episodes ask the same servers, which must keep nothing between calls.
+    /// All episodes use the same servers, which must keep no state between calls.
     Shared,
 }
 
@@ -25,42 +25,42 @@ pub enum SessionKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpOptions {
-    /// The server as a program that speaks on its standard input and output: `[npx, -y, some-server]`. A word that
-    /// names a file beside the workflow file is a source: its content is a part of the stage digest, and it goes where
-    /// the stage runs. Either this or `url` is given.
+    /// Server as a program that uses its standard input and output: `[npx, -y, some-server]`. A word that names a file
+    /// next to the workflow file is a source: its content is part of the stage digest, and it is available where the
+    /// stage runs. Either this or `url` is given.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
-    /// Files and folders that the server finds in its working folder, each under its own name; sources too, and
-    /// patterns are allowed. Every server has a working folder of its own, which is removed with it.
+    /// Files and folders that the server finds in its working folder under their names; sources too, and patterns are
+    /// allowed. Every server has a separate working folder, which is removed with it.
     #[schemars(schema_with = "files_schema")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Names of environment variables that the server gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
-    /// Their values are not a part of the stage digest.
+    /// Names of environment variables that the server gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`
+    /// and `TZ`. Their values are not part of the stage digest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// The server as a service with the transport "streamable HTTP": `http://127.0.0.1:3001/mcp`.
+    /// Server as a service with the transport "streamable HTTP": `http://127.0.0.1:3001/mcp`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub url: String,
-    /// The key that the service asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    /// Key of the service, by its name in the site file: `{secret: NAME}`; null = no key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretName>,
-    /// Names of the tools that are offered to the agent, in this order; empty = all of the server.
+    /// Names of the tools that are offered to the agent, in this order; empty = all tools of the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Stands before the name of every tool, to tell those of several servers apart: `files_`.
+    /// Prefix of every tool name, to distinguish the tools of several servers: `files_`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// What episodes share: `episode` (a server of its own for each) or `shared`.
+    /// Parts that episodes share: `episode` (a separate server for each) or `shared`.
     pub session: SessionKind,
-    /// Servers that run at the same time: with `session: shared` so many, else at most so many, and further episodes
-    /// wait. Of a `url`: calls in flight.
+    /// Servers that run at the same time: exactly so many with `session: shared`, otherwise at most so many, and
+    /// further episodes wait. With `url`: calls in flight.
     #[schemars(range(min = 1, max = 1024))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<usize>,
-    /// How long one call may take: `30s`, `2m`. A server that takes longer is killed.
+    /// Time limit of one call: `30s`, `2m`. A server that takes longer is killed.
     pub timeout: String,
-    /// Bytes of a result that the agent reads; the rest is left out, and the result says so.
+    /// Bytes of a result that the agent reads; the rest is left out, with a note in the result.
     #[schemars(range(min = 16, max = 1_048_576))]
     pub output_bytes: usize,
 }
@@ -83,11 +83,11 @@ impl Default for McpOptions {
     }
 }
 
-/// Servers of episodes that run at the same time unless `servers` says otherwise, and calls of a service in flight.
+/// Default number of servers of episodes that run at the same time, and of calls of a service in flight.
 const MOST: usize = 64;
 
 impl McpOptions {
-    /// The server as a program. With a server for each episode, every one has a single process.
+    /// Returns the server as a program. With a server for each episode, every server has a single process.
     pub fn program(&self) -> ProgramOptions {
         ProgramOptions {
             command: self.command.clone(),
@@ -98,12 +98,12 @@ impl McpOptions {
             options: Value::Null,
         }
     }
-    /// Servers, or calls in flight.
+    /// Returns the number of servers, or calls in flight.
     pub fn servers(&self) -> usize {
         let local_and_shared = self.session == SessionKind::Shared && self.url.is_empty();
         self.servers.unwrap_or(if local_and_shared { 1 } else { MOST })
     }
-    /// The server in messages, without what follows it.
+    /// Returns the name of the server's part in messages.
     pub fn part() -> &'static str {
         "tool `mcp`"
     }

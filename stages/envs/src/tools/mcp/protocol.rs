@@ -1,39 +1,39 @@
-//! The part of the Model Context Protocol that a client of tools speaks: which messages it sends, and what those of a
-//! server mean. Nothing here reads or writes.
+//! Part of the Model Context Protocol for a client of tools: the messages that it sends, and the meaning of a server's
+//! messages. This module does no I/O.
 //!
 //! A message is a JSON object of JSON-RPC 2.0. Ids of requests are numbers for calls and texts for all others, so that
-//! an answer says by itself what it answers.
+//! an answer identifies its request.
 
 use crate::tools::ToolSpec;
 use serde_json::{Value, json};
 use trainyard_process::Raised;
 
-/// Versions of the protocol, the preferred one first. They agree in all that is used here.
+/// Versions of the protocol, the preferred one first. They agree in all features used here.
 pub const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
 /// Id of the request `initialize`.
 const INITIALIZE: &str = "initialize";
 /// Id of requests for a page of the list of tools.
 const LIST: &str = "tools";
 
-/// The first request. The client offers nothing but to be answered: no files, no sampling.
+/// Returns the first request. The client offers no capabilities: no files, no sampling.
 pub fn initialize() -> Value {
     let client = json!({"name": "trainyard", "version": env!("CARGO_PKG_VERSION")});
     let params = json!({"protocolVersion": VERSIONS[0], "capabilities": {}, "clientInfo": client});
     json!({"jsonrpc": "2.0", "id": INITIALIZE, "method": "initialize", "params": params})
 }
 
-/// Says that the client is ready.
+/// Returns the notification that the client is ready.
 pub fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-/// Asks for a page of the list of tools: the first one, or that of a cursor.
+/// Returns the request for a page of the list of tools: the first one, or that of a cursor.
 pub fn list(cursor: Option<&str>) -> Value {
     let params = cursor.map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
     json!({"jsonrpc": "2.0", "id": LIST, "method": "tools/list", "params": params})
 }
 
-/// The keys of a call beside its id.
+/// Returns the fields of a call other than its id.
 pub fn call(tool: &str, arguments: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
 }
@@ -51,13 +51,13 @@ pub enum Message {
     Asked(Value, String),
     /// The server's tools have changed.
     Changed,
-    /// Something for the log.
+    /// Message for the log.
     Said(String),
-    /// Something that needs no answer.
+    /// Message that needs no answer.
     Other,
 }
 
-/// Reads a message. Errors: words on what is wrong with it.
+/// Parses a message. The error describes the problem with it.
 pub fn read(message: &Value) -> Result<Message, String> {
     let id = message.get("id").filter(|id| !id.is_null());
     if let Some(method) = message.get("method").and_then(Value::as_str) {
@@ -69,7 +69,7 @@ pub fn read(message: &Value) -> Result<Message, String> {
         });
     }
     let Some(id) = id else {
-        // An error without an id answers what the server could not read.
+        // An error without an id answers a request that the server could not read.
         let error = message.get("error").ok_or("wrote a message with neither `method` nor `id`")?;
         return Err(format!("does not understand what it is told: {}", raised(error)));
     };
@@ -91,7 +91,7 @@ fn words(params: &Value) -> String {
     data.as_str().map_or_else(|| data.to_string(), str::to_string)
 }
 
-/// An error of JSON-RPC.
+/// Converts an error of JSON-RPC.
 fn raised(error: &Value) -> Raised {
     let message = error["message"].as_str().unwrap_or_default();
     let message = match error["code"].as_i64() {
@@ -101,7 +101,8 @@ fn raised(error: &Value) -> Raised {
     Raised { kind: String::new(), message: format!("error: {message}"), traceback: String::new() }
 }
 
-/// What the client says to a request of the server: it is there, it shows no folder, and it offers nothing else.
+/// Returns the client's answer to a request of the server: it responds to pings, lists no folders, and rejects all
+/// else.
 pub fn answered(id: &Value, method: &str) -> Value {
     let result = match method {
         "ping" => json!({}),
@@ -114,7 +115,8 @@ pub fn answered(id: &Value, method: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-/// What follows the answer to [`initialize`]. Errors: words on why the server cannot be used.
+/// Returns the protocol version from the answer to [`initialize`]. The error is the reason why the server cannot be
+/// used.
 pub fn accept(result: &Result<Value, Raised>) -> Result<String, String> {
     let result = result.as_ref().map_err(|raised| format!("it refuses `initialize`: {raised}"))?;
     let version = result["protocolVersion"].as_str().unwrap_or_default();
@@ -128,7 +130,7 @@ pub fn accept(result: &Result<Value, Raised>) -> Result<String, String> {
     Ok(version.to_string())
 }
 
-/// The tools of a page, and the cursor of the next one. Errors: words on what is wrong with it.
+/// Returns the tools of a page, and the cursor of the next one. The error describes the problem with the page.
 pub fn page(result: &Result<Value, Raised>) -> Result<(Vec<ToolSpec>, Option<String>), String> {
     let result = result.as_ref().map_err(|raised| format!("it refuses `tools/list`: {raised}"))?;
     let tools = result["tools"].as_array().ok_or("its answer to `tools/list` has no list `tools`")?;
@@ -143,13 +145,13 @@ fn spec(tool: &Value) -> Result<ToolSpec, String> {
     let Some(schema) = parameters.as_object_mut() else {
         return Err(format!("its tool `{name}` has no `inputSchema`"));
     };
-    // It tells the model nothing.
+    // Carries no information for the model.
     schema.remove("$schema");
     let description = tool["description"].as_str().unwrap_or_default().trim().to_string();
     Ok(ToolSpec { name: name.to_string(), description, parameters })
 }
 
-/// The result of a call as text, at most so many bytes of it, and whether it is an error.
+/// Returns the result of a call as text, at most so many bytes of it, and whether it is an error.
 pub fn result(result: &Value, most: usize) -> Value {
     let content = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let blocks: Vec<String> = content.iter().map(block).collect();
@@ -160,7 +162,7 @@ pub fn result(result: &Value, most: usize) -> Value {
     json!({"text": cut(text, most), "error": result["isError"].as_bool().unwrap_or(false)})
 }
 
-/// A block of content as text. What is no text is named, because a model of text cannot see it.
+/// Returns a block of content as text. Other content is named, because a text model cannot see it.
 fn block(block: &Value) -> String {
     let text = |at: &str| block.pointer(at).and_then(Value::as_str);
     let kind = |at: &str| text(at).unwrap_or("unknown type");
@@ -175,7 +177,7 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// The beginning of a text, with a word on what is left out.
+/// Truncates a text, with a note on the omitted part.
 fn cut(text: String, most: usize) -> String {
     if text.len() <= most {
         return text;

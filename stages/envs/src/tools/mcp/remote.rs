@@ -1,5 +1,5 @@
-//! Servers behind a URL: the transport "streamable HTTP". Every message is a request of its own, whose answer is a
-//! message or a stream of them; a header says which session it belongs to.
+//! Servers at a URL: the transport "streamable HTTP". Every message is a separate request, whose answer is a message or
+//! a stream of them; a header names the session.
 
 use super::language::{Mcp, Talk};
 use super::local::never;
@@ -14,16 +14,16 @@ use trainyard_core::{Error, Result, Secrets};
 use trainyard_http::{Address, Fault as Refusal, Heard as Answer, Limits, Post, Postbox};
 use trainyard_process::{Fault, Heard, Log, Peer, Reply, Request, Responder, Seat, Ticket};
 
-/// Bytes of an answer.
+/// Maximum size of an answer in bytes.
 const ANSWER: usize = 16 << 20;
-/// Tries of a request that may be made again.
+/// Tries of a request that may be repeated.
 const ATTEMPTS: u32 = 4;
 /// The header that names a session.
 const SESSION: &str = "mcp-session-id";
 /// The session that all episodes share.
 const SHARED: u64 = u64::MAX;
 
-/// A service, with the sessions that it keeps.
+/// Service with its sessions.
 pub struct Remote(Arc<Core>);
 
 struct Core {
@@ -36,26 +36,26 @@ struct Core {
     sessions: Mutex<BTreeMap<u64, Open>>,
 }
 
-/// What is known of a session.
+/// State of an open session.
 #[derive(Debug, Clone, Default)]
 struct Open {
     headers: Vec<(&'static str, String)>,
     life: u64,
 }
 
-/// A session that is being opened.
+/// Session that is being opened.
 struct Opening {
     session: u64,
     talk: Talk,
     headers: Vec<(&'static str, String)>,
-    /// Messages that are to be sent.
+    /// Messages to send.
     lines: VecDeque<String>,
     ready: Option<Value>,
     to: Responder,
 }
 
 impl Remote {
-    /// Nothing is sent yet. Errors: invalid (the URL, the key).
+    /// Returns the client without sending a request. Errors: invalid (the URL, the key).
     pub fn new(options: &McpOptions, language: Arc<Mcp>, secrets: &Secrets, log: Log) -> Result<Self> {
         let address = Address::exact(&options.url)?;
         let key = options.api_key.as_ref().map(|name| secrets.get(name)).transpose()?.cloned();
@@ -79,7 +79,7 @@ impl Core {
         self.go_on(Opening { session, talk, headers: Vec::new(), lines, ready: None, to });
         ticket
     }
-    /// Sends the next message of an opening, and what follows from its answer after it.
+    /// Sends the next message of an opening, then the messages that follow from its answer.
     fn go_on(self: &Arc<Self>, mut opening: Opening) {
         let Some(line) = opening.lines.pop_front() else {
             let error = Error::invalid("the server does not say which tools it has").at(&self.place);
@@ -126,7 +126,7 @@ impl Core {
     fn call(self: &Arc<Self>, open: &Open, request: &Request) -> Ticket {
         let (ticket, to) = Ticket::new();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        // What a session keeps must not be changed twice.
+        // A request that changes a session's state must not be repeated.
         let again = self.kind == SessionKind::Shared;
         let (core, life, headers) = (Arc::downgrade(self), open.life, open.headers.clone());
         self.postbox.post(post(request.line(number), &headers, again), move |answer| {
@@ -143,7 +143,7 @@ impl Core {
         for message in messages(&answer.kind, answer.body.as_bytes()) {
             match talk.message(&message) {
                 Ok(Heard::Answer(id, result)) if id == number => return result.map_err(Fault::Raised),
-                // A server that asks while it works is answered, though it may have given up by then.
+                // A server's requests during a call are answered, though it may have stopped waiting.
                 Ok(Heard::Reply(lines)) => {
                     lines.lines().for_each(|line| self.postbox.post(post(line.to_string(), headers, false), drop));
                 }
@@ -159,21 +159,21 @@ impl Core {
         let status = refusal.status;
         let error = Error::from(refusal).at(&self.place);
         match self.kind {
-            // A session that is not known any more can be begun again, and so can one whose service was away.
+            // A session that the service no longer knows can be begun again, as can one whose service was unavailable.
             SessionKind::Episode if matches!(status, None | Some(404 | 500..)) => Fault::Lost(error),
             _ => Fault::Outage(error),
         }
     }
 }
 
-/// A message of a session.
+/// Returns a request with a message of a session.
 fn post(line: String, headers: &[(&'static str, String)], again: bool) -> Post {
     let accept = "application/json, text/event-stream";
     let headers = headers.to_vec();
     Post { headers, accept, wanted: Some(SESSION), again, enough: Some(enough), ..Post::json(line.trim().to_string()) }
 }
 
-/// Whether a stream holds the answer to the request that it answers.
+/// Returns whether a stream contains the answer to its request.
 fn enough(kind: &str, bytes: &[u8], request: &str) -> bool {
     if !kind.starts_with("text/event-stream") || !bytes.ends_with(b"\n") {
         return false;
@@ -183,7 +183,7 @@ fn enough(kind: &str, bytes: &[u8], request: &str) -> bool {
     messages(kind, bytes).iter().any(|message| message.get("method").is_none() && id(message).as_ref() == Some(&asked))
 }
 
-/// The messages of an answer: a stream of events, one message, or none.
+/// Returns the messages of an answer: a stream of events, one message, or none.
 fn messages(kind: &str, bytes: &[u8]) -> Vec<Value> {
     let text = String::from_utf8_lossy(bytes);
     if !kind.starts_with("text/event-stream") {
@@ -209,7 +209,7 @@ impl Peer for Remote {
     fn ready(&self) -> Ticket {
         self.0.open(SHARED)
     }
-    /// Nothing is asked outside of sessions.
+    /// Requests outside of sessions are not supported.
     fn put(&self, _: Request) -> Ticket {
         Ticket::new().0
     }

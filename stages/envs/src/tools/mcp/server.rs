@@ -1,6 +1,6 @@
-//! The other side of the protocol: tools of this program for clients of the Model Context Protocol.
+//! Server side of the protocol: tools of this program for clients of the Model Context Protocol.
 //!
-//! One server is one session: a tool that keeps something, such as `python`, keeps it until the client is gone.
+//! One server is one session: a stateful tool, such as `python`, keeps its state until the client is gone.
 
 use super::protocol::VERSIONS;
 use crate::Toolbox;
@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How long a result is waited for at a time. Tools have limits of their own.
+/// Duration of one wait for a result. Tools have separate limits.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
-/// Tools and the session of their one client.
+/// Tools and the sessions of their client.
 pub struct ToolServer {
     specs: Vec<ToolSpec>,
-    /// Of each spec, the place in `sessions`.
+    /// Index in `sessions` of the owner of each spec.
     owners: Vec<usize>,
     sessions: Vec<Box<dyn ToolSession>>,
 }
@@ -28,7 +28,7 @@ pub struct ToolServer {
 impl ToolServer {
     /// Opens a session of every tool.
     ///
-    /// Errors: invalid (no such tool, wrong options, two of one name), and those of programs that do not start.
+    /// Errors: invalid (unknown tool, wrong options, two tools of one name), and those of programs that do not start.
     pub fn open(toolbox: &Toolbox, choices: &[ToolChoice], limits: &ToolLimits, host: &Arc<ToolHost>) -> Result<Self> {
         let mut server = Self { specs: Vec::new(), owners: Vec::new(), sessions: Vec::new() };
         for choice in choices {
@@ -45,14 +45,14 @@ impl ToolServer {
         }
         Ok(server)
     }
-    /// Answers a line of the client; none if it asks for nothing. Blocks while a tool works.
+    /// Answers a line of the client; `None` if the line requires no answer. Blocks while a tool works.
     pub fn answer(&mut self, line: &str) -> Option<Value> {
         let Ok(message) = serde_json::from_str::<Value>(line) else {
             return Some(failed(&Value::Null, PARSE_ERROR, "the line is no JSON"));
         };
         let id = message.get("id").cloned().unwrap_or(Value::Null);
         let Some(method) = message.get("method").and_then(Value::as_str) else {
-            // Nothing was asked here that could be answered.
+            // A response of the client needs no answer.
             let is_answer = message.get("result").is_some() || message.get("error").is_some();
             return (!is_answer).then(|| failed(&id, INVALID_REQUEST, "the message has no `method`"));
         };

@@ -1,9 +1,9 @@
-//! The thread that owns one worker: sends batches, distributes replies, and finds out which call killed a worker.
+//! Thread that owns one worker: sends batches, distributes replies, and finds out which call killed a worker.
 //!
 //! A dying worker takes a whole batch with it, so each unanswered call is run again alone. A call that kills a fresh
-//! process *alone* is at fault and gets a tool error; this depends only on the call and its session. Deaths from
-//! outside are repaired silently up to [`MAX_LOSSES`] times: sessions are rebuilt exactly from their recipes, and no
-//! agent learns of another's crash.
+//! process *alone* is at fault and gets a tool error; this depends only on the call and its session. Deaths with
+//! external causes are repaired silently up to [`MAX_LOSSES`] times: sessions are rebuilt exactly from their recipes,
+//! and no agent is affected by another's crash.
 
 use super::key::PoolKey;
 use super::lane::{Call, Lane, Work};
@@ -15,13 +15,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many workers may die under a call by no fault of its own before it becomes an infrastructure failure.
+/// How many workers may die under a call without its fault before it becomes an infrastructure failure.
 const MAX_LOSSES: u32 = 3;
 /// Time after a call's limit at which its worker is killed.
 const GRACE: Duration = Duration::from_secs(1);
-/// The same where the worker only supervises and ends late calls itself.
+/// Grace period where the worker only supervises and ends late calls itself.
 const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
-/// Time for a worker to start the process of a session, beyond what the worker gives it.
+/// Time for a worker to start the process of a session, in addition to the worker's own limit.
 const SUPERVISED_START: Duration = Duration::from_secs(40);
 
 pub struct Driver {
@@ -102,7 +102,7 @@ impl Driver {
         ToolResult::error("MemoryError: the program needs more memory than there is")
     }
     /// Sends a batch and distributes its replies. Returns the calls whose sessions the worker did not have, to be run
-    /// again in order, or what was lost with the process.
+    /// again in order, or the calls lost with the process.
     fn attempt(&mut self, batch: Vec<Work>) -> Result<Vec<Call>, Lost> {
         let has_calls = batch.iter().any(|work| matches!(work, Work::Call(_)));
         if has_calls && let Err(message) = self.ensure_worker() {
@@ -139,7 +139,7 @@ impl Driver {
         }
         self.exchange(&jobs, waiting, patience)
     }
-    /// The recipe of a session that the current process does not hold. Marks it as held from now on.
+    /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
     fn missing_session(&self, session: u64) -> Option<(Recipe, Duration)> {
         let incarnation = self.incarnation;
         let opened = self.lane.with(session, |record| {
@@ -153,7 +153,7 @@ impl Driver {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        // A failed write means a dead worker; reading will tell why.
+        // A failed write means a dead worker; the read will return the cause.
         let _ = worker.send(&wire::encode_jobs(jobs));
         let mut again = Vec::new();
         while !waiting.is_empty() {
@@ -215,7 +215,7 @@ impl Driver {
             self.lane.set_worker(None);
         }
     }
-    /// The calls of a batch that no worker will see. Closes are carried out.
+    /// Takes the calls of a batch that no worker will see. Closes are carried out.
     fn take_calls(&self, batch: Vec<Work>) -> Vec<Call> {
         let mut calls = Vec::new();
         for work in batch {

@@ -1,12 +1,12 @@
-//! What all workers of a pool have in common.
+//! Common properties of all workers of a pool.
 
 use crate::tools::ToolLimits;
 use crate::tools::cpython::installation::Installation;
 
-/// Pools are kept by it.
+/// Key of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolKey {
     pub limits: ToolLimits,
-    /// The interpreter that the workers supervise; none if they have the embedded one.
+    /// Interpreter that the workers supervise; `None` = the embedded one.
     pub cpython: Option<Installation>,
 }

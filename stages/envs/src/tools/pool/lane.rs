@@ -23,7 +23,7 @@ struct LaneState {
     shut: bool,
 }
 
-/// What it takes to rebuild a session, and who holds it.
+/// Recipe of a session, and the process that holds it.
 #[derive(Default)]
 pub struct Record {
     pub recipe: Recipe,
@@ -43,7 +43,7 @@ pub struct Call {
     pub session: u64,
     pub code: Arc<str>,
     pub answer: Responder,
-    /// Workers that died under this call by no fault of its own.
+    /// Number of workers that died under this call without its fault.
     pub losses: u32,
 }
 

@@ -1,8 +1,8 @@
 //! Worker processes of one kind under one set of limits, and their sessions.
 //!
 //! Each worker is a lane: a queue, the records of its sessions, and a thread that owns the process. A session stays in
-//! its lane for life, which keeps its calls in order. Its record holds a recipe (a snapshot and the later calls), which
-//! is all that a fork or a new process needs.
+//! its lane for life, which keeps its calls in order. Its record contains a recipe (a snapshot and the later calls),
+//! from which a fork or a new process is built.
 
 mod driver;
 mod key;
@@ -49,7 +49,8 @@ impl Pool {
     pub fn fork(&self, id: u64) -> u64 {
         self.enter(self.lane(id).recipe(id))
     }
-    /// Session ids count up, and their remainder selects the lane, which spreads sessions evenly without a lock.
+    /// Adds a session. Ids count up, and their remainder selects the lane, which spreads sessions evenly without a
+    /// lock.
     fn enter(&self, recipe: Recipe) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.lane(id).enter(id, recipe);
@@ -68,7 +69,7 @@ impl Pool {
     pub fn close(&self, id: u64) {
         self.lane(id).leave(id);
     }
-    /// Process ids of the living workers.
+    /// Returns the process ids of the living workers.
     pub fn worker_ids(&self) -> Vec<u32> {
         self.lanes.iter().filter_map(|lane| lane.worker_id()).collect()
     }
@@ -80,7 +81,7 @@ impl Drop for Pool {
             lane.shut();
         }
         for driver in self.drivers.drain(..) {
-            // After a panic there is nothing left to end; the worker dies with its thread.
+            // After a panic there is no process left to end; the worker dies with its thread.
             let _ = driver.join();
         }
     }

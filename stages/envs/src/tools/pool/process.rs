@@ -1,6 +1,6 @@
-//! A worker process from its owner's side: started clean, spoken to in frames, killed when late.
+//! Worker process from its owner's side: started with a clean environment, reached by frames, killed when late.
 //!
-//! A worker that supervises CPython gets a folder for the files of its sessions, and a moment to end them.
+//! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end them.
 
 use super::key::PoolKey;
 use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
@@ -15,17 +15,17 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 
-/// Time for a supervisor to end its processes once nobody asks it any more.
+/// Time for a supervisor to end its processes after its input is closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why a worker gave no reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
-    /// It did not answer in time, and we killed it.
+    /// The worker did not answer in time, and we killed it.
     Late,
-    /// It died of what it ran: an abort, a bad memory access or a failed allocation.
+    /// The worker died of the program it ran: an abort, a bad memory access or a failed allocation.
     Own,
-    /// Anything else: it was killed from outside or never understood us.
+    /// Any other cause: it was killed externally or did not understand the protocol.
     Foreign,
     /// The pool is shutting down.
     Shut,
@@ -36,7 +36,7 @@ pub struct Process {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     buffer: Vec<u8>,
-    /// Of a supervisor. Removed after it has ended.
+    /// Scratch folder of a supervisor, removed after it has ended.
     scratch: Option<TempDir>,
 }
 
@@ -49,7 +49,7 @@ impl Process {
         command.arg("tool-worker").env_clear().envs(ENVIRONMENT);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         if key.cpython.is_some() {
-            // What kills our group at once would leave files behind; a supervisor ends with our end of the pipe.
+            // A signal to the whole group would leave files; a supervisor ends when the pipe is closed.
             command.process_group(0);
         }
         let failed = |e: io::Error| {
@@ -62,7 +62,7 @@ impl Process {
         };
         Self { child, stdin, stdout, buffer: Vec::new(), scratch }.greeted(key).map_err(failed)
     }
-    /// Sends a fresh worker what it is for. On failure the drop kills it and waits for it.
+    /// Sends a fresh worker its setup. On failure the drop kills it and waits for it.
     fn greeted(mut self, key: &PoolKey) -> io::Result<Self> {
         let setup = key.cpython.as_ref().zip(self.scratch.as_ref()).map(|(installation, scratch)| Setup {
             installation: installation.clone(),
@@ -74,7 +74,7 @@ impl Process {
     pub fn id(&self) -> u32 {
         self.child.id()
     }
-    /// Sends a batch. On an error the worker is dead, and [`Process::replies`] says why.
+    /// Sends a batch. On an error the worker is dead, and [`Process::replies`] returns the cause.
     pub fn send(&mut self, payload: &[u8]) -> io::Result<()> {
         let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         wire::write_frame(stdin, payload)
@@ -137,7 +137,7 @@ impl Process {
     }
 }
 
-/// By its own doing, or with the exit status of an interpreter that ran out of memory.
+/// Returns whether the worker died by its own doing, or with the exit status of an interpreter that ran out of memory.
 fn died_of_its_program(status: ExitStatus) -> bool {
     died_of_its_work(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }

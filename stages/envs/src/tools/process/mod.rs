@@ -1,6 +1,6 @@
-//! The tool `process`: functions of a program of the user, and those of a service (`http`).
+//! Tool `process`: functions of a user program, and those of a service (`http`).
 //!
-//! [`program`] is the running program or the service, [`session`] what one episode asked it; environments of these
+//! [`program`] is the running program or the service, [`session`] the requests of one episode; environments of these
 //! kinds keep their sessions in the same way.
 
 pub mod options;
@@ -19,13 +19,14 @@ use session::CALL;
 use std::sync::Arc;
 use trainyard_core::{Error, ErrorKind, Result};
 
-/// The role that programs are told.
+/// Role in the handshake with programs.
 const ROLE: &str = "tool";
 
 /// The tools of a program or a service.
 pub struct OwnTools<P>(pub OwnToolOptions<P>);
 
-/// An error that no other episode will be spared ends the stage, such as tools that changed or a service that refuses.
+/// Returns whether an error ends the stage, because every other episode would meet it: changed tools, or a service that
+/// rejects requests.
 pub(crate) fn ends_stage(error: &Error) -> bool {
     error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
@@ -34,7 +35,7 @@ impl<P: OwnToolPage> Tool for OwnTools<P> {
     fn name(&self) -> &'static str {
         P::KIND
     }
-    /// None: only the program knows them.
+    /// Empty: only the program knows its tools.
     fn specs(&self) -> Vec<ToolSpec> {
         Vec::new()
     }
@@ -60,7 +61,7 @@ struct OwnSession {
     most: u64,
 }
 
-/// A call of one of the tools of a program.
+/// Submits a call of one of a program's tools.
 pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
     let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
     let awaited = session.ask(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
@@ -68,7 +69,7 @@ pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
 }
 
 impl ToolSession for OwnSession {
-    /// A program has several tools, so a call without a name is one of none.
+    /// A program has several tools, so a call without a name matches none of them.
     fn submit(&mut self, arguments: &Value) -> Ticket {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }

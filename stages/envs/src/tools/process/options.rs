@@ -1,4 +1,4 @@
-//! Options of tools of the user's own code.
+//! Options of tools in user-defined code.
 
 use crate::programs::PeerOptions;
 use schemars::JsonSchema;
@@ -12,16 +12,16 @@ use trainyard_process::ProgramOptions;
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnToolOptions<P> {
-    /// Who answers calls.
+    /// Program or service that answers calls.
     #[serde(flatten)]
     pub peer: P,
 }
 
-/// What is said of such tools.
+/// Documentation of user-defined tools.
 pub trait OwnToolPage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// See [`PartOptions`].
     const DOC: &'static str;
 }
 

@@ -1,4 +1,4 @@
-//! A running program of the user, and what it says that it offers.
+//! Running user program, and its capabilities.
 
 use crate::tools::ToolSpec;
 use serde::Deserialize;
@@ -11,27 +11,26 @@ use trainyard_process::{Log, Peer, Raised};
 /// Exceptions whose tracebacks reach the log.
 const TRACEBACKS: u64 = 20;
 
-/// What a program offers, as its `ready` says.
+/// Capabilities of a program, from its `ready` message.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Offers {
-    /// Its tools.
     pub tools: Vec<ToolSpec>,
-    /// It copies sessions itself.
+    /// Whether the program copies sessions itself.
     pub forks: bool,
-    /// It answers turns without calls.
+    /// Whether the program answers turns without calls.
     pub steps: bool,
-    /// It judges answers itself.
+    /// Whether the program judges answers itself.
     pub verifies: bool,
-    /// It writes the opening messages of a problem.
+    /// Whether the program writes the opening messages of a problem.
     pub prompts: bool,
 }
 
 /// A program with its processes.
 pub struct Program {
-    /// Its processes, or the service that it is.
+    /// Processes of the program, or its service.
     pub peer: Arc<dyn Peer>,
-    /// What it offers.
+    /// Capabilities.
     pub offers: Offers,
     log: Log,
     sessions: AtomicU64,
@@ -39,9 +38,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// Asks what it offers.
+    /// Requests the program's capabilities.
     ///
-    /// Errors: those of the program's start; data, if what it offers cannot be used.
+    /// Errors: those of the program's start; data, if the capabilities cannot be used.
     pub fn over(peer: Arc<dyn Peer>, log: Log) -> Result<Arc<Self>> {
         let ready = peer.ready().answer()?.value;
         let wrong = |what: String| Error::data(what).at(peer.place()).help("mend what the program says in `ready`");
@@ -54,7 +53,7 @@ impl Program {
         let (sessions, raised) = (AtomicU64::new(0), AtomicU64::new(0));
         Ok(Arc::new(Self { peer, offers, log, sessions, raised }))
     }
-    /// A number that no other session has.
+    /// Returns an unused session number.
     pub(super) fn number(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }

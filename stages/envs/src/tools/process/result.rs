@@ -1,4 +1,4 @@
-//! What a model sees of a program's reply.
+//! Results of a program's replies as the model sees them.
 
 use super::session::{Awaited, Reply};
 use crate::tools::ToolResult;
@@ -8,9 +8,8 @@ use std::time::Duration;
 
 /// A claim on the result of a call.
 pub struct CallClaim {
-    /// The reply.
     pub awaited: Awaited,
-    /// Bytes that a result may have.
+    /// Maximum size of a result in bytes.
     pub most: u64,
 }
 
@@ -23,7 +22,7 @@ impl Claim for CallClaim {
     }
 }
 
-/// A text, or a map with a `text` and perhaps `error: true`. What a program says beside that is its environment's.
+/// Converts a text, or a map with a `text` and optionally `error: true`. Other fields are for the environment.
 pub fn result(reply: &Reply, most: u64) -> ToolResult {
     let found = match reply {
         Reply::Value(Value::String(text)) => ToolResult::ok(text.as_str()),

@@ -1,9 +1,9 @@
-//! A session of a program: what was asked in one episode, in order, and how it is built again.
+//! Session of a program: the requests of one episode, in order, and how to rebuild it.
 //!
 //! The process that holds a session may die at any time, and a fork needs a second one. In both cases the session is
-//! begun anew and everything that was answered is asked again. A program that then answers otherwise cannot be
-//! repeated, and the episode is an infrastructure failure. Nothing runs here by itself: a session goes on whenever
-//! somebody asks for a result.
+//! begun anew and all answered requests are repeated. A program that then answers differently cannot be repeated, and
+//! the episode is an infrastructure failure. There is no background work: a session advances only when a caller
+//! requests a result.
 
 use super::program::Program;
 use serde_json::{Map, Value, json};
@@ -15,10 +15,10 @@ use trainyard_process::{Fault, Raised, Seat, Ticket};
 /// Processes that may be lost under one session before it is given up.
 const MOST_LOSSES: u32 = 2;
 
-/// The operation whose exceptions are results: the model may have asked for something that cannot be.
+/// Operation whose exceptions are results: the model may have requested something impossible.
 pub const CALL: &str = "call";
 
-/// What became of an operation.
+/// Outcome of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// The program's result.
@@ -27,16 +27,16 @@ pub enum Reply {
     Raised(Raised),
     /// The program raised an exception when the session began.
     Unbegun(Raised),
-    /// The session is over by no fault of what was asked.
+    /// The session is over for a reason other than its requests.
     Failed {
-        /// Why.
+        /// Cause.
         error: Error,
-        /// It took longer than it may.
+        /// Whether the operation exceeded its time limit.
         late: bool,
     },
 }
 
-/// A session; it closes when it and all claims on its results are dropped.
+/// Session that closes when it and all claims on its results are dropped.
 pub struct Session(Arc<Mutex<Core>>);
 
 /// A claim on the reply to one operation.
@@ -49,7 +49,7 @@ pub struct Awaited {
 struct Operation {
     op: &'static str,
     body: Map<String, Value>,
-    /// As messages call it.
+    /// Name in messages.
     name: String,
 }
 
@@ -59,38 +59,38 @@ struct Core {
     lane: usize,
     beginning: Map<String, Value>,
     asked: Vec<Operation>,
-    /// To the first of them.
+    /// Replies to the first of the requests.
     replies: Vec<Reply>,
     phase: Phase,
     losses: u32,
 }
 
 enum Phase {
-    /// No process holds it.
+    /// No process holds the session.
     Closed,
-    /// A process begins it.
+    /// A process begins the session.
     Opening(Ticket),
-    /// Its process copies it from another one.
+    /// The session's process copies it from another one.
     Forking(Ticket),
-    /// What was answered is asked again.
+    /// Answered requests are repeated.
     Repeating { life: u64, place: usize, ticket: Ticket },
-    /// Nothing is asked.
+    /// No request is in progress.
     Open { life: u64 },
-    /// The first operation without a reply is asked.
+    /// The first operation without a reply is in progress.
     Asking { life: u64, ticket: Ticket },
     /// All further replies are this one.
     Failed(Reply),
 }
 
 impl Session {
-    /// One that begins with these keys of `start`. Nothing is asked yet.
+    /// Returns a session that begins with these fields of `start`. Sends no request yet.
     pub fn new(program: Arc<Program>, beginning: Map<String, Value>) -> Self {
         let number = program.number();
         let lane = number as usize % program.peer.lanes();
         let (asked, replies, phase) = (Vec::new(), Vec::new(), Phase::Closed);
         Self(Arc::new(Mutex::new(Core { program, number, lane, beginning, asked, replies, phase, losses: 0 })))
     }
-    /// Asks for an operation after all earlier ones; `name` is what messages call it.
+    /// Submits an operation after all earlier ones; `name` is its name in messages.
     pub fn ask(&self, op: &'static str, body: Map<String, Value>, name: impl Into<String>) -> Awaited {
         let mut core = lock(&self.0);
         core.asked.push(Operation { op, body, name: name.into() });
@@ -99,11 +99,11 @@ impl Session {
         drop(core);
         Awaited { core: Arc::clone(&self.0), place }
     }
-    /// The replies that came, from the one with number `first` on.
+    /// Returns the replies that have arrived, starting with number `first`.
     pub fn replies(&self, first: usize) -> Vec<Reply> {
         lock(&self.0).replies.get(first..).unwrap_or_default().to_vec()
     }
-    /// The first exception among the replies from number `first` on that is not that of a call.
+    /// Returns the first exception, starting with reply number `first`, that is not that of a call.
     pub fn raised(&self, first: usize) -> Option<Raised> {
         let core = lock(&self.0);
         let replies = core.replies.iter().zip(&core.asked).skip(first);
@@ -113,14 +113,14 @@ impl Session {
             _ => None,
         })
     }
-    /// Why all further replies are failures, if they are.
+    /// Returns the cause if all further replies are failures.
     pub fn failed(&self) -> Option<Error> {
         match &lock(&self.0).phase {
             Phase::Failed(Reply::Failed { error, .. }) => Some(error.clone()),
             _ => None,
         }
     }
-    /// A session with the state after the last reply, which goes on by itself.
+    /// Returns an independent session with the state after the last reply.
     pub fn fork(&self) -> Self {
         let core = lock(&self.0);
         let copy = Self::new(Arc::clone(&core.program), core.beginning.clone());
@@ -137,7 +137,7 @@ impl Session {
 }
 
 impl Awaited {
-    /// The reply, once it has come; blocks up to about `wait`.
+    /// Returns the reply, once it has arrived; blocks up to about `wait`.
     pub fn reply(&self, wait: Duration) -> Option<Reply> {
         let mut core = lock(&self.core);
         core.advance(wait);
@@ -150,7 +150,7 @@ fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
 }
 
 impl Core {
-    /// Goes as far as the replies that are there allow.
+    /// Advances as far as the available replies allow.
     fn advance(&mut self, wait: Duration) {
         while let Some(next) = self.next(wait) {
             self.phase = next;
@@ -221,7 +221,7 @@ impl Core {
     fn seat(&self, life: Option<u64>) -> Seat {
         Seat { session: self.number, lane: self.lane, life }
     }
-    /// Asks again what has a reply, from a place on.
+    /// Repeats the answered requests, starting at a place.
     fn repeat(&self, life: u64, place: usize) -> Phase {
         if place == self.replies.len() {
             return Phase::Open { life };
@@ -231,7 +231,7 @@ impl Core {
             Err(error) => failed(error),
         }
     }
-    /// The operation or the session got no answer.
+    /// Handles an operation or a session without an answer.
     fn missed(&mut self, fault: Fault) -> Phase {
         let late = matches!(fault, Fault::Late(_));
         match fault {
@@ -259,7 +259,7 @@ impl Core {
         let error = Error::retryable(message).at(self.program.peer.place());
         failed(error.help("let results depend on the problem, the seed and earlier calls alone, or offer `fork`"))
     }
-    /// How a copy of this session begins.
+    /// Begins a copy of this session.
     fn copied(&self, new: &Self) -> Phase {
         match &self.phase {
             Phase::Failed(reply) => Phase::Failed(reply.clone()),
@@ -278,10 +278,10 @@ impl Drop for Core {
     fn drop(&mut self) {
         let life = match self.phase {
             Phase::Repeating { life, .. } | Phase::Open { life } | Phase::Asking { life, .. } => Some(life),
-            // It may have been begun all the same.
+            // The session may have been begun all the same.
             Phase::Closed | Phase::Opening(_) | Phase::Forking(_) | Phase::Failed(_) => None,
         };
-        // Nobody waits for the answer.
+        // The answer is not needed.
         let _ = self.program.peer.put_in(self.seat(life), "close", Map::new());
     }
 }
@@ -290,7 +290,7 @@ fn failed(error: Error) -> Phase {
     Phase::Failed(Reply::Failed { error, late: false })
 }
 
-/// Tracebacks may hold addresses.
+/// Compares a repeated reply with the earlier one. Tracebacks are ignored, since they may contain addresses.
 fn is_same(again: &Reply, before: &Reply) -> bool {
     match (again, before) {
         (Reply::Raised(again), Reply::Raised(before)) => {

@@ -35,16 +35,16 @@ impl SearchIndex {
         let (searcher, field) = index(&passages).map_err(|e| ours(&e))?;
         Ok(Self { passages, searcher, field })
     }
-    /// Number of passages.
+    /// Returns the number of passages.
     pub fn len(&self) -> usize {
         self.passages.len()
     }
-    /// Whether there are no passages.
+    /// Returns whether there are no passages.
     pub fn is_empty(&self) -> bool {
         self.passages.is_empty()
     }
-    /// The best `most` passages for a query, by falling score and then in corpus order. `None` if the query has no
-    /// word.
+    /// Returns the best `most` passages for a query, by falling score and then in corpus order. `None` if the query has
+    /// no word.
     pub fn search(&self, query: &str, most: usize) -> Result<Option<Vec<&Passage>>> {
         let terms = self.terms(query).map_err(|e| ours(&e))?;
         if terms.is_empty() {
@@ -56,7 +56,7 @@ impl SearchIndex {
         found.sort_by(|(a, at), (b, other)| b.total_cmp(a).then_with(|| at.cmp(other)));
         Ok(Some(found.into_iter().filter_map(|(_, at)| self.passages.get(at.doc_id as usize)).collect()))
     }
-    /// The words of a query, sorted so that their order does not change the sum of scores.
+    /// Returns the words of a query, sorted so that their order does not change the sum of scores.
     fn terms(&self, query: &str) -> tantivy::Result<Vec<Term>> {
         let mut analyzer = self.searcher.index().tokenizer_for_field(self.field)?;
         let mut words = BTreeSet::new();
@@ -71,7 +71,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     let mut schema = Schema::builder();
     let words = TextFieldIndexing::default().set_tokenizer("default").set_index_option(IndexRecordOption::WithFreqs);
     let field = schema.add_text_field("text", TextOptions::default().set_indexing_options(words));
-    // Nothing is stored in tantivy, so no compression thread is needed.
+    // tantivy stores no documents, so no compression thread is needed.
     let settings = IndexSettings { docstore_compress_dedicated_thread: false, ..IndexSettings::default() };
     let builder = Index::builder().schema(schema.build()).settings(settings);
     let mut writer: SingleSegmentIndexWriter = builder.single_segment_index_writer(RamDirectory::create(), ARENA)?;
@@ -84,7 +84,7 @@ fn index(passages: &[Passage]) -> tantivy::Result<(Searcher, Field)> {
     Ok((reader.searcher(), field))
 }
 
-/// An in-memory index fails only through a bug of ours.
+/// Converts an error of the in-memory index, which can only be a bug.
 fn ours(error: &TantivyError) -> Error {
     Error::bug(format!("search index: {error}"))
 }

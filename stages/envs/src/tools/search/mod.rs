@@ -1,4 +1,4 @@
-//! The `search` tool: the passages of a local corpus that fit a query best.
+//! `search` tool: the best matching passages of a local corpus.
 //!
 //! A result has one passage per line (`title: text`), best first, ranked by BM25 ([`index`]). The tool needs a corpus,
 //! so the environment that has one opens the sessions.
@@ -19,13 +19,13 @@ use trainyard_core::Result;
 pub const NAME: &str = "search";
 /// Maximum length of a query in bytes.
 pub const MAX_QUERY_BYTES: usize = 1 << 10;
-/// The result when no passage contains a word of the query.
+/// Result when no passage contains a word of the query.
 pub const NOTHING: &str = "no passages found";
 
 const DESCRIPTION: &str = "Searches a collection of passages and returns those that fit the query best, one a line. \
 A query is plain words.";
 
-/// The tool's description for the model.
+/// Returns the tool's description for the model.
 pub fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_string(),
@@ -46,7 +46,7 @@ pub struct SearchSession {
 }
 
 impl SearchSession {
-    /// A session whose results have up to `top_k` passages and `output_bytes` bytes.
+    /// Returns a session whose results have up to `top_k` passages and `output_bytes` bytes.
     pub fn new(index: Arc<SearchIndex>, top_k: usize, output_bytes: usize) -> Self {
         Self { index, top_k, output_bytes }
     }
@@ -75,8 +75,8 @@ impl ToolSession for SearchSession {
     }
 }
 
-/// One passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so that a
-/// result is never empty.
+/// Writes one passage per line. A passage that does not fit ends the result; a first one that does not fit is cut, so
+/// that a result is never empty.
 fn page(found: &[&Passage], most: usize) -> String {
     let mut page = String::new();
     for passage in found {
@@ -93,7 +93,7 @@ fn page(found: &[&Passage], most: usize) -> String {
     page
 }
 
-/// `title: text` without line breaks.
+/// Returns `title: text` without line breaks.
 fn line(passage: &Passage) -> String {
     let text: Vec<&str> = passage.text.split_whitespace().collect();
     let title: Vec<&str> = passage.title.split_whitespace().collect();

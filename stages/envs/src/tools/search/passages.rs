@@ -1,4 +1,4 @@
-//! Passages, and the JSON Lines files that hold them: `{"id": …, "title": …, "text": …}` per line.
+//! Passages, and their JSON Lines files: `{"id": …, "title": …, "text": …}` per line.
 //!
 //! The title is optional; other keys and blank lines are ignored. Ids must be unique, and every passage needs a text.
 
@@ -20,11 +20,11 @@ pub struct Passage {
     /// Searched together with the text; empty = none.
     #[serde(default)]
     pub title: String,
-    /// What is searched and shown.
+    /// Text that is searched and shown.
     pub text: String,
 }
 
-/// Reads all passages of a JSON Lines file, in file order. Fails with kind `data` and the line that is wrong.
+/// Reads all passages of a JSON Lines file, in file order. The error is of kind `data` and names the invalid line.
 pub fn read_passages(file: &Path) -> Result<Vec<Passage>> {
     let opened = File::open(file).map_err(|e| io_error(file, &e))?;
     let (mut passages, mut ids) = (Vec::new(), BTreeSet::new());

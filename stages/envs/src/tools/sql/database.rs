@@ -45,9 +45,9 @@ pub struct DatabaseData {
 pub struct SqlLimits {
     /// Maximum number of SQLite instructions, checked every thousand.
     pub steps: u64,
-    /// Maximum number of rows; a last line says that more were left out.
+    /// Maximum number of rows; a last line notes omitted rows.
     pub rows: usize,
-    /// Maximum size of the result in bytes; a last line says that rows were left out.
+    /// Maximum size of the result in bytes; a last line notes omitted rows.
     pub output_bytes: usize,
 }
 
@@ -190,7 +190,7 @@ fn lock(connection: &Connection, limits: &SqlLimits, spent: &Arc<AtomicU64>) -> 
     connection.progress_handler(TICK as i32, Some(move || spent.fetch_add(1, Ordering::Relaxed) + 1 >= most))
 }
 
-/// One row, values joined by `|`.
+/// Returns one row, values joined by `|`.
 fn line(row: &Row<'_>, columns: usize) -> rusqlite::Result<String> {
     let mut line = String::new();
     for column in 0..columns {

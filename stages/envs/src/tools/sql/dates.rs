@@ -59,7 +59,7 @@ fn evaluate(name: &str, time_values: &[usize], context: &Context<'_>) -> Result<
     calendar.query_row(&format!("SELECT {name}({marks})"), params_from_iter(arguments), |row| row.get(0))
 }
 
-/// The text that SQLite reads from a value: up to the first zero byte, also in blobs.
+/// Returns the text that SQLite reads from a value: up to the first zero byte, also in blobs.
 fn text(value: &Value) -> &[u8] {
     let bytes = match value {
         Value::Text(text) => text.as_bytes(),

@@ -1,5 +1,5 @@
-//! SQLite's authorizers: what a query and what the loading script may do. Queries have an allow-list, so whatever a
-//! later SQLite adds is denied until somebody has looked at it.
+//! SQLite's authorizers: the permitted actions of a query and of the loading script. Queries have an allow-list, so
+//! actions that a later SQLite adds are denied until they are reviewed.
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 

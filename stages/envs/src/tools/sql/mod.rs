@@ -22,7 +22,7 @@ pub const NAME: &str = "sql";
 const DESCRIPTION: &str = "Runs one SELECT on the SQLite database and returns its rows, one a line, values joined by \
 `|`. Read-only; no current time, no random numbers.";
 
-/// The tool's description for the model.
+/// Returns the tool's description for the model.
 pub fn spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_string(),
@@ -39,7 +39,7 @@ pub fn spec() -> ToolSpec {
 pub struct SqlSession(Arc<Database>);
 
 impl SqlSession {
-    /// A session on this database.
+    /// Returns a session on this database.
     pub fn new(database: Arc<Database>) -> Self {
         Self(database)
     }

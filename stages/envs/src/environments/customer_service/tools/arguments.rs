@@ -10,24 +10,22 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments of a call to `tool`.
+    /// Returns the arguments of a call to `tool`.
     pub fn new(tool: &'a str, map: &'a Map<String, Value>) -> Self {
         Self { tool, map }
     }
     fn value(&self, name: &str) -> Result<&'a Value, String> {
         self.map.get(name).ok_or_else(|| format!("tool `{}` needs the argument `{name}`", self.tool))
     }
-    /// A string argument.
     pub fn text(&self, name: &str) -> Result<&'a str, String> {
         self.value(name)?.as_str().ok_or_else(|| format!("argument `{name}` of tool `{}` must be a string", self.tool))
     }
-    /// A list of strings.
     pub fn texts(&self, name: &str) -> Result<Vec<&'a str>, String> {
         let list =
             self.value(name)?.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<&str>>>());
         list.ok_or_else(|| format!("argument `{name}` of tool `{}` must be a list of strings", self.tool))
     }
-    /// The address in the arguments `address1` to `zip`.
+    /// Returns the address in the arguments `address1` to `zip`.
     pub fn address(&self) -> Result<Address, String> {
         let field = |name: &str| self.text(name).map(str::to_string);
         Ok(Address {

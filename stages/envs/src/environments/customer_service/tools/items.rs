@@ -3,13 +3,13 @@
 use crate::environments::customer_service::database::Shop;
 use crate::environments::customer_service::records::{Cents, Order, PaymentMethod, Variant};
 
-/// The order with this id, if it has this status.
+/// Returns the order with this id, if it has this status.
 pub fn order_with_status(shop: &Shop, id: &str, status: &str) -> Result<Order, String> {
     let order = shop.order(id).ok_or("order not found")?;
     if order.status == status { Ok(order.clone()) } else { Err(format!("the order is {}, not {status}", order.status)) }
 }
 
-/// Positions in an order of the items with these ids. An id that is listed twice means two items.
+/// Returns the positions in an order of the items with these ids. An id that is listed twice means two items.
 pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
     let mut places: Vec<usize> = Vec::with_capacity(ids.len());
     for id in ids {
@@ -19,7 +19,7 @@ pub fn places(order: &Order, ids: &[&str]) -> Result<Vec<usize>, String> {
     Ok(places)
 }
 
-/// Which items of an order become which variants, and what the customer pays for it in total.
+/// Items of an order with their new variants, and the total price difference for the customer.
 pub struct Exchange {
     pub pairs: Vec<(usize, Variant)>,
     pub difference: Cents,
@@ -46,7 +46,7 @@ pub fn exchange(shop: &Shop, order: &Order, old: &[&str], new: &[&str]) -> Resul
     Ok(Exchange { pairs, difference: Cents(difference) })
 }
 
-/// One of a user's payment methods.
+/// Returns one of a user's payment methods.
 pub fn method<'a>(shop: &'a Shop, user_id: &str, id: &str) -> Result<&'a PaymentMethod, String> {
     let user = shop.user(user_id).ok_or("user not found")?;
     user.payment_methods.get(id).ok_or_else(|| format!("the user has no means of payment `{id}`"))

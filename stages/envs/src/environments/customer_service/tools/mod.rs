@@ -40,12 +40,12 @@ pub static TOOLS: [&ServiceTool; 16] = [
     &general::TRANSFER_TOOL,
 ];
 
-/// The tool with this name.
+/// Returns the tool with this name.
 pub fn tool(name: &str) -> Option<&'static ServiceTool> {
     TOOLS.into_iter().find(|t| t.name == name)
 }
 
-/// Descriptions of all tools for the agent.
+/// Returns the descriptions of all tools for the agent.
 pub fn specs() -> Vec<ToolSpec> {
     TOOLS.iter().map(|t| t.spec()).collect()
 }

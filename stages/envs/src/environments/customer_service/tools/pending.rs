@@ -1,4 +1,4 @@
-//! Tools for pending orders, which can be cancelled or changed, and for the user's own address.
+//! Tools for pending orders, which can be cancelled or changed, and for the user's address.
 
 use super::arguments::Arguments;
 use super::items::{covers, credit, exchange, method, order_with_status};
@@ -69,7 +69,7 @@ fn cancel(shop: &mut Shop, arguments: &Arguments<'_>) -> ToolOutput {
     if !REASONS.contains(&reason) {
         return Err(format!("`{reason}` is no reason; use one of: {}", REASONS.join(", ")));
     }
-    // What was paid by each payment method and not refunded, in order of first payment.
+    // Amounts paid by each payment method and not refunded, in order of first payment.
     let mut paid: Vec<(String, i64)> = Vec::new();
     for entry in &order.payment_history {
         let amount = if entry.is_refund() { -entry.amount.0 } else { entry.amount.0 };

@@ -21,7 +21,7 @@ fn balance(shop: &Shop, user: &str, card: &str) -> i64 {
     shop.user(user).unwrap().payment_methods[card].balance.unwrap().0
 }
 
-/// (type, cents, payment method) of every payment.
+/// Returns (type, cents, payment method) of every payment.
 fn payments(order: &Order) -> Vec<(&str, i64, &str)> {
     order
         .payment_history

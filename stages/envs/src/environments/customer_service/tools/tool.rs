@@ -1,20 +1,19 @@
-//! What a tool of the shop is: its arguments, and the function behind it.
+//! Tools of the shop: arguments and implementation.
 
 use super::arguments::Arguments;
 use crate::environments::customer_service::database::Shop;
 use crate::tools::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// What a tool returns, or why it did nothing.
+/// Output of a tool, or the reason for which it did nothing.
 pub type ToolOutput = Result<String, String>;
 
-/// One tool.
 pub struct ServiceTool {
     /// The name in calls.
     pub name: &'static str,
-    /// What the agent is told about it.
+    /// Description for the agent.
     pub description: &'static str,
-    /// Its arguments, all required.
+    /// Arguments, all required.
     pub parameters: &'static [Parameter],
     /// Whether it changes the database.
     pub changes: bool,
@@ -22,13 +21,12 @@ pub struct ServiceTool {
     pub run: fn(&mut Shop, &Arguments<'_>) -> ToolOutput,
 }
 
-/// A required argument.
 pub struct Parameter {
     /// The name in calls.
     pub name: &'static str,
     /// Whether it is a list of strings instead of a string.
     pub list: bool,
-    /// What the agent is told about it.
+    /// Description for the agent.
     pub description: &'static str,
 }
 
@@ -70,7 +68,7 @@ impl ServiceTool {
     }
 }
 
-/// A record as the agent sees it.
+/// Returns a record as the agent sees it.
 pub(super) fn shown(record: &impl serde::Serialize) -> ToolOutput {
     serde_json::to_string(record).map_err(|e| format!("the record has no JSON form: {e}"))
 }

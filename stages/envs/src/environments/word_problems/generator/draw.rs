@@ -4,7 +4,7 @@ use super::phrases::{self, FORMS};
 use super::story::{Distractor, Operation, Story, StoryStep};
 use trainyard_core::chance::Draws;
 
-/// What a level allows.
+/// Bounds of a level.
 struct Bounds {
     /// Largest number to start with, add or subtract.
     given: i64,
@@ -52,8 +52,8 @@ impl Story {
     }
 }
 
-/// An operation that is possible at this amount, each kind equally likely. A division never follows a multiplication,
-/// so that stories do not undo themselves.
+/// Returns an operation that is possible at this amount, each kind equally likely. A division never follows a
+/// multiplication, so that stories do not undo themselves.
 fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut Draws) -> StoryStep {
     let mut possible: Vec<(Operation, Vec<i64>)> = Vec::new();
     for operation in Operation::ALL {
@@ -77,7 +77,7 @@ fn next_step(amount: i64, last: Option<Operation>, bounds: &Bounds, draws: &mut 
     StoryStep { operation, number, form: draws.below(FORMS) as usize }
 }
 
-/// The two ends of a range; empty if the range is.
+/// Returns the two ends of a range; empty if the range is empty.
 fn ends(low: i64, high: i64) -> Vec<i64> {
     if low <= high { vec![low, high] } else { Vec::new() }
 }

@@ -2,8 +2,7 @@
 //!
 //! Only slips that the tool reports are made. After a plain result an agent without the answer cannot know that its
 //! program was wrong; fine-tuning, which does not imitate failed turns, would then teach the wrong program and a second
-//! one after any result. The programs really run when demonstrations are made, so the error messages are the tool's
-//! own.
+//! one after any result. The programs really run when demonstrations are made, so the error messages are authentic.
 
 use super::story::{Story, program_lines};
 use trainyard_core::chance::Draws;
@@ -20,13 +19,12 @@ pub enum Mistake {
 /// A program that a demonstration sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its lines.
     pub lines: Vec<String>,
-    /// `None` = the reference.
+    /// Kind of the mistake; `None` = the reference.
     pub mistake: Option<Mistake>,
 }
 
-/// A mistaken program: an unknown name or a syntax slip, equally likely.
+/// Returns a mistaken program: an unknown name or a syntax slip, equally likely.
 pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
     let mut lines = program_lines(story);
     let mistake = if draws.below(2) == 0 {
@@ -39,14 +37,14 @@ pub fn mistaken(story: &Story, draws: &mut Draws) -> Attempt {
     Attempt { lines, mistake: Some(mistake) }
 }
 
-/// `y+=7` instead of `x+=7`, or a final `y`.
+/// Writes `y+=7` instead of `x+=7`, or a final `y`.
 fn unknown_name(lines: &mut [String], draws: &mut Draws) {
     let at = 1 + draws.below(lines.len() as u64 - 1) as usize;
     let name = *draws.choose(&["y", "n", "a"]);
     lines[at] = lines[at].replacen('x', name, 1);
 }
 
-/// A garbled sign, a trailing operator or a stray parenthesis on any line but the last.
+/// Inserts a garbled sign, a trailing operator or a stray parenthesis on any line but the last.
 fn syntax(lines: &mut [String], draws: &mut Draws) {
     let at = draws.below(lines.len() as u64 - 1) as usize;
     let line = &lines[at];

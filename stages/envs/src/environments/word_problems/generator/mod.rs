@@ -44,16 +44,16 @@ pub struct GeneratedProblem {
 }
 
 impl GeneratedProblem {
-    /// The reference program: one line per relevant sentence, then `x`.
+    /// Returns the reference program: one line per relevant sentence, then `x`.
     pub fn program(&self) -> String {
         self.solution_lines.join("\n")
     }
-    /// The reference as one expression.
+    /// Returns the reference as one expression.
     pub fn expression(&self) -> String {
         self.one_expression.clone()
     }
-    /// The programs of a demonstration, one per turn: the reference, with probability `mistake_rate` preceded by a
-    /// mistaken one.
+    /// Returns the programs of a demonstration, one per turn: the reference, with probability `mistake_rate` preceded
+    /// by a mistaken one.
     pub fn demonstration(&self, mistake_rate: f64, chance: &Chance) -> Vec<String> {
         self.attempts(mistake_rate, chance).into_iter().map(|attempt| attempt.lines.join("\n")).collect()
     }
@@ -65,7 +65,7 @@ impl GeneratedProblem {
     }
 }
 
-/// Problem number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
+/// Returns problem number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
 pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     let level = level.clamp(1, MAX_LEVEL);
     let mut draws = chance.at("word-problem", &[u64::from(level), index]);
@@ -87,7 +87,7 @@ pub fn generate(level: u32, index: u64, chance: &Chance) -> GeneratedProblem {
     GeneratedProblem { problem, solution_lines: program_lines(&story), one_expression: expression(&story), story }
 }
 
-/// Parentheses only around a sum that is then multiplied or divided.
+/// Returns the program as one expression, with parentheses only around a sum that is then multiplied or divided.
 fn expression(story: &Story) -> String {
     let mut text = story.start.to_string();
     let mut is_sum = false;

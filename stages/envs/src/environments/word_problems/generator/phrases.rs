@@ -1,5 +1,5 @@
-//! The words of a story, short enough that five steps with two distractors stay within 200 characters. Template ids
-//! enter the canonical form, so the order of templates is fixed.
+//! Wording of a story, short enough that five steps with two distractors stay within 200 characters. Template ids enter
+//! the canonical form, so the order of templates is fixed.
 
 use super::story::{Operation, Story};
 use trainyard_core::chance::Draws;
@@ -27,7 +27,7 @@ const NAMES: [(&str, &str); 12] = [
     ("Rosa", "She"),
     ("Tom", "He"),
 ];
-/// What is counted.
+/// Counted items.
 pub const ITEMS: [&str; 12] =
     ["figs", "pens", "nuts", "cards", "eggs", "coins", "books", "shells", "plums", "bolts", "stamps", "seeds"];
 
@@ -61,7 +61,7 @@ impl Words {
     }
 }
 
-/// The text of a problem.
+/// Returns the text of a problem.
 pub fn question(story: &Story, words: &Words) -> String {
     let mut sentences = vec![start(story, words)];
     for place in 0..=story.steps.len() {

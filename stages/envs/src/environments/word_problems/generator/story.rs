@@ -1,6 +1,6 @@
-//! A story: the numbers and forms that sentences, programs and answers are made of.
+//! Story: the numbers and forms from which sentences, programs and answers are derived.
 
-/// What a sentence does to the amount.
+/// Effect of a sentence on the amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     Add,
@@ -11,7 +11,7 @@ pub enum Operation {
 
 impl Operation {
     pub const ALL: [Self; 4] = [Self::Add, Self::Subtract, Self::Multiply, Self::Divide];
-    /// In front of the `=` of an augmented assignment, and in expressions.
+    /// Returns the sign before the `=` of an augmented assignment, and in expressions.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -38,10 +38,10 @@ pub struct StoryStep {
     pub form: usize,
 }
 
-/// A sentence that does not matter.
+/// Irrelevant sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distractor {
-    /// It stands before this step (`steps.len()` = before the question).
+    /// Index of the following step (`steps.len()` = before the question).
     pub before: usize,
     pub number: i64,
     pub form: usize,
@@ -57,18 +57,18 @@ pub struct Story {
 }
 
 impl Story {
-    /// The answer.
+    /// Returns the amount at the end, which is the answer.
     pub fn amount(&self) -> i64 {
         self.steps.iter().fold(self.start, |amount, step| step.operation.apply(amount, step.number))
     }
-    /// The canonical form: the program, its operations with their numbers in order: `12;+7;*3`.
+    /// Returns the canonical form: the program, its operations with their numbers in order: `12;+7;*3`.
     pub fn canonical(&self) -> String {
         let steps = self.steps.iter().map(|s| format!("{}{}", s.operation.sign(), s.number));
         std::iter::once(self.start.to_string()).chain(steps).collect::<Vec<_>>().join(";")
     }
 }
 
-/// The reference program, line by line.
+/// Returns the reference program, line by line.
 pub fn program_lines(story: &Story) -> Vec<String> {
     let steps = story.steps.iter().map(|step| format!("x{}={}", step.operation.sign(), step.number));
     std::iter::once(format!("x={}", story.start)).chain(steps).chain(["x".to_string()]).collect()

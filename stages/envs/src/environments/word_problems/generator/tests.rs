@@ -6,7 +6,7 @@ fn some(level: u32, count: u64) -> impl Iterator<Item = GeneratedProblem> {
     (0..count).map(move |index| generate(level, index, &Chance::new(11)))
 }
 
-/// The amounts after the start and each step.
+/// Returns the amounts after the start and each step.
 fn amounts(story: &Story) -> Vec<i64> {
     let mut amounts = vec![story.start];
     for step in &story.steps {
