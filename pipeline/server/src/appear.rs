@@ -24,7 +24,7 @@ const LOOK_REMOTE: Duration = Duration::from_secs(30);
 pub struct Appeared {
     /// Identifies it among all other triggers.
     pub mark: String,
-    /// For files: the present listing and the previous one.
+    /// For files: digests of the present listing and the previous one.
     pub listing: Option<(Digest, Option<Digest>)>,
 }
 

@@ -66,8 +66,8 @@ impl Started {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, One>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Sends all processes a signal to stop, as Ctrl-C does, and waits until they have, at most for `most`; returns
-    /// whether all have.
+    /// Sends all processes SIGTERM, which they handle like Ctrl-C, and waits until they have ended, at most for `most`;
+    /// returns whether all have.
     pub async fn stop(&self, most: Duration) -> bool {
         for pid in self.alive() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {

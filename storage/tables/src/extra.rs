@@ -5,7 +5,7 @@
 
 use crate::problem::Message;
 
-/// Which of the additional columns are used.
+/// Set of used additional columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extra {
     /// `messages.name`

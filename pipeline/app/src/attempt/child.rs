@@ -82,7 +82,7 @@ impl Command<'_> {
     }
 }
 
-/// Waits for the process itself; once the attempt is cancelled, sends SIGTERM, then SIGKILL. A process over its memory
+/// Waits for the process itself; once the attempt is canceled, sends SIGTERM, then SIGKILL. A process over its memory
 /// limit is killed at once, and its bytes are returned.
 fn end(
     child: &mut Child,

@@ -54,7 +54,7 @@ pub struct ArtifactRow {
     pub output: String,
     /// Digest of the stage, used in `/artifacts/{digest}/{output}`.
     pub stage_digest: Option<String>,
-    /// Kind, digest and size.
+    /// Kind, digest, size and number of rows.
     #[serde(flatten)]
     pub about: OutputRow,
 }
@@ -70,7 +70,7 @@ pub struct ArtifactPage {
     pub stage_kind: String,
     /// Output of the stage.
     pub output: String,
-    /// Kind, digest and size.
+    /// Kind, digest, size and number of rows.
     #[serde(flatten)]
     pub about: OutputRow,
     /// Complete config of the stage.

@@ -19,7 +19,7 @@ use trainyard_runtime::Interrupt;
 /// Maximum bytes of a request's body.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Returns all routes and pages of the server.
+/// Builds the router of all API routes.
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
     for route in routes::all() {

@@ -18,7 +18,7 @@ pub struct Health {
     pub looked: Option<String>,
 }
 
-/// Program of the server.
+/// Name and version of the server's program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// Name of the program.
