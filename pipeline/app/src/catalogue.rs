@@ -1,4 +1,4 @@
-//! Which stage kinds, parts and executors a program has: one value that check, schema, pages and runs all read.
+//! Stage kinds, parts and executors of a program: one value that check, schema, pages and runs all read.
 
 #[cfg(test)]
 mod added_tests;
@@ -22,7 +22,7 @@ use trainyard_learn::compose;
 use trainyard_lm::backend::registry::Backends;
 use trainyard_runtime::executors::ExecutorKind;
 
-/// Everything that workflow and site files may name. Made by [`Catalogue::builder`]; it does not change afterwards.
+/// Registry of everything that workflow and site files may name. Made by [`Catalogue::builder`]; immutable.
 pub struct Catalogue {
     stages: Stages,
     parts: trainyard_train::Parts,
@@ -32,7 +32,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// All families of parts, sorted by folder.
+    /// Returns all families of parts, sorted by folder.
     pub fn families(&self) -> Vec<&dyn AnyFamily> {
         let mut families: Vec<&dyn AnyFamily> = Vec::new();
         families.extend(self.parts.learn.families());
@@ -43,51 +43,51 @@ impl Catalogue {
         families.sort_by_key(|family| family.folder());
         families
     }
-    /// The pages of one family; none if there is no such folder.
+    /// Returns the pages of one family; `None` if there is no such folder.
     pub fn pages(&self, folder: &str) -> Option<Vec<PartPage>> {
         let family = self.families().into_iter().find(|family| family.folder() == folder)?;
         let mut pages = family.pages();
         if folder == self.parts.learn.algorithms.folder {
             for page in &mut pages {
-                // A composition of this program that did not expand would have failed its tests.
+                // Tests expand every built-in composition, so only one added by a program can fail.
                 page.expands_to = compose::expand(&self.parts.learn, json!({ "algorithm": page.kind })).ok();
             }
         }
         Some(pages)
     }
-    /// The environments that stages may play.
+    /// Returns the environments that stages may use.
     pub fn environments(&self) -> &Environments {
         &self.parts.envs.environments
     }
-    /// What computes models.
+    /// Returns the model backends.
     pub fn backends(&self) -> &Backends {
         &self.parts.backends
     }
-    /// The tools, formats and verifiers that environments and problems may name.
+    /// Returns the tools, formats and verifiers that environments and problems may name.
     pub fn toolbox(&self) -> &Toolbox {
         &self.parts.envs.toolbox
     }
-    /// Sorted by name.
+    /// Returns the stage kinds, sorted by name.
     pub fn stages(&self) -> impl Iterator<Item = &KindInfo> {
         self.stages.infos()
     }
-    /// Errors: invalid, if there is no such kind.
+    /// Returns the stage of this kind. Errors: invalid, if the kind is unknown.
     pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
         self.stages.stage(name)
     }
-    /// What may follow runs.
+    /// Returns the trackers that site files may name.
     pub fn trackers(&self) -> &Trackers {
         &self.trackers
     }
-    /// The formats of exports.
+    /// Returns the formats of exports.
     pub fn export_formats(&self) -> &Family<&'static dyn ExportFormat> {
         &self.data.export
     }
-    /// Sorted by name.
+    /// Returns the executors, sorted by name.
     pub fn executors(&self) -> &[ExecutorKind] {
         &self.executors
     }
-    /// Errors: invalid, if there is no such executor.
+    /// Returns the executor of this name. Errors: invalid, if the name is unknown.
     pub fn executor(&self, name: &str) -> Result<&ExecutorKind> {
         self.executors.iter().find(|kind| kind.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.executors.iter().map(|kind| kind.name).collect();

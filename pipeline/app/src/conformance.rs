@@ -1,5 +1,4 @@
-//! Files that hold an environment to the conformance suite: its options, a problem and the script of an agent that
-//! solves it.
+//! Input files of the environment conformance suite: options, a problem and the script of an agent that solves it.
 
 use crate::attempt::secrets;
 use crate::catalogue::Catalogue;
@@ -18,21 +17,21 @@ use trainyard_spec::options::{SchemaView, source_pointers};
 use trainyard_spec::{Diagnostic, Sources, yaml};
 use trainyard_tables::{Message, Problem};
 
-/// What a file says.
+/// Content of a file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// As in a stage.
+    /// Environment options, as in a stage.
     environment: Value,
     problem: Posed,
-    /// All but the last make calls, and the last one ends the episode with the right answer.
+    /// Turns of the agent: all but the last make calls, and the last one ends the episode with the right answer.
     turns: Vec<Turn>,
-    /// A turn that changes what later turns see. The first turn if left out.
+    /// Index of a turn that changes what later turns see; the first turn if left out.
     #[serde(default)]
     disturbance: Option<Turn>,
 }
 
-/// The problem that the script solves.
+/// Problem that the script solves.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Posed {
@@ -40,7 +39,7 @@ struct Posed {
     prompt: String,
     #[serde(default)]
     answer: Value,
-    /// For the verifier.
+    /// Options for the verifier.
     #[serde(default)]
     verifier: Value,
     #[serde(default = "one")]
@@ -51,15 +50,14 @@ fn one() -> u32 {
     1
 }
 
-/// What the agent writes.
+/// A turn of the agent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Turn {
-    /// As it stands.
+    /// Verbatim text.
     Text(String),
-    /// A call, in the environment's format.
+    /// Call, in the environment's format.
     Call(Call),
-    /// Several calls.
     Calls(Vec<Call>),
 }
 
@@ -75,11 +73,11 @@ fn none() -> Value {
     json!({})
 }
 
-/// Why a file cannot be used.
+/// Reason why a file cannot be used.
 pub enum Refusal {
-    /// It is no YAML.
+    /// Invalid YAML.
     Text(Vec<Diagnostic>, Box<Sources>),
-    /// Anything else.
+    /// Any other error.
     Error(Error),
 }
 
@@ -89,8 +87,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Holds the environment of a file to the suite; `log` hears what programs of the user say, and `providers` gives those
-/// of the site file's secrets, if the environment names any.
+/// Runs the conformance suite on the environment of a file; `log` receives the output of custom programs, and
+/// `providers` are those of the site file's secrets, if the environment names any.
 ///
 /// Errors: the file cannot be read, or its environment cannot be built.
 pub fn check(
@@ -142,11 +140,11 @@ fn read(path: &Path) -> Result<File, Refusal> {
     })
 }
 
-/// Sources of options with this schema, which are relative to a folder, by their absolute paths.
+/// Makes the sources of options with this schema absolute; they are relative to `folder`.
 pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     let mut found = Vec::new();
     source_pointers(options, &SchemaView::root(schema), "", &mut found);
-    // A word without an ending may be a file too.
+    // A word without an extension may be a file too.
     for place in found {
         let location = absolute(folder, &place.text).display().to_string();
         if (!place.word || names_source(&DiskFiles, &place.pointer, &place.text, &location))
@@ -157,7 +155,7 @@ pub fn place_sources(schema: &Value, options: &mut Value, folder: &Path) {
     }
 }
 
-/// The names in every `{secret: NAME}` of some options.
+/// Collects the names in every `{secret: NAME}` of some options.
 fn name_secrets<'a>(options: &'a Value, named: &mut BTreeSet<&'a str>) {
     match options {
         Value::Object(map) => match map.get("secret") {

@@ -1,4 +1,4 @@
-//! Runs trivial kinds inside the engine's process, without attempt objects; their outputs are stored like any other.
+//! Runs trivial kinds in the engine's process, without attempt objects; their outputs are stored like any other.
 
 use crate::attempt::{NoCheckpoints, Places, context, guard_sources, materialize, store_outputs};
 use crate::catalogue::Catalogue;
@@ -15,11 +15,11 @@ use trainyard_store::Store;
 
 /// Runs a stage on the calling thread.
 pub struct InProcessStages {
-    /// Where inputs come from and outputs go.
+    /// Store of inputs and outputs.
     pub store: Store,
-    /// The stage kinds that may run.
+    /// Stage kinds that may run.
     pub catalogue: Arc<Catalogue>,
-    /// Runtime that store requests run on.
+    /// Runtime of store requests.
     pub handle: Handle,
 }
 
@@ -27,7 +27,8 @@ impl InProcess for InProcessStages {
     fn run(&self, spec: &AttemptSpec) -> Result<AttemptResult> {
         let stage = self.catalogue.stage(&spec.kind)?;
         if spec.inputs.is_empty() && spec.outputs.is_empty() {
-            // No file can be involved: no scratch folder either. A workflow of 10,000 gates pays for this branch.
+            // No file can be involved, so no scratch folder is created. A workflow of 10,000 gates takes this branch
+            // each time.
             let mut context = context(
                 spec,
                 BTreeMap::new(),
@@ -48,7 +49,7 @@ impl InProcess for InProcessStages {
     }
 }
 
-/// A reporter for stages that report nothing.
+/// Reporter of stages that report nothing.
 struct Quiet;
 
 impl Reporter for Quiet {

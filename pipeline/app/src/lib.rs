@@ -1,10 +1,8 @@
-//! Everything that wires a run: which stage kinds, parts and executors a program has ([`Catalogue`]), the site and the
-//! store ([`session`]), what a run uses ([`wiring`]), and the attempts that its stages become ([`attempt`]).
+//! Wiring of a run: the stage kinds, parts and executors of a program ([`Catalogue`]), the site and the store
+//! ([`session`]), the dependencies of a run ([`wiring`]), and the attempts of its stages ([`attempt`]).
 //!
-//! A program of its own hands the [`Builder`] of its catalogue to `trainyard::main`; nothing here prints or reads a
+//! Custom programs pass the [`Builder`] of their catalogue to `trainyard::main`; this crate neither prints nor parses a
 //! command line.
-
-#![warn(missing_docs)]
 
 pub mod attempt;
 pub mod catalogue;

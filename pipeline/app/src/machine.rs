@@ -1,21 +1,21 @@
-//! What this machine has: cpus, memory, GPUs. Inside a container the container's limits count.
+//! Resources of this machine: CPUs, memory, GPUs. Inside a container the container's limits count.
 
 pub mod gpus;
 
 use trainyard_spec::site::Pool;
 
-/// The pool of a site that names none.
+/// Returns the default pool of a site.
 pub fn pool() -> Pool {
     Pool::local(cpus(), memory(), gpus::gpus())
 }
 
-/// CPUs that this process may use; 1 if the system does not say.
+/// Returns the CPUs that this process may use; 1 if unknown.
 pub fn cpus() -> u32 {
     // `available_parallelism` reads affinity and cgroup quotas.
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1))
 }
 
-/// Bytes of memory; 0 = unknown.
+/// Returns bytes of memory; 0 if unknown.
 pub fn memory() -> u64 {
     let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = info.lines().find_map(|l| l.strip_prefix("MemTotal:")?.split_whitespace().next()?.parse::<u64>().ok());

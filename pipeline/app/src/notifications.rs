@@ -1,8 +1,8 @@
-//! Tells the people and programs that the site file names what became of runs and schedules.
+//! Notifies the recipients of the site file about runs and schedules.
 //!
-//! A webhook gets JSON with everything, Slack the line of text, a command the JSON on its standard input. What cannot
-//! be delivered is a warning and changes no exit code. Of an address only the host is ever printed, of a command only
-//! the program: the rest may be secret.
+//! A webhook receives JSON with all details, Slack a line of text, a command the JSON on its standard input. A failed
+//! delivery is a warning and changes no exit code. Only the host of an address and the program of a command are ever
+//! printed: the rest may be secret.
 
 mod deliver;
 
@@ -16,21 +16,21 @@ use trainyard_runtime::summary::{self, Known};
 use trainyard_spec::site::Notification;
 use trainyard_store::Store;
 
-/// Runs that are looked through for the one before of the same workflow.
+/// Earlier runs that are searched for the previous one of the same workflow.
 const RUNS_BACK: usize = 50;
 
-/// Something to tell.
+/// A notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct News {
-    /// What it is, by the names that `on` knows; the first one says most.
+    /// Event names as in `on`, most specific first.
     pub events: Vec<&'static str>,
-    /// One line for people.
+    /// One line of text.
     pub text: String,
-    /// More of it for programs: an object.
+    /// Details for programs: an object.
     pub details: Value,
 }
 
-/// Tells everybody whose `on` names one of the events. Gives one error for each that could not be told.
+/// Notifies every recipient whose `on` names one of the events. Returns one error for each failed delivery.
 pub async fn send(notifications: &[Notification], news: &News) -> Vec<Error> {
     let mut failed = Vec::new();
     let wanted = notifications.iter().filter(|n| n.on.iter().any(|name| news.events.contains(&name.as_str())));
@@ -40,8 +40,8 @@ pub async fn send(notifications: &[Notification], news: &News) -> Vec<Error> {
     failed
 }
 
-/// The end of a run: how it ended, whether a check failed, and whether the run of its workflow before had failed. None
-/// for one that has not ended. Errors: those of the store.
+/// Returns the news of a run's end: how it ended, whether a check failed, and whether the previous run of its workflow
+/// had failed. `None` for a run that has not ended. Errors: those of the store.
 pub async fn of_run(
     notifications: &[Notification],
     store: &Store,
@@ -59,7 +59,7 @@ pub async fn of_run(
     if view.stages.iter().flat_map(|stage| &stage.checks).any(|check| check.gates && !check.passed) {
         events.push("gate");
     }
-    // It costs a look at earlier runs, so only whoever wants to know pays for it.
+    // Earlier runs are read only if a recipient requests the event.
     let wanted = notifications.iter().any(|n| n.on.iter().any(|name| name == "recovered"));
     if wanted
         && outcome == RunOutcome::Succeeded
@@ -72,11 +72,11 @@ pub async fn of_run(
     Ok(Some(News { events, text, details }))
 }
 
-/// How the last run before this one of a workflow ended that was not cancelled.
+/// Returns the outcome of the workflow's previous run that was not canceled.
 async fn before(store: &Store, run: &RunId, workflow: &str) -> Result<Option<RunOutcome>> {
     let runs = store.list_runs().await?;
     for other in runs.iter().rev().filter(|other| *other < run).take(RUNS_BACK) {
-        // One that cannot be read says nothing.
+        // Unreadable runs are skipped.
         let Ok(known) = summary::look(store, other).await else { continue };
         let totals = match known {
             Known::Totals(totals) => totals,
@@ -97,7 +97,7 @@ fn body(news: &News) -> Value {
     body
 }
 
-/// The checks that made a stage fail, or else its error, which would only repeat them.
+/// Returns the checks that failed a stage, or else its error, which would only repeat them.
 fn failures(stage: &StageView) -> Vec<Value> {
     let checks = stage.checks.iter().filter(|c| c.gates && !c.passed).map(trainyard_engine::checks::describe);
     let mut messages: Vec<String> = checks.collect();

@@ -1,11 +1,11 @@
-//! Scratch folders of this user, `scratch/<host>.<letters>` in the folder of machine-wide files, that a kill does not
-//! leave behind for ever.
+//! Scratch folders of this user, `scratch/<host>.<letters>` in the folder of machine-wide files, removed even after the
+//! process was killed.
 //!
-//! Each holds a file `lock` that its process keeps locked. The kernel drops the lock when the process ends, however it
-//! ends, and whoever makes the next folder removes those that nobody holds. Several machines may share a home, so only
-//! folders with this host's name count. Making one and looking for leftovers are serialized by the file `lock` beside
-//! them: a folder without a locked file may be one that is being made. Names do not come again, so a leftover may be
-//! removed by several at once.
+//! Each contains a file `lock` that its process keeps locked. The kernel releases the lock when the process ends, and
+//! the process that creates the next folder removes unlocked ones. Several machines may share a home, so only folders
+//! with this host's name count. Creation and the search for leftovers are serialized by a file `lock` next to the
+//! folders: a folder without a locked file may be under creation. Names are never reused, so several processes may
+//! remove the same leftover at once.
 
 use crate::session::home;
 use rustix::fs::{FlockOperation, flock};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 use trainyard_runtime::slots::host;
 
-/// The file whose lock says that a folder is in use, or, beside the folders, whose turn it is.
+/// Name of the lock file in a folder, and of the one next to the folders that serializes their creation.
 const LOCK: &str = "lock";
 
 /// A scratch folder; dropping it removes it.
@@ -28,7 +28,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder; removes those of processes that are gone. Errors: retryable (it cannot be made).
+    /// Creates a folder; removes those of dead processes. Errors: retryable (it cannot be created).
     pub fn new() -> Result<Self> {
         let root = home().join("scratch");
         Self::below(&root).map_err(|e| {
@@ -37,7 +37,7 @@ impl Scratch {
             )
         })
     }
-    /// The folder: empty at first, an absolute path.
+    /// Returns the absolute path of the folder, which is empty at first.
     pub fn path(&self) -> &Path {
         &self.files
     }
@@ -53,7 +53,7 @@ impl Scratch {
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         drop(turn);
         for leftover in leftovers {
-            // What cannot be removed now is tried again by the next one.
+            // A folder that cannot be removed now is retried at the next creation.
             let _ = std::fs::remove_dir_all(leftover);
         }
         let files = folder.path().join("files");
@@ -62,7 +62,7 @@ impl Scratch {
     }
 }
 
-/// Folders of this host that nobody holds. The turn must be held.
+/// Returns unlocked folders of this host. The caller must hold the creation lock.
 fn leftovers(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root)? {
@@ -74,17 +74,18 @@ fn leftovers(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Letters without a point follow the host's name, or it is that of another host that begins alike.
+/// Whether only letters without a dot follow the host's name; otherwise the folder is that of another host with a
+/// common prefix.
 fn is_of_this_host(name: &str) -> bool {
     let letters = name.strip_prefix(host().as_str()).and_then(|rest| rest.strip_prefix('.'));
     letters.is_some_and(|letters| !letters.contains('.'))
 }
 
 fn is_held(folder: &Path) -> bool {
-    // Opened for writing, since network file systems demand it for an exclusive lock.
+    // Opened for writing, which network file systems require for an exclusive lock.
     match OpenOptions::new().write(true).open(folder.join(LOCK)) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err(),
-        // Without a lock, its removal was interrupted, or its making. What cannot be looked at is left alone.
+        // Without a lock file, removal or creation was interrupted. Unreadable folders are left alone.
         Err(e) => e.kind() != io::ErrorKind::NotFound,
     }
 }
@@ -93,7 +94,7 @@ fn is_held(folder: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// What lies below the root, but for the file that says whose turn it is.
+    /// Returns the content of the root, without its lock file.
     fn left(root: &Path) -> Vec<PathBuf> {
         let all = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
         let mut folders: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
@@ -118,7 +119,7 @@ mod tests {
     fn folders_that_nobody_holds_are_removed_by_whoever_makes_the_next() {
         let root = tempfile::tempdir().unwrap();
         let living = Scratch::below(root.path()).unwrap();
-        // What a kill leaves has all but the lock on its file; one that came early has no file.
+        // A killed process leaves an unlocked file; one killed early leaves no file.
         let killed = root.path().join(format!("{}.killed", host()));
         std::fs::create_dir_all(killed.join("files/work")).unwrap();
         std::fs::write(killed.join(LOCK), "").unwrap();

@@ -1,4 +1,4 @@
-//! What most commands start with: the site, the store, and a runtime for both.
+//! Common setup of most commands: the site, the store, and a runtime for both.
 
 use crate::catalogue::Catalogue;
 use crate::machine;
@@ -13,31 +13,31 @@ use trainyard_spec::site::{self, Durability, ExecutorOptions, Site, Surroundings
 use trainyard_spec::{Diagnostic, DiskFiles, Sources};
 use trainyard_store::{Missing, Store, StoreOptions};
 
-/// The file that is searched for upward from the working directory.
+/// Name of the site file, searched for upward from the working directory.
 pub const SITE_FILE: &str = "trainyard.yaml";
-/// The store if none is named.
+/// Default store.
 const LOCAL_STORE: &str = ".trainyard";
 
-/// Which site and store are meant; what is left out is looked for.
+/// Selects site and store; fields left out are searched for.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     /// Store URL; overrides that of the site file.
     pub store: Option<String>,
-    /// Site file; otherwise `trainyard.yaml` is looked for upward from the working directory.
+    /// Site file; otherwise `trainyard.yaml` is searched for upward from the working directory.
     pub site: Option<PathBuf>,
 }
 
-/// Why there is no session.
+/// Reason why a session cannot be opened.
 pub enum Refusal {
-    /// Anything but mistakes in the site file.
+    /// Any error but mistakes in the site file.
     Error(Error),
-    /// The site file has mistakes.
+    /// Mistakes in the site file.
     Site {
-        /// The site file.
+        /// Path of the site file.
         path: PathBuf,
-        /// Its mistakes.
+        /// Mistakes in the file.
         found: Vec<Diagnostic>,
-        /// The text that the diagnostics point into.
+        /// Text that the diagnostics point into.
         sources: Sources,
     },
 }
@@ -48,7 +48,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// For programs that draw no diagnostics: the mistakes of a site file in one error.
+/// For programs that render no diagnostics: the mistakes of a site file in one error.
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -61,7 +61,7 @@ impl From<Refusal> for Error {
     }
 }
 
-/// What a command does with the store.
+/// A command's access to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads only; a missing store is an error.
@@ -70,23 +70,22 @@ pub enum Access {
     LookOrEmpty,
     /// Writes to an existing store.
     Change,
-    /// Creates the store if it is missing, and proves that it is create-only.
+    /// Creates the store if it is missing, and verifies that puts are create-only.
     Run,
 }
 
 /// An open store, its site, and a runtime.
 pub struct Session {
-    /// The site file, checked; defaults if there is none.
+    /// Checked site file; defaults if absent.
     pub site: Site,
-    /// The open store.
     pub store: Store,
-    /// Added to the environment of attempts; empty at first.
+    /// Additional environment of attempts; empty at first.
     pub environment: Vec<(OsString, OsString)>,
     runtime: Runtime,
 }
 
 impl Session {
-    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit
+    /// Opens the store of the site. Errors: invalid (the site file, the store's URL), lost (an unreachable store: exit
     /// 3).
     pub fn open(place: &Place, access: Access, catalogue: &Catalogue) -> Result<Self, Refusal> {
         let site = site(place, catalogue)?;
@@ -98,7 +97,7 @@ impl Session {
             .build()
             .map_err(|e| Error::retryable(format!("no asynchronous runtime: {e}")))?;
         let store = runtime.block_on(Store::open(&url, options(&site, access)));
-        // The URL is valid, so the place itself is at fault.
+        // The URL is valid, so the location itself is at fault.
         let store = store.map_err(|error| Error { kind: ErrorKind::Lost, ..error })?;
         Ok(Self { site, store, environment: Vec::new(), runtime })
     }
@@ -106,7 +105,7 @@ impl Session {
     pub fn block_on<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(future)
     }
-    /// A handle for spawning tasks on the session's runtime.
+    /// Returns a handle for spawning tasks on the session's runtime.
     pub fn handle(&self) -> tokio::runtime::Handle {
         self.runtime.handle().clone()
     }
@@ -120,19 +119,19 @@ fn options(site: &Site, access: Access) -> StoreOptions {
         Access::Run => (false, Missing::Make),
     };
     let durability_fsync = site.durability == Durability::Fsync;
-    // Somebody waits for any other command.
+    // Any other command is interactive and must not wait.
     let outage = if access == Access::Run { site.store_outage } else { Duration::ZERO };
     let probe = access == Access::Run;
     StoreOptions { durability_fsync, read_only, missing, probe, outage, ..StoreOptions::default() }
 }
 
-/// The URL from the command line or the site file; without either, a folder in the working directory.
+/// Returns the URL from the command line or the site file; without either, a folder in the working directory.
 fn store_url(place: &Place, site: &Site) -> String {
     place.store.clone().or_else(|| site.store.clone()).unwrap_or_else(|| LOCAL_STORE.to_string())
 }
 
-/// The site file named or found, else this machine alone. A site file without a store has one beside it, so that a
-/// command means the same store in every folder below.
+/// Returns the site file named or found, else this machine alone. A site file without a store has one next to it, so
+/// that a command uses the same store in every folder below.
 pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
     let Some(path) = place.site.clone().or_else(find_site) else {
         return Ok(Site::of_this_machine(machine::pool()));
@@ -143,7 +142,7 @@ pub fn site(place: &Place, catalogue: &Catalogue) -> Result<Site, Refusal> {
     Ok(site)
 }
 
-/// A site file, and everything that is wrong with it.
+/// Reads a site file and all its mistakes.
 pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagnostic>, Sources) {
     let executors: Vec<ExecutorOptions<'_>> = catalogue.executors().iter().map(options_of).collect();
     let surroundings = Surroundings {
@@ -155,7 +154,7 @@ pub fn read_site(path: &Path, catalogue: &Catalogue) -> (Option<Site>, Vec<Diagn
     site::read(&DiskFiles, path, surroundings)
 }
 
-/// An executor as site files may name it.
+/// Returns an executor in the form that site files name.
 fn options_of(kind: &ExecutorKind) -> ExecutorOptions<'_> {
     ExecutorOptions { name: kind.name, schema: &kind.schema, several_nodes: kind.several_nodes }
 }
@@ -165,8 +164,8 @@ fn find_site() -> Option<PathBuf> {
     start.ancestors().map(|folder| folder.join(SITE_FILE)).find(|p| p.is_file())
 }
 
-/// The folder of this user's machine-wide files (slots, scratch): `$TRAINYARD_HOME`, else `~/.cache/trainyard`, else a
-/// temporary one.
+/// Returns the folder of this user's machine-wide files (slots, scratch): `$TRAINYARD_HOME`, else `~/.cache/trainyard`,
+/// else a temporary one.
 pub fn home() -> PathBuf {
     let cache = || std::env::var_os("HOME").map(|h| Path::new(&h).join(".cache/trainyard"));
     std::env::var_os("TRAINYARD_HOME")

@@ -1,4 +1,4 @@
-//! Tools that a command line names: a name, or a map with options.
+//! Tools on a command line: a name, or a map with options.
 
 use crate::catalogue::Catalogue;
 use crate::conformance::place_sources;
@@ -7,7 +7,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_envs::ToolChoice;
 
-/// Reads tools; files that they name are those of `folder`. Errors: invalid, with the tool and what is wrong.
+/// Parses tools; files that they name are relative to `folder`. Errors: invalid, with the tool and its mistake.
 pub fn choices(catalogue: &Catalogue, texts: &[String], folder: &Path) -> Result<Vec<ToolChoice>> {
     let family = &catalogue.toolbox().tools;
     let schema = family.schema();

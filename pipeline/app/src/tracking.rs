@@ -1,8 +1,8 @@
-//! Runs as other programs follow them while they go on: learning curves, spans, lineage.
+//! Live tracking of runs in other programs: learning curves, spans, lineage.
 //!
-//! A tracker is chosen in the site file (`tracking: [{kind: tensorboard}]`), so no workflow and no digest knows of it.
-//! What happens in a run goes to a thread of each tracker; one that is slow or away holds nothing up and fails nothing:
-//! what it could not be told is a note.
+//! A tracker is configured in the site file (`tracking: [{kind: tensorboard}]`), so no workflow and no digest depends
+//! on it. Events of a run go to one thread per tracker; a slow or unreachable tracker neither delays nor fails the run:
+//! lost events are reported as a note.
 
 mod follow;
 mod mlflow;

@@ -1,8 +1,7 @@
-//! Tries a stage: plays a few of its episodes in this process, with the inputs that the store holds, and stores
-//! nothing.
+//! Tries a stage: plays a few of its episodes in this process, with inputs from the store, and stores nothing.
 //!
-//! The engine's forecast says whether the inputs are there, as it does for `plan`. A model that is given takes the
-//! place of the stage's own before that, so that a stage can be tried before its model was trained.
+//! The engine's forecast determines whether the inputs are available, as it does for `plan`. A model passed by the
+//! caller replaces the stage's own model before that, so that a stage can be tried before its model was trained.
 
 use crate::attempt::{NoCheckpoints, StoredRequests, context, materialize};
 use crate::catalogue::Catalogue;
@@ -22,33 +21,30 @@ use trainyard_runtime::{RunOptions, Silent};
 use trainyard_spec::files::digest_path;
 use trainyard_spec::plan::{Node, Plan, When};
 
-/// What is tried, and how.
+/// Parameters of a trial.
 pub struct Asked<'a> {
     /// Id of the stage, or key of an instance: `rl`, `rl[seed=1]`.
     pub stage: &'a str,
-    /// Episodes, from 1.
+    /// Number of episodes, from 1.
     pub episodes: usize,
-    /// In the place of the option `seed`.
+    /// Overrides the option `seed`.
     pub seed: Option<u64>,
-    /// In the place of the stage's own model, or of all its models.
+    /// Replaces all models of the stage.
     pub model: Option<InputArtifact>,
-    /// Stops it.
+    /// Stops the trial.
     pub cancel: CancelToken,
-    /// Receives what the stage says.
+    /// Receives the messages of the stage.
     pub reporter: Arc<dyn Reporter>,
 }
 
-/// What was tried.
+/// Result of a trial.
 pub struct Played {
-    /// The stage instance.
     pub stage: StageKey,
-    /// Its kind.
     pub kind: String,
-    /// The episodes.
     pub episodes: Vec<Tried>,
 }
 
-/// A model in a folder, as an input. Errors: invalid (no such folder).
+/// Returns a model in a folder as an input. Errors: invalid (no such folder).
 pub fn model_in(folder: &Path) -> Result<InputArtifact> {
     let digest = digest_path(folder)?;
     Ok(InputArtifact {
@@ -60,14 +56,14 @@ pub fn model_in(folder: &Path) -> Result<InputArtifact> {
     })
 }
 
-/// Plays the episodes. Errors: invalid (no such stage, it plays none, an input is not there, with the command that
-/// makes it), those of the stage.
+/// Plays the episodes. Errors: invalid (no such stage, it plays none, a missing input, with the command that makes it),
+/// those of the stage.
 pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked: Asked<'_>) -> Result<Played> {
     let named = |key: &StageKey| key.0 == asked.stage || key.stage_id() == asked.stage;
     refuse_others(&plan, catalogue, asked.stage, &named)?;
     let mut replaced = Vec::new();
     for node in plan.nodes.iter_mut().filter(|node| named(&node.key)) {
-        // A trial is asked for, whatever the stage waits for in a run.
+        // A trial is explicit, whatever the stage waits for in a run.
         node.when = When::Always;
         if asked.model.is_some() {
             replaced = without_models(node)?;
@@ -96,7 +92,7 @@ pub fn play(session: &Session, catalogue: &Arc<Catalogue>, mut plan: Plan, asked
     Ok(Played { stage: spec.stage, kind: spec.kind, episodes })
 }
 
-/// Errors: the plan has no such stage, or one that plays no episodes.
+/// Fails if the plan has no such stage, or one that plays no episodes.
 fn refuse_others(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl Fn(&StageKey) -> bool) -> Result<()> {
     let plays = |node: &&Node| catalogue.stage(&node.kind).is_ok_and(|kind| kind.info().plays);
     let ids: BTreeSet<&str> = plan.nodes.iter().filter(plays).map(|node| node.key.stage_id()).collect();
@@ -116,7 +112,7 @@ fn refuse_others(plan: &Plan, catalogue: &Catalogue, stage: &str, named: &impl F
     }
 }
 
-/// Takes the models from the inputs of a stage, and gives back their ports. Errors: it takes none.
+/// Removes the models from the inputs of a stage, and returns their ports. Errors: the stage takes no model.
 fn without_models(node: &mut Node) -> Result<Vec<String>> {
     let is_model =
         |kind: ArtifactKind, cardinality| kind == ArtifactKind::Model && cardinality != Cardinality::Optional;
@@ -145,7 +141,7 @@ fn several(stage: &str, one: &Forecast) -> Error {
     Error::invalid(format!("stage `{stage}` has several instances")).help(format!("name one, such as `{}`", one.stage))
 }
 
-/// Why a stage has no inputs, and what computes them.
+/// Returns the error of missing inputs, with the stages that compute them.
 fn missing(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&StageKey) -> bool) -> Error {
     let own: Vec<&Forecast> = forecasts.iter().filter(|f| named(&f.stage)).collect();
     if let Some(failed) = own.iter().find(|f| matches!(f.decision, Decision::Fails | Decision::Blocked)) {
@@ -166,7 +162,7 @@ fn missing(plan: &Plan, forecasts: &[Forecast], stage: &str, named: &impl Fn(&St
     )
 }
 
-/// What differs from an attempt: the seed, all cpus of this machine, and no outputs.
+/// Adapts the spec to a trial: the seed, all CPUs of this machine, and no outputs.
 fn settle(spec: &mut AttemptSpec, catalogue: &Catalogue, seed: Option<u64>) -> Result<()> {
     spec.resources.cpus = machine::cpus();
     spec.outputs.clear();

@@ -1,4 +1,4 @@
-//! Builds what a run uses: store, pools, executors, stage kinds, time and chance.
+//! Builds the dependencies of a run: store, pools, executors, stage kinds, clock and randomness.
 
 use crate::catalogue::Catalogue;
 use crate::in_process::InProcessStages;
@@ -21,18 +21,18 @@ use trainyard_runtime::{Observer, RowReader, RunContext};
 use trainyard_spec::site;
 use trainyard_store::Store;
 
-/// A program as the attempts of a pool's stages; `run` stages get the same environment.
+/// Launches a program as the attempts of a pool's stages; `run` stages get the same environment.
 fn launcher(program: PathBuf, environment: &[(OsString, OsString)]) -> Launcher {
     let threads = trainyard_lm::threads::ENVIRONMENT.iter().map(|(name, value)| (name.into(), value.into()));
     Launcher { env: threads.chain(environment.iter().cloned()).collect(), ..Launcher::new(program) }
 }
 
-/// The file of this program, to start it again as another process.
+/// Returns the path of this program, to start it again as another process.
 pub fn program() -> Result<PathBuf> {
     std::env::current_exe().map_err(|e| Error::bug(format!("this program does not know where it is: {e}")))
 }
 
-/// What this session's runs use. `observer` sees what happens.
+/// Returns the dependencies of this session's runs. `observer` receives their events.
 pub fn outside(
     session: &Session,
     catalogue: &Arc<Catalogue>,
@@ -60,14 +60,14 @@ pub fn outside(
     })
 }
 
-/// What the trackers of a session's runs are built with.
+/// Returns the dependencies of the trackers of a session's runs.
 pub fn around(session: &Session) -> Around {
     let folder = session.site.folder.clone().unwrap_or_default();
     Around { store: session.store.clone(), handle: session.handle(), folder }
 }
 
-/// This machine's slots, which all runs of this user share, or of all users who name the same folder; `None` if no
-/// pool is here.
+/// Returns this machine's slots, shared by all runs of this user, or of all users with the same folder; `None` if no
+/// pool is on this machine.
 pub fn slots(session: &Session, catalogue: &Catalogue) -> Option<Slots> {
     let pools: Vec<MachinePool> = session.site.pools.iter().map(pool).collect();
     let here = of_this_machine(&pools, catalogue.executors());
@@ -75,7 +75,7 @@ pub fn slots(session: &Session, catalogue: &Catalogue) -> Option<Slots> {
     this_machine(&here, machine::cpus(), machine::memory()).map(|machine| Slots::new(folder, machine))
 }
 
-/// The executor of each pool, with the pool's own options and program. Errors: invalid (the options).
+/// Returns the executor of each pool, with the pool's own options and program. Errors: invalid (the options).
 pub fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>) -> Result<Executors> {
     let mut executors = Vec::new();
     for pool in &session.site.pools {
@@ -87,12 +87,12 @@ pub fn executors(session: &Session, catalogue: &Catalogue, slots: Option<&Slots>
     Ok(Executors::new(executors))
 }
 
-/// Chance for run ids and writer names only: nothing that is digested may come from it.
+/// Returns a source of randomness for run ids and writer names only: it must not affect any digest.
 pub fn chance(clock: &dyn Clock) -> Chance {
     Chance::new((clock.unix_millis() as u64).rotate_left(20) ^ u64::from(std::process::id()))
 }
 
-/// The engine's form of a site's pool.
+/// Converts a site's pool for the engine.
 fn pool(pool: &site::Pool) -> MachinePool {
     let gpus: Vec<Gpu> = pool.gpus.iter().map(|g| Gpu { index: g.index, memory: g.memory }).collect();
     let machine = |i: u32| Machine {
@@ -111,14 +111,14 @@ fn pool(pool: &site::Pool) -> MachinePool {
     }
 }
 
-/// The pools whose attempts run on this machine.
+/// Returns the pools whose attempts run on this machine.
 fn of_this_machine(pools: &[MachinePool], executors: &[ExecutorKind]) -> Vec<MachinePool> {
     let here = |pool: &&MachinePool| executors.iter().any(|kind| kind.on_this_machine && kind.name == pool.executor);
     pools.iter().filter(here).cloned().collect()
 }
 
-/// What the runs of this user may use of this machine: what its pools have together. Where they overlap, that is no
-/// more than the machine has, but never less than one pool has, or what the engine grants could not be had. `None`
+/// Returns the resources of this machine that runs of this user may use: the sum of its pools. Where pools overlap, it
+/// is capped at the machine's total, but never below one pool, or some grants of the engine would be impossible. `None`
 /// without a pool.
 fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine> {
     let machines: Vec<&Machine> = pools.iter().flat_map(|p| &p.machines).collect();
@@ -133,7 +133,7 @@ fn this_machine(pools: &[MachinePool], cpus: u32, memory: u64) -> Option<Machine
     })
 }
 
-/// The same for bytes, of which 0 means that nobody knows how many there are.
+/// Sums bytes in the same way; 0 means unknown.
 fn memory_together(machines: &[&Machine], memory: u64) -> u64 {
     if machines.iter().any(|m| m.memory == 0) {
         return 0;
@@ -168,7 +168,7 @@ mod tests {
         let gpus = gpus.iter().map(|index| Gpu { index: *index, memory: 1 }).collect();
         MachinePool { name: name.into(), ..MachinePool::of_this_machine(cpus, memory, gpus) }
     }
-    /// Cpus and bytes of this machine with 16 cpus and 100 bytes.
+    /// Returns the CPUs and bytes of a machine with 16 CPUs and 100 bytes.
     fn amounts(pools: &[MachinePool]) -> (u32, u64) {
         let machine = this_machine(pools, 16, 100).unwrap();
         (machine.cpus, machine.memory)

@@ -20,7 +20,7 @@ pub fn compiled(
     compiled_for_tick(files, path, (params, None), kinds, site)
 }
 
-/// The same, for a run of a tick: its time is the value of a param `tick`, if the file declares one.
+/// Compiles like [`compiled`], for a run of a tick: its time is the value of a param `tick`, if the file declares one.
 pub fn compiled_for_tick(
     files: &dyn Files,
     path: &Path,
@@ -32,7 +32,7 @@ pub fn compiled_for_tick(
     Ok(compile(&Request { files, path, working_directory: &working_directory, params, tick, catalogue: kinds, site }))
 }
 
-/// Absolute. Errors: invalid, if there is none.
+/// Returns the absolute working directory. Errors: invalid, if it does not exist.
 pub fn working_directory() -> Result<PathBuf> {
     std::env::current_dir().map_err(|e| Error::invalid(format!("there is no working directory: {e}")))
 }

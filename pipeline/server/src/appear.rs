@@ -1,7 +1,7 @@
-//! What appears and starts runs: artifacts that runs publish, and files.
+//! Detects new artifacts and files that trigger runs.
 //!
-//! Nothing here decides: it finds things, and the keeper writes down which of them fire. What was found while nobody
-//! was there is found later, so nothing is missed.
+//! This module only detects; the keeper records which of them fire. Changes while no daemon was running are found
+//! later, so no trigger is missed.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,24 +11,24 @@ use trainyard_core::{Digest, Error, Result, RunId};
 use trainyard_spec::schedule::Trigger;
 use trainyard_store::{JournalReader, Missing, Store, StoreOptions, layout};
 
-/// How far the clocks of daemons and of the store may differ when runs are passed over that wrote nothing for long.
+/// Assumed maximum clock difference between daemons and the store; runs without writes for longer are skipped.
 const CLOCKS: Duration = Duration::from_secs(24 * 3_600);
-/// Files that may lie in one place.
+/// Maximum files in one place.
 const FILES: usize = 100_000;
-/// Time between two looks: a disk is cheap to ask, a bucket is not.
+/// Poll interval: a request to a disk is cheap, one to a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(2);
 const LOOK_REMOTE: Duration = Duration::from_secs(30);
 
-/// Something that appeared.
+/// An artifact or file that appeared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Appeared {
-    /// Tells it from anything else that appears.
+    /// Identifies it among all other triggers.
     pub mark: String,
-    /// For files: what lies there now, and what lay there before.
+    /// For files: digests of the present listing and the previous one.
     pub listing: Option<(Digest, Option<Digest>)>,
 }
 
-/// Looks for what appears, for one schedule.
+/// Detects triggers of one schedule.
 #[derive(Default)]
 pub struct Lookout {
     next: Duration,
@@ -36,24 +36,24 @@ pub struct Lookout {
     artifacts: Artifacts,
 }
 
-/// What is known of the place of files.
+/// Known state of the place of files.
 #[derive(Default)]
 struct Files {
     place: Option<(String, Store)>,
-    /// At the last look: files that change are not taken before they rest.
+    /// Listing of the last check: a file is taken only once it stops changing.
     last: Option<Listing>,
-    /// The stored listing of this digest.
+    /// Stored listing with this digest.
     before: Option<(Digest, Listing)>,
 }
 
 /// Names with size and time.
 type Listing = BTreeMap<String, (u64, i64)>;
 
-/// What is known of runs.
+/// Known state of runs.
 #[derive(Default)]
 struct Artifacts {
     trigger: Option<Trigger>,
-    /// Runs that are not over, each read up to some batch.
+    /// Unfinished runs, each read up to some batch.
     going: BTreeMap<RunId, Followed>,
     over: BTreeSet<RunId>,
     found: Vec<Appeared>,
@@ -65,13 +65,13 @@ struct Followed {
 }
 
 impl Lookout {
-    /// Something that was found stands in the log, and need not be told again.
+    /// Marks a trigger as recorded in the log; it need not be returned again.
     pub fn settle(&mut self, mark: &str) {
         self.artifacts.found.retain(|found| found.mark != mark);
     }
-    /// What has appeared since, oldest first; it may tell the same again. `since` is the time (Unix milliseconds)
-    /// before which artifacts are of no concern, `known` the digest of the last listing, `now` the monotonic time.
-    /// Errors: those of the store, or of the place where files appear.
+    /// Returns new triggers, oldest first, perhaps with repetitions. `since` is the time (Unix milliseconds) before
+    /// which artifacts are ignored, `known` the digest of the last listing, `now` the monotonic time. Errors: those of
+    /// the store, or of the place of files.
     pub async fn look(
         &mut self,
         store: &Store,
@@ -153,7 +153,7 @@ impl Files {
     }
 }
 
-/// What lies there now and did not before, or has another size or time.
+/// Returns the files of `now` that are new or have another size or time.
 fn appeared<'a>(before: Option<&Listing>, now: &'a Listing) -> Vec<(&'a String, &'a (u64, i64))> {
     now.iter().filter(|(name, what)| before.is_none_or(|before| before.get(*name) != Some(*what))).collect()
 }
@@ -191,8 +191,8 @@ impl Artifacts {
     }
 }
 
-/// Runs that wrote nothing since a time, so that nothing they published is of concern. One listing tells, however many
-/// runs there are: their age says nothing, since a run may go on for months.
+/// Returns the runs without writes since a time, whose artifacts can be ignored. One listing suffices for any number of
+/// runs: their age is not enough, since a run may take months.
 async fn quiet(store: &Store, since: i64) -> Result<BTreeSet<RunId>> {
     let mut last: BTreeMap<RunId, i64> = BTreeMap::new();
     for entry in store.entries(layout::RUNS).await? {
@@ -206,14 +206,15 @@ async fn quiet(store: &Store, since: i64) -> Result<BTreeSet<RunId>> {
 }
 
 impl Followed {
-    /// Reads on; whether the run is over, or of no concern. A run that somebody resumes after its end is not followed.
+    /// Reads further batches; returns whether the run is over or can be ignored. A run resumed after its end is not
+    /// followed.
     async fn read(&mut self, trigger: &Trigger, since: i64, found: &mut Vec<Appeared>) -> Result<bool> {
         let Some((workflow, stage, port)) = trigger.artifact() else { return Ok(true) };
         loop {
             let batch = match self.journal.next().await {
                 Ok(Some(batch)) => batch,
                 Ok(None) => return Ok(false),
-                // What is damaged stays so, and must not hide what others publish.
+                // Damage is permanent, and must not hide artifacts of other runs.
                 Err(error) if error.kind == trainyard_core::ErrorKind::Data => return Ok(true),
                 Err(error) => return Err(error),
             };
@@ -254,7 +255,7 @@ mod tests {
         Store::open("memory://", StoreOptions::default()).await.unwrap()
     }
 
-    /// A run of the workflow `w`, with what it does after its creation.
+    /// Begins a run of the workflow `w`, with its first events.
     async fn begin(store: &Store, run: &str) -> JournalWriter {
         let run = RunId(run.into());
         let opened = |epoch| value(json!({"type": "writer_opened", "epoch": epoch, "writer": "t"}));

@@ -1,5 +1,5 @@
-//! Schedules as people see them, and what people do to them. It works on the store alone: a daemon finds what changed
-//! there.
+//! User-facing view of schedules, and the user's actions on them. It works on the store alone, where a daemon finds the
+//! changes.
 
 use crate::keeper::next_tick;
 use crate::log::Log;
@@ -13,158 +13,158 @@ use trainyard_spec::Schedule;
 use trainyard_spec::schedule::Start;
 use trainyard_store::{Store, layout};
 
-/// Ticks of one backfill.
+/// Maximum ticks of one backfill.
 const MOST_TICKS: usize = 10_000;
-/// Runs of one backfill at the same time.
+/// Maximum concurrent runs of one backfill.
 const MOST_AT_ONCE: u32 = 1_000;
 
 /// Whether a schedule starts runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It does.
+    /// The schedule starts runs.
     Active,
-    /// Somebody paused it.
+    /// A user paused the schedule.
     Paused,
-    /// Its file is gone.
+    /// The workflow file was removed.
     Removed,
 }
 
-/// A schedule in a list.
+/// Schedule, in short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleRow {
-    /// Its name: that of the workflow.
+    /// Name of the schedule and its workflow.
     pub name: String,
-    /// Whether it starts runs.
+    /// Whether the schedule starts runs.
     pub status: Status,
-    /// What starts a run.
+    /// Trigger of runs.
     #[serde(flatten)]
     pub start: Start,
-    /// The next tick, RFC 3339 in UTC; none if the clock starts nothing.
+    /// Next tick; RFC 3339, UTC; null if the clock starts no runs.
     pub next: Option<String>,
-    /// The same as the clocks of its zone show it.
+    /// Next tick in local time of the schedule's zone.
     pub next_local: Option<String>,
-    /// The end of its last run.
+    /// Last finished tick.
     pub last: Option<PastTick>,
-    /// Ticks whose runs are not over.
+    /// Number of ticks with unfinished runs.
     pub open: usize,
-    /// The workflow file, as its daemon names it.
+    /// Workflow file, as named by the daemon.
     pub file: String,
 }
 
-/// A schedule with all that is known of it.
+/// Schedule, with all details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SchedulePage {
-    /// In short.
+    /// Summary.
     #[serde(flatten)]
     pub row: ScheduleRow,
-    /// What its file says.
+    /// Schedule as declared in the file.
     pub schedule: Schedule,
-    /// Who paused it.
+    /// Pause in force.
     pub paused: Option<PausedBy>,
-    /// Ticks whose runs are not over, oldest first.
+    /// Ticks with unfinished runs, oldest first.
     pub waiting: Vec<OpenTick>,
-    /// The last ticks that are over or passed without a run, newest first.
+    /// Last finished or skipped ticks, newest first.
     pub recent: Vec<PastTick>,
     /// Backfills, newest first.
     pub backfills: Vec<BackfillRow>,
-    /// How many ticks were fired.
+    /// Number of fired ticks.
     pub fired: u64,
-    /// How many ticks passed without a run.
+    /// Number of skipped ticks.
     pub skipped: u64,
 }
 
-/// Who paused a schedule.
+/// Pause of a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PausedBy {
-    /// RFC 3339, UTC.
+    /// Time; RFC 3339, UTC.
     pub at: String,
-    /// Name of the user or process.
+    /// User or process that paused the schedule.
     pub by: String,
-    /// What they said about it.
+    /// Reason given by the user.
     pub why: Option<String>,
 }
 
-/// A tick whose run is not over.
+/// Tick with an unfinished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenTick {
-    /// Its name.
+    /// Tick name.
     pub tick: String,
-    /// Its run, which may not have begun.
+    /// Run id; the run may not have begun.
     pub run: RunId,
-    /// The backfill that it belongs to.
+    /// Backfill of the tick.
     pub backfill: Option<String>,
 }
 
-/// A tick that is over or passed without a run.
+/// Finished or skipped tick.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PastTick {
-    /// Its name.
+    /// Tick name.
     pub tick: String,
-    /// Its run; none if it passed.
+    /// Run id; null if the tick was skipped.
     pub run: Option<RunId>,
-    /// How the run ended; none if it passed.
+    /// Outcome of the run; null if the tick was skipped.
     pub outcome: Option<Outcome>,
-    /// Why it passed; none if it had a run.
+    /// Reason for skipping; null if the tick had a run.
     pub skipped: Option<Skip>,
-    /// Why the run did not begin.
+    /// Reason why the run did not begin.
     pub why: Option<String>,
-    /// When that was decided; RFC 3339, UTC.
+    /// Time of the decision; RFC 3339, UTC.
     pub at: String,
 }
 
-/// A backfill.
+/// Backfill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BackfillRow {
-    /// Its id.
+    /// Backfill id.
     pub id: String,
     /// `running`, `done` or `cancelled`.
     pub status: BackfillStatus,
-    /// First possible tick; RFC 3339, UTC.
+    /// Earliest tick; RFC 3339, UTC.
     pub from: String,
-    /// Last possible tick; RFC 3339, UTC.
+    /// Latest tick; RFC 3339, UTC.
     pub to: String,
-    /// Runs at the same time.
+    /// Maximum concurrent runs.
     pub concurrency: u32,
     /// Whether ticks that had a run are run again.
     pub again: bool,
-    /// Ticks that are left.
+    /// Number of remaining ticks.
     pub left: usize,
-    /// Runs that are not over.
+    /// Number of unfinished runs.
     pub open: usize,
-    /// Runs that succeeded.
+    /// Number of succeeded runs.
     pub succeeded: u64,
-    /// Runs that ended otherwise.
+    /// Number of other finished runs.
     pub failed: u64,
-    /// Ticks that had their run before.
+    /// Number of ticks that had a run before.
     pub skipped: u64,
 }
 
-/// How far a backfill is.
+/// Progress of a backfill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BackfillStatus {
-    /// It has ticks left, or runs that are not over.
+    /// Ticks remain, or runs are unfinished.
     Running,
-    /// It is over.
+    /// All runs are finished.
     Done,
-    /// It starts no more ticks.
+    /// No more ticks are started.
     Cancelled,
 }
 
-/// A range of ticks to run.
+/// Range of ticks to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The first tick is not before this: RFC 3339, or a day such as `2026-11-01` in the schedule's zone.
+    /// Earliest tick: RFC 3339, or a day such as `2026-11-01` in the schedule's zone.
     pub from: String,
-    /// The last tick is not after this: RFC 3339, or a day, of which all ticks count.
+    /// Latest tick: RFC 3339, or a day, including all its ticks.
     pub to: String,
-    /// Runs at the same time.
+    /// Maximum concurrent runs.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub concurrency: u32,
-    /// Run ticks again that had a run.
+    /// Whether ticks that had a run are run again.
     #[serde(default)]
     pub again: bool,
 }
@@ -173,31 +173,30 @@ fn one() -> u32 {
     1
 }
 
-/// Who does something to a schedule, and when.
+/// Author of a change to a schedule.
 #[derive(Clone, Copy)]
 pub struct Actor<'a> {
-    /// Time.
     pub clock: &'a dyn Clock,
-    /// For ids.
+    /// Source of ids.
     pub chance: Chance,
-    /// A name that no one else has; it ends in a mark of the process.
+    /// Unique name; it ends in a mark of the process.
     pub name: &'a str,
 }
 
-/// Names of all schedules of a store, sorted.
+/// Returns the names of all schedules of a store, sorted.
 pub async fn names(store: &Store) -> Result<Vec<String>> {
     let folders = store.list_folders(layout::SCHEDULES).await?;
-    // Of what names of workflows may hold, only a dot in front is written differently.
+    // A leading dot is the only character of workflow names that is escaped.
     let name = |folder: String| folder.strip_prefix("@2e").map_or_else(|| folder.clone(), |rest| format!(".{rest}"));
     Ok(folders.into_iter().map(name).collect())
 }
 
-/// Whether there ever was a schedule of this name.
+/// Whether a schedule of this name was ever defined.
 pub async fn exists(store: &Store, name: &str) -> Result<bool> {
     Ok(Log::open(store, name).await?.state().definition.is_some())
 }
 
-/// All schedules that were ever defined, by name.
+/// Returns all schedules that were ever defined, by name.
 pub async fn list(store: &Store, now: i64) -> Result<Vec<ScheduleRow>> {
     let mut rows = Vec::new();
     for name in names(store).await? {
@@ -206,28 +205,28 @@ pub async fn list(store: &Store, now: i64) -> Result<Vec<ScheduleRow>> {
     Ok(rows)
 }
 
-/// One schedule. Errors: invalid (no such schedule).
+/// Returns one schedule. Errors: invalid (no such schedule).
 pub async fn show(store: &Store, name: &str, now: i64) -> Result<SchedulePage> {
     let log = open(store, name).await?;
     page(name, log.state(), now).ok_or_else(|| Error::bug(format!("schedule `{name}` has no definition")))
 }
 
-/// Stops a schedule from starting runs; whether it was not paused before. Errors: invalid (no such schedule).
+/// Pauses a schedule; returns whether it was active before. Errors: invalid (no such schedule).
 pub async fn pause(store: &Store, name: &str, actor: Actor<'_>, why: Option<String>) -> Result<bool> {
     let mut log = open(store, name).await?;
     let event = |state: &State| state.paused.is_none().then(|| Event::Paused { why: why.clone() });
     Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
 }
 
-/// Lets a schedule start runs again; whether it was paused. Errors: invalid (no such schedule).
+/// Resumes a schedule; returns whether it was paused. Errors: invalid (no such schedule).
 pub async fn resume(store: &Store, name: &str, actor: Actor<'_>) -> Result<bool> {
     let mut log = open(store, name).await?;
     let event = |state: &State| state.paused.as_ref().map(|_| Event::Resumed {});
     Ok(log.append(actor.clock.unix_millis(), actor.name, event).await?.is_some())
 }
 
-/// Promises a run now, whatever the clock says; it waits its turn as `overlap` says. Errors: invalid (no such schedule,
-/// its file is gone).
+/// Promises a run now, whatever the clock shows; it waits its turn as `overlap` demands. Errors: invalid (no such
+/// schedule, its file is gone).
 pub async fn trigger(store: &Store, name: &str, actor: Actor<'_>) -> Result<OpenTick> {
     let mut log = open(store, name).await?;
     let now = actor.clock.unix_millis();
@@ -245,8 +244,8 @@ pub async fn trigger(store: &Store, name: &str, actor: Actor<'_>) -> Result<Open
     }
 }
 
-/// Asks for the runs of a range of ticks. Errors: invalid (no such schedule, no ticks, too many, a range in the future
-/// or the wrong way round).
+/// Requests the runs of a range of ticks. Errors: invalid (no such schedule, no ticks, too many, a range in the future
+/// or reversed).
 pub async fn backfill(store: &Store, name: &str, actor: Actor<'_>, range: &Range) -> Result<BackfillRow> {
     let mut log = open(store, name).await?;
     let now = actor.clock.unix_millis();
@@ -263,8 +262,8 @@ pub async fn backfill(store: &Store, name: &str, actor: Actor<'_>, range: &Range
     state.backfill(&id).map(|backfill| backfill_row(backfill, state)).ok_or_else(|| gone(name))
 }
 
-/// Lets a backfill start no more ticks; its runs go on. Whether it was going. Errors: invalid (no such schedule or
-/// backfill).
+/// Cancels the remaining ticks of a backfill; its runs continue. Returns whether it was running. Errors: invalid (no
+/// such schedule or backfill).
 pub async fn cancel_backfill(store: &Store, name: &str, id: &str, actor: Actor<'_>) -> Result<bool> {
     let mut log = open(store, name).await?;
     if log.state().backfill(id).is_none() {

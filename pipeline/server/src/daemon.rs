@@ -1,4 +1,4 @@
-//! The daemon: it looks at the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
+//! The daemon: it checks the folder of workflow files, lets the keeper of each schedule make a pass, and sleeps until
 //! something comes due.
 
 use crate::book;
@@ -17,69 +17,66 @@ use trainyard_core::{Chance, Clock, Error, Result};
 use trainyard_runtime::Interrupt;
 use trainyard_store::Store;
 
-/// Schedules that make a pass at the same time.
+/// Schedules that make a pass concurrently.
 const AT_ONCE: usize = 16;
-/// Longest sleep: a disk is cheap to ask, a bucket is not.
+/// Longest sleep: a request to a disk is cheap, one to a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_secs(1);
 const LOOK_REMOTE: Duration = Duration::from_secs(10);
 /// Shortest sleep.
 const BREATH: Duration = Duration::from_millis(20);
 
-/// What a daemon is made of.
+/// Dependencies of a daemon.
 pub struct Daemon {
-    /// The store.
     pub store: Store,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// For ids of runs; no two daemons have the same.
+    /// Source of run ids, different in each daemon.
     pub chance: Chance,
     /// Unique name of this daemon.
     pub name: String,
     /// Host and folder: see [`Definition::home`].
     pub home: String,
-    /// Everything else.
+    /// All other effects.
     pub outside: Arc<dyn Outside>,
-    /// Reads workflow files.
+    /// Compiler of workflow files.
     pub compile: Box<Compile>,
-    /// The folder of workflow files.
     pub folder: Folder,
-    /// What others see of it.
+    /// Observable state.
     pub shared: Arc<Shared>,
-    /// Changes of the folder that are not written down yet; empty at first.
+    /// Changes of the folder that are not recorded yet; empty at first.
     pub changes: VecDeque<Change>,
 }
 
-/// What others see of a daemon, and how they wake it.
+/// Observable state of a daemon, and the means to wake it.
 #[derive(Debug, Default)]
 pub struct Shared {
     wake: Notify,
     seen: Mutex<Seen>,
 }
 
-/// What others see of a daemon.
+/// Observable state of a daemon.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// When it looked last, in Unix milliseconds.
+    /// Time of the last check, in Unix milliseconds.
     pub looked: i64,
     /// Mistakes by file.
     pub broken: BTreeMap<String, String>,
-    /// What went wrong at the last look, by schedule.
+    /// Errors of the last check, by schedule.
     pub troubles: BTreeMap<String, String>,
 }
 
 impl Shared {
-    /// Lets the daemon look again now.
+    /// Wakes the daemon to check again now.
     pub fn wake(&self) {
         self.wake.notify_one();
     }
-    /// What the last look found.
+    /// Returns the findings of the last check.
     pub fn seen(&self) -> Seen {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl Daemon {
-    /// Works until it is interrupted. Runs go on without it.
+    /// Works until interrupted. Its runs outlive it.
     pub async fn run(mut self, interrupt: &Interrupt) {
         let mut keepers = BTreeMap::new();
         let mut troubles = BTreeMap::new();
@@ -111,7 +108,7 @@ impl Daemon {
         }
     }
 
-    /// Every schedule makes a pass; gives the time at which the next tick comes due.
+    /// Makes a pass over every schedule; returns the time at which the next tick comes due.
     async fn pass(&self, keepers: &mut BTreeMap<String, Keeper>, wrong: &mut BTreeMap<String, String>) -> Option<i64> {
         let around = Around { store: &self.store, clock: self.clock.as_ref(), outside: self.outside.as_ref() };
         let passes = keepers.iter_mut().map(|(name, keeper)| async move { (name, keeper.pass(around).await) });
@@ -137,7 +134,7 @@ impl Daemon {
         let mut seen = self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner);
         *seen = Seen { looked: self.clock.unix_millis(), broken: self.folder.broken(), troubles: troubles.clone() };
     }
-    /// Writes down what changed in the folder. What the store does not take now waits for the next time.
+    /// Records changes of the folder. A change that the store does not accept now is kept for the next pass.
     async fn take_up_changes(&mut self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
         let found = self.folder.look(&*self.compile)?;
         for change in &found {
@@ -161,7 +158,7 @@ impl Daemon {
         }
         Ok(())
     }
-    /// Ends the schedules whose files went away while no daemon was there.
+    /// Ends the schedules whose files were removed while no daemon was running.
     async fn sweep(&self, keepers: &mut BTreeMap<String, Keeper>) -> Result<()> {
         let here: BTreeSet<&str> = self.folder.schedules().collect();
         for name in book::names(&self.store).await? {

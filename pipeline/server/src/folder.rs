@@ -1,7 +1,7 @@
-//! The folder of workflow files: which of them have a schedule, which changed, which are broken or gone.
+//! The folder of workflow files: detects schedules, changes, mistakes and removed files.
 //!
-//! A file is read again when it, a parent or a file that it embeds has another time or size. What a broken file said
-//! before stays in force.
+//! A file is read again when its time or size, or that of a parent or an embedded file, changes. The previous content
+//! of a broken file stays in force.
 
 use crate::texts::Texts;
 use std::collections::BTreeMap;
@@ -14,45 +14,45 @@ use trainyard_spec::compile::Compiled;
 /// Compiles a file. Errors: invalid, if there is no working directory.
 pub type Compile = dyn Fn(&Path) -> Result<Compiled> + Send + Sync;
 
-/// The folder, as it was when it was looked at last.
+/// Folder, with its state at the last check.
 pub struct Folder {
     path: PathBuf,
     files: BTreeMap<PathBuf, Known>,
 }
 
-/// What is different from the look before.
+/// Difference to the last check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A schedule is new or changed.
     Defined {
-        /// Name of the workflow, which is that of its schedule.
+        /// Name of the workflow and its schedule.
         name: String,
-        /// The file, relative to the folder.
+        /// File, relative to the folder.
         file: String,
-        /// What the file says.
+        /// Schedule as declared in the file.
         schedule: Schedule,
-        /// All that was read.
+        /// Texts of all files read.
         texts: Texts,
     },
-    /// No file has this schedule any more.
+    /// No file declares this schedule any more.
     Gone {
-        /// Its name.
+        /// Schedule name.
         name: String,
     },
     /// A file has mistakes.
     Broken {
-        /// The file, relative to the folder.
+        /// File, relative to the folder.
         file: String,
-        /// Its mistakes, a line each.
+        /// Mistakes, one per line.
         why: String,
     },
 }
 
-/// What was known of a file.
+/// Known state of a file.
 struct Known {
     /// Time and size of each file that was read.
     stamps: Vec<(PathBuf, Option<Stamp>)>,
-    /// The schedule that it gives, by name.
+    /// Name of the declared schedule.
     schedule: Option<String>,
     broken: Option<String>,
 }
@@ -60,7 +60,7 @@ struct Known {
 type Stamp = (SystemTime, u64);
 
 impl Folder {
-    /// A folder that was not looked at yet. Errors: invalid (no such folder).
+    /// Returns a folder before its first check. Errors: invalid (no such folder).
     pub fn new(path: &Path) -> Result<Self> {
         let path = path
             .canonicalize()
@@ -70,20 +70,20 @@ impl Folder {
         }
         Ok(Self { path, files: BTreeMap::new() })
     }
-    /// Its absolute path.
+    /// Returns the absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Mistakes by file, as the last look found them.
+    /// Returns mistakes by file, as of the last check.
     pub fn broken(&self) -> BTreeMap<String, String> {
         let broken = self.files.iter().filter_map(|(path, known)| Some((self.name(path), known.broken.clone()?)));
         broken.collect()
     }
-    /// Names of the schedules that its files have.
+    /// Returns the names of the schedules in the folder.
     pub fn schedules(&self) -> impl Iterator<Item = &str> {
         self.files.values().filter_map(|known| known.schedule.as_deref())
     }
-    /// Reads what changed. Errors: retryable (the folder cannot be listed); nothing is gone then.
+    /// Reads changed files. Errors: retryable (the folder cannot be listed), without removals.
     pub fn look(&mut self, compile: &Compile) -> Result<Vec<Change>> {
         let found = self.list()?;
         let mut changes = Vec::new();
@@ -120,7 +120,7 @@ impl Folder {
         Ok(found)
     }
     fn read(&mut self, path: &Path, compile: &Compile, changes: &mut Vec<Change>) -> Result<()> {
-        // Taken before the file is read, so that a change meanwhile is seen next time.
+        // Taken before the file is read, so that a concurrent change is detected next time.
         let mut stamps = vec![(path.to_path_buf(), stamp(path))];
         let before = self.files.get(path).and_then(|known| known.schedule.clone());
         let compiled = compile(path)?;
@@ -148,7 +148,7 @@ impl Folder {
     fn judge(&self, path: &Path, compiled: &Compiled, was_scheduled: bool) -> Judged {
         let text = compiled.sources.0.first().map_or("", |source| source.text.as_str());
         let Some(plan) = &compiled.plan else {
-            // Parents, parts and the site file lie here too and are no workflows by themselves.
+            // Parents, parts and the site file are in the same folder and are not workflows.
             let says = text.lines().any(|line| line.starts_with("schedule:"));
             if !was_scheduled && !says {
                 return Judged::Unscheduled;
@@ -175,7 +175,7 @@ enum Judged {
     Broken(String),
 }
 
-/// Time and size of a file; none if it is not there.
+/// Returns time and size of a file; `None` if it does not exist.
 fn stamp(path: &Path) -> Option<Stamp> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.len()))

@@ -1,4 +1,4 @@
-//! Files that come, change, break, move and go.
+//! Files that are added, changed, broken, moved and removed.
 
 use super::*;
 use serde_json::Value;
@@ -46,7 +46,7 @@ impl Place {
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.root.path().join(name), text).unwrap();
     }
-    /// What a look finds, in short.
+    /// Returns the changes of a check, in short.
     fn look(&mut self) -> Vec<String> {
         let changes = self.folder.look(&compiled).unwrap();
         let told = changes.into_iter().map(|change| match change {

@@ -1,9 +1,9 @@
-//! One pass of a daemon over one schedule: it reads the log, adds what is to be decided, looks at the runs that were
-//! promised, and starts or stops them.
+//! One pass of a daemon over one schedule: it reads the log, adds new decisions, checks the promised runs, and starts
+//! or stops them.
 //!
-//! A pass may break off anywhere, with its process or its store. What it decided stands in the log, so the next pass of
-//! any daemon goes on from there: a promised run is begun by the daemon that promised it or, if that is gone, by any
-//! other. Two that begin the same run do no harm, since its journal has one first batch.
+//! A pass may be interrupted anywhere, by a crash or an outage. Its decisions are in the log, so the next pass of any
+//! daemon continues from there: a promised run is begun by the daemon that promised it or, if that is gone, by any
+//! other. Two daemons may safely begin the same run, since its journal has one first batch.
 
 mod promises;
 mod runs;
@@ -28,7 +28,7 @@ pub struct Keeper {
     log: Log,
     me: String,
     chance: Chance,
-    /// When this daemon last looked, by the wall clock.
+    /// Time of this daemon's last check, by the wall clock.
     seen: Option<i64>,
     runs: BTreeMap<RunId, Followed>,
     lookout: Lookout,
@@ -37,40 +37,37 @@ pub struct Keeper {
 /// A promised run.
 struct Followed {
     watch: Watch,
-    /// Whether a process that this daemon started has not been heard of yet.
+    /// Whether a process that this daemon started has not been reaped yet.
     started: bool,
     tries: u32,
-    /// Not started again before this, by the monotonic clock.
+    /// Earliest time of the next start, by the monotonic clock.
     not_before: Duration,
     cancelled: Option<Duration>,
 }
 
-/// What a pass works with.
+/// Dependencies of a pass.
 #[derive(Clone, Copy)]
 pub struct Around<'a> {
-    /// The store.
     pub store: &'a Store,
-    /// Time.
     pub clock: &'a dyn Clock,
-    /// Everything else.
+    /// All other effects.
     pub outside: &'a dyn Outside,
 }
 
 impl Keeper {
-    /// Takes care of the schedule of this log. `me` is the unique name of this daemon, `chance` its own.
+    /// Creates the keeper of the schedule of this log. `me` is the unique name of this daemon; `chance` is not shared.
     pub fn new(log: Log, me: &str, chance: Chance) -> Self {
         Self { log, me: me.to_string(), chance, seen: None, runs: BTreeMap::new(), lookout: Lookout::default() }
     }
-    /// What the log says of the schedule, as far as it was read.
+    /// Returns the state of the schedule, as far as the log was read.
     pub fn state(&self) -> &State {
         self.log.state()
     }
-    /// Its log.
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
     }
-    /// One pass. Gives the time (Unix milliseconds) at which the next tick comes due. Errors: those of the store; the
-    /// next pass goes on.
+    /// Makes one pass. Returns the time (Unix milliseconds) at which the next tick comes due. Errors: those of the
+    /// store; the next pass continues.
     pub async fn pass(&mut self, around: Around<'_>) -> Result<Option<i64>> {
         self.log.refresh().await?;
         let now = around.clock.unix_millis();

@@ -1,4 +1,4 @@
-//! What runs while nobody is there: the daemon behind `trainyard serve`, which fires schedules and answers over HTTP.
+//! Unattended operation: the daemon of `trainyard serve`, which fires schedules and serves HTTP.
 //!
 //! ```text
 //! workflow files ──folder──▶ definitions ─┐
@@ -7,10 +7,8 @@
 //!    log in the store ──state──▶ decide, steps (pure) ──keeper──▶ records in the log, runs
 //! ```
 //!
-//! Nothing but the store is shared by daemons. The log of a schedule (`schedules/<name>/log/`) holds every decision;
-//! `docs/design/0013-schedules.md` says why two daemons fire each tick once.
-
-#![warn(missing_docs)]
+//! Daemons share only the store. The log of a schedule (`schedules/<name>/log/`) contains every decision;
+//! `docs/design/0013-schedules.md` explains why two daemons fire each tick once.
 
 pub mod api;
 pub mod appear;

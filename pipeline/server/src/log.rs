@@ -1,5 +1,5 @@
-//! The log of a schedule in the store: numbered records, each put create-only, and from time to time what they add up
-//! to, so that nobody reads a long log from its beginning.
+//! The log of a schedule in the store: numbered records, each put create-only, and periodic snapshots of their state,
+//! so that a long log need not be read from its beginning.
 
 use crate::schedule::event::{Event, Record};
 use crate::schedule::state::State;
@@ -8,7 +8,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_store::{Created, Store, layout};
 
-/// Records between two states.
+/// Records between two snapshots.
 const STATE_EVERY: u64 = 64;
 
 /// A schedule's log, read up to some record.
@@ -20,7 +20,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads the log of a schedule to its end; it may have none yet. Errors: data (a record is damaged), those of the
+    /// Reads the log of a schedule to its end; the log may be empty. Errors: data (a record is damaged), those of the
     /// store.
     pub async fn open(store: &Store, name: &str) -> Result<Self> {
         let state = newest_state(store, name).await?;
@@ -28,15 +28,15 @@ impl Log {
         log.refresh().await?;
         Ok(log)
     }
-    /// The schedule's name.
+    /// Returns the schedule's name.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// What the records add up to.
+    /// Returns the state after the records read.
     pub fn state(&self) -> &State {
         &self.state
     }
-    /// Reads what was added since. Errors: those of [`Log::open`].
+    /// Reads new records. Errors: those of [`Log::open`].
     pub async fn refresh(&mut self) -> Result<()> {
         loop {
             let path = layout::schedule_record(&self.name, self.state.next);
@@ -44,10 +44,10 @@ impl Log {
             self.accept(&path, &bytes)?;
         }
     }
-    /// Adds a record, if what `decide` says of the state in front of it still holds then: whenever somebody else was
-    /// first, it is asked again. Gives the event that was added. `by` is unique to the process.
+    /// Appends the event that `decide` returns for the current state; if another process appends first, `decide` is
+    /// called again. Returns the appended event. `by` is unique to the process.
     ///
-    /// Errors: those of [`Log::open`]. The record may stand there even so, which the next look tells.
+    /// Errors: those of [`Log::open`]. The record may have been stored even so, which the next refresh reveals.
     pub async fn append(
         &mut self,
         at: i64,
@@ -77,7 +77,7 @@ impl Log {
         self.state.apply(&record);
         Ok(())
     }
-    /// Without it, the next reader only reads more records.
+    /// Writes a snapshot. Without it, the next reader only reads more records.
     async fn leave_state(&self) {
         if !self.state.next.is_multiple_of(STATE_EVERY) {
             return;
@@ -90,7 +90,7 @@ impl Log {
     }
 }
 
-/// The state that was left last; the empty one if none can be read.
+/// Returns the last snapshot; the empty state if no snapshot can be read.
 async fn newest_state(store: &Store, name: &str) -> Result<State> {
     let names = store.list(&layout::schedule_states(name)).await?;
     let Some(newest) = names.last() else { return Ok(State::default()) };

@@ -1,87 +1,82 @@
-//! What a daemon does to the world beside the store: it starts and cancels runs, and tells people. Injected, so that
-//! the scheduler can be simulated.
+//! Effects of a daemon outside of the store: starting and canceling runs, and notifications. Injected, so that the
+//! scheduler can be simulated.
 
 use crate::schedule::event::{Skip, Tick};
 use futures::future::BoxFuture;
 use trainyard_core::{Digest, Result, RunId};
 
-/// Everything outside of the store.
+/// Effects outside of the store.
 pub trait Outside: Send + Sync {
-    /// Whether the process of this name lives; `None` if nobody here can tell, as of one on another host.
+    /// Whether the process of this name is alive; `None` if unknown, as for one on another host.
     fn is_alive(&self, name: &str) -> Option<bool>;
-    /// Starts a process that begins the run, or goes on with it. It outlives this one.
+    /// Starts a process that begins or resumes the run. It outlives this one.
     fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<()>>;
-    /// The process that was started last for a run.
+    /// Returns the process that was started last for a run.
     fn process(&self, run: &RunId) -> Process;
-    /// Forgets the process of a run that is over.
+    /// Forgets the process of a finished run.
     fn forget(&self, run: &RunId);
-    /// Asks a run to stop, or writes its end if nobody goes on with it. Returns at once.
+    /// Requests a run to stop, or writes the end of an abandoned run. Returns at once.
     fn cancel(&self, run: &RunId);
-    /// Tells people.
+    /// Notifies users.
     fn tell(&self, news: News);
 }
 
-/// A run to begin, or to go on with.
+/// A run to begin or resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
-    /// The schedule.
     pub schedule: String,
-    /// The run.
     pub run: RunId,
-    /// The workflow file, as the definition names it.
+    /// Workflow file, as the definition names it.
     pub file: String,
-    /// Digest of the texts that it was read from.
+    /// Digest of the texts that the file was compiled from.
     pub texts: Digest,
-    /// The tick.
     pub tick: Tick,
 }
 
-/// What became of a process that this daemon started.
+/// State of a process that this daemon started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Process {
-    /// This daemon has started none, or has forgotten it.
+    /// Not started by this daemon, or forgotten.
     None,
-    /// It lives.
     Alive,
-    /// It ended.
     Ended {
-        /// Its exit code; none if a signal ended it.
+        /// Exit code; `None` if a signal ended the process.
         code: Option<i32>,
-        /// The end of what it wrote to stderr.
+        /// End of its stderr.
         said: String,
     },
 }
 
-/// What people should hear of.
+/// A notification for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
-    /// A tick passed without a run, or came too late.
+    /// A tick was skipped or came too late.
     Missed {
-        /// The schedule.
+        /// Schedule name.
         schedule: String,
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// Why; none if it came too late.
+        /// Reason; `None` if the tick came too late.
         why: Option<Skip>,
-        /// How many earlier ticks passed with it.
+        /// Number of earlier ticks skipped with it.
         passed_over: u64,
     },
     /// The run of a tick could not begin, or was given up.
     NotStarted {
-        /// The schedule.
+        /// Schedule name.
         schedule: String,
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// Its run.
+        /// Run id.
         run: RunId,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// A workflow file has mistakes; what was read before stays in force.
+    /// A workflow file has mistakes; its previous content stays in force.
     Broken {
-        /// The file.
+        /// File name.
         file: String,
-        /// Its mistakes, a line each.
+        /// Mistakes, one per line.
         why: String,
     },
 }

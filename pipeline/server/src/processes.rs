@@ -1,8 +1,8 @@
-//! The real outside: a run is a process of this program, `trainyard run … --run-id …`.
+//! The real effects: a run is a process of this program, `trainyard run … --run-id …`.
 //!
-//! It is no part of the daemon. It has a process group of its own and holds no pipe to its parent, so that it goes on
-//! when the daemon dies, and a crash of it harms nobody else. What it writes to stderr goes to a file, whose end says
-//! why a run could not begin.
+//! The process is independent of the daemon. It has a separate process group and no pipe to its parent, so that it
+//! survives the daemon, and its crash affects no other process. Its stderr goes to a file, whose end explains why a run
+//! could not begin.
 
 use crate::outside::{News, Order, Outside, Process};
 use futures::future::BoxFuture;
@@ -24,32 +24,30 @@ use trainyard_store::{Store, layout};
 
 /// Bytes of stderr that are kept of a run that could not begin.
 const SAID: usize = 4_000;
-/// How often it is asked whether processes that were to stop have ended.
+/// Interval of checks whether processes have stopped.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How runs are started.
+/// Starts runs as processes.
 pub struct Processes {
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// The site file, if one was named.
+    /// Site file, if the user named one.
     pub site: Option<PathBuf>,
-    /// The folder of workflow files.
+    /// Folder of workflow files.
     pub folder: PathBuf,
-    /// Where stderr of runs goes.
+    /// Folder of the runs' stderr.
     pub scratch: PathBuf,
-    /// Added to their environment.
+    /// Additional environment of runs.
     pub environment: Vec<(OsString, OsString)>,
-    /// The store.
     pub store: Store,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// For names of writers.
+    /// Source of writer names.
     pub chance: Chance,
-    /// Where processes are waited for.
+    /// Runtime that waits for processes.
     pub handle: Handle,
-    /// Tells people.
+    /// Notifies users.
     pub tell: Box<dyn Fn(News) + Send + Sync>,
-    /// What was started; empty at first.
+    /// Started processes; empty at first.
     pub started: Arc<Started>,
 }
 
@@ -60,7 +58,7 @@ pub struct Started(Mutex<BTreeMap<RunId, One>>);
 #[derive(Debug)]
 struct One {
     pid: Option<u32>,
-    /// Its end; none while it lives.
+    /// Exit code and stderr; `None` while it is alive.
     ended: Option<(Option<i32>, String)>,
 }
 
@@ -68,11 +66,12 @@ impl Started {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, One>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// Asks all processes to stop as Ctrl-C does, and waits until they have, at most this long; whether all have.
+    /// Sends all processes SIGTERM, which they handle like Ctrl-C, and waits until they have ended, at most for `most`;
+    /// returns whether all have.
     pub async fn stop(&self, most: Duration) -> bool {
         for pid in self.alive() {
             if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
-                // It may be gone already.
+                // The process may be gone already.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
         }
@@ -118,7 +117,7 @@ impl Processes {
             let status = child.wait().await.ok();
             let code = status.as_ref().and_then(ExitStatus::code);
             let said = end_of(&path);
-            // Only the words of a process that failed are worth a file.
+            // Only stderr of a failed process is kept in a file.
             if code == Some(0) {
                 let _ = std::fs::remove_file(&path);
             }
@@ -132,7 +131,7 @@ impl Processes {
 
 impl Outside for Processes {
     fn is_alive(&self, name: &str) -> Option<bool> {
-        // Whoever has no process goes on with nothing.
+        // A writer without a process is not alive.
         name.parse::<ProcessId>().map_or(Some(false), |process| process.is_alive())
     }
     fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<()>> {
@@ -147,7 +146,7 @@ impl Outside for Processes {
     }
     fn forget(&self, run: &RunId) {
         let mut started = self.started.lock();
-        // One that still lives is asked to stop with the daemon.
+        // A live process is stopped with the daemon.
         if started.get(run).is_some_and(|one| one.ended.is_some()) {
             started.remove(run);
         }
@@ -166,7 +165,7 @@ impl Outside for Processes {
     }
 }
 
-/// The end of a text file, without terminal codes' lead characters.
+/// Returns the end of a text file, without escape characters of terminal codes.
 fn end_of(path: &Path) -> String {
     let text = std::fs::read(path).unwrap_or_default();
     let from = text.len().saturating_sub(SAID);

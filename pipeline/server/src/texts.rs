@@ -1,8 +1,7 @@
-//! The texts of a workflow: its file, its parents and the files that it embeds, as they were when its schedule was
-//! read.
+//! The texts of a workflow: its file, its parents and embedded files, as they were when its schedule was read.
 //!
-//! A run of a tick reads these and not what lies in the folder by then. So a file that is being edited breaks nothing,
-//! and a run that is taken up again after days is still a run of the same plan.
+//! A run of a tick reads these instead of the present files. So a file under edit breaks no run, and a run that is
+//! resumed after days is still a run of the same plan.
 
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -16,39 +15,38 @@ use trainyard_store::{Store, layout};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Texts {
     folder: PathBuf,
-    /// Paths are relative to the folder where they lie below it, so that daemons on several hosts name them alike.
+    /// Paths are relative to the folder for files below it, so that daemons on several hosts name them alike.
     texts: BTreeMap<String, String>,
 }
 
-/// Texts, and other files beside them.
+/// Texts layered over other files.
 pub struct Over<'a> {
     texts: &'a Texts,
     others: &'a dyn Files,
 }
 
 impl Texts {
-    /// All files that a compilation read. `folder` is the absolute one of the workflow files.
+    /// Collects all files that a compilation read. `folder` is the absolute path of the workflow folder.
     pub fn of(sources: &Sources, folder: &Path) -> Self {
         let named = sources.0.iter().filter_map(|source| Some((source.path.as_deref()?, &source.text)));
         let texts = named.map(|(path, text)| (name(folder, path), text.clone())).collect();
         Self { folder: folder.to_path_buf(), texts }
     }
-    /// The paths of the files.
+    /// Returns the paths of the files.
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.texts.keys().map(|name| absolute(&self.folder, name))
     }
-    /// Stores them for a schedule; gives their digest. Errors: those of the store.
+    /// Stores the texts for a schedule; returns their digest. Errors: those of the store.
     pub async fn store(&self, store: &Store, schedule: &str) -> Result<Digest> {
         let bytes = self.bytes()?;
         let digest = Digest::of(&bytes);
         store.create(&layout::schedule_texts(schedule, &digest), bytes).await?;
         Ok(digest)
     }
-    /// Their digest.
     pub fn digest(&self) -> Result<Digest> {
         Ok(Digest::of(&self.bytes()?))
     }
-    /// Reads stored texts. Errors: lost (there are none), data (damaged).
+    /// Reads stored texts. Errors: lost (missing), data (damaged).
     pub async fn fetch(store: &Store, path: &str, folder: &Path) -> Result<Self> {
         let bytes = store.get(path).await?;
         let bytes = bytes.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", store.url())))?;
@@ -56,7 +54,7 @@ impl Texts {
             .map_err(|e| Error::data(format!("{}/{path} is damaged: {e}", store.url())))?;
         Ok(Self { folder: folder.to_path_buf(), texts })
     }
-    /// These texts in front of other files.
+    /// Layers these texts over other files.
     pub fn over<'a>(&'a self, others: &'a dyn Files) -> Over<'a> {
         Over { texts: self, others }
     }

@@ -1,4 +1,4 @@
-//! Follows the journal of a run just far enough to know who writes it and whether it is over.
+//! Follows the journal of a run just far enough to know its writer and whether it is over.
 
 use crate::schedule::event::Outcome;
 use std::time::Duration;
@@ -6,22 +6,22 @@ use trainyard_core::event::{Event, Record, RunOutcome};
 use trainyard_core::{Result, RunId};
 use trainyard_store::{Batch, JournalReader, Store};
 
-/// A run that is being followed.
+/// A followed run.
 pub struct Watch {
     journal: JournalReader,
-    /// Who writes it; none before its first batch.
+    /// Writer of the journal; `None` before its first batch.
     writer: Option<String>,
     finished: Option<Outcome>,
-    /// When its journal last grew, by the watcher's monotonic clock.
+    /// Time of the journal's last growth, by the watcher's monotonic clock.
     grew: Duration,
 }
 
 impl Watch {
-    /// Begins to follow a run, which may not have begun itself.
+    /// Starts following a run, which may not have begun.
     pub fn new(store: &Store, run: &RunId, now: Duration) -> Self {
         Self { journal: JournalReader::new(store, run), writer: None, finished: None, grew: now }
     }
-    /// Reads what the journal has got since. Errors: data (damaged), those of the store.
+    /// Reads new batches of the journal. Errors: data (damaged), those of the store.
     pub async fn look(&mut self, now: Duration) -> Result<()> {
         while let Some(batch) = self.journal.next().await? {
             self.take(&batch)?;
@@ -29,15 +29,15 @@ impl Watch {
         }
         Ok(())
     }
-    /// The writer of the journal; none if the run has not begun.
+    /// Returns the writer of the journal; `None` if the run has not begun.
     pub fn writer(&self) -> Option<&str> {
         self.writer.as_deref()
     }
-    /// How the run ended, if it did.
+    /// Returns the outcome of a finished run.
     pub fn finished(&self) -> Option<Outcome> {
         self.finished
     }
-    /// For how long the watcher has seen the journal stand still.
+    /// Returns for how long the watcher has seen no growth of the journal.
     pub fn still(&self, now: Duration) -> Duration {
         now.saturating_sub(self.grew)
     }
@@ -45,7 +45,7 @@ impl Watch {
     fn take(&mut self, batch: &Batch) -> Result<()> {
         self.writer = Some(batch.header.writer.clone());
         for value in &batch.events {
-            // All others may be large, and are of no concern.
+            // Other events may be large, and are irrelevant here.
             match value.get("type").and_then(serde_json::Value::as_str) {
                 Some("run_finished") => {
                     if let Event::RunFinished { outcome } = Record::from_value(value)?.event {

@@ -1,5 +1,5 @@
 //! The cache of `huggingface_hub`: `datasets--OWNER--NAME/{blobs, refs, snapshots/COMMIT}`, where snapshots link to
-//! blobs. What another program fetched is found, and it finds what is fetched here.
+//! blobs. Both programs share fetched files.
 
 use crate::location::{Location, is_commit};
 use std::fs::File;
@@ -17,18 +17,18 @@ impl Cache {
     pub fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
-    /// The commit that a revision had when it was last asked for.
+    /// Returns the commit that a revision had when it was last resolved.
     pub fn commit(&self, location: &Location) -> Option<String> {
         let commit = std::fs::read_to_string(self.reference(location)).ok()?;
         Some(commit.trim().to_string()).filter(|commit| is_commit(commit))
     }
-    /// Notes the commit of a revision.
+    /// Records the commit of a revision.
     pub fn note(&self, location: &Location, commit: &str) -> Result<()> {
         let path = self.reference(location);
         make_folder_of(&path)?;
         std::fs::write(&path, commit).map_err(|e| io_error(&path, &e))
     }
-    /// Paths of the files of a commit that were fetched; none if the commit is not there.
+    /// Returns the paths of the fetched files of a commit; `None` if the commit is not in the cache.
     pub fn files(&self, location: &Location) -> Option<Vec<String>> {
         let root = self.snapshot(location);
         let mut names = Vec::new();
@@ -43,7 +43,7 @@ impl Cache {
         }
         Some(names)
     }
-    /// Where a file of a commit lies or will lie. Errors: data (a name that leads out of the repository).
+    /// Returns the path of a file of a commit, fetched or not. Errors: data (a name that leads out of the repository).
     pub fn file(&self, location: &Location, name: &str) -> Result<PathBuf> {
         let odd = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains(['\\', '\0']);
         if name.split('/').any(odd) {
@@ -51,7 +51,7 @@ impl Cache {
         }
         Ok(self.snapshot(location).join(name))
     }
-    /// Keeps what `fill` writes and tells the SHA-256 of. An interrupted download leaves nothing that counts.
+    /// Stores the file that `fill` writes, under the SHA-256 that it returns. An interrupted download has no effect.
     pub fn store(
         &self,
         location: &Location,

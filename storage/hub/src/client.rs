@@ -1,4 +1,4 @@
-//! What is asked of the hub: the commit of a revision, the files of a commit, a file.
+//! Requests to the hub: the commit of a revision, the files of a commit, a file.
 
 use crate::Settings;
 use crate::location::{Location, is_commit};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
-/// Time without a byte.
+/// Read timeout.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// A connection to the hub.
@@ -20,7 +20,7 @@ pub struct Client {
     token: Option<String>,
 }
 
-/// The part of the answer about a revision that counts.
+/// Relevant part of the response about a revision.
 #[derive(Deserialize)]
 struct Revision {
     sha: String,
@@ -35,7 +35,7 @@ struct Sibling {
 
 impl Client {
     pub fn new(settings: &Settings) -> Result<Self> {
-        // Another part of the program may have done it.
+        // Another part of the program may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let endpoint = Url::parse(&settings.endpoint)
             .map_err(|e| Error::invalid(format!("HF_ENDPOINT is `{}`: {e}", settings.endpoint)))?;
@@ -43,7 +43,7 @@ impl Client {
         let http = http.map_err(|e| Error::bug(format!("no client for {endpoint}: {e}")))?;
         Ok(Self { http, endpoint, token: settings.token.clone() })
     }
-    /// The commit of a revision.
+    /// Returns the commit of a revision.
     pub async fn commit(&self, location: &Location) -> Result<String> {
         let commit = self.revision(location).await?.sha;
         if is_commit(&commit) {
@@ -51,7 +51,7 @@ impl Client {
         }
         Err(Error::data(format!("{location}: the hub names no commit, but `{}`", commit.escape_debug())))
     }
-    /// All files of a commit.
+    /// Returns all files of a commit.
     pub async fn files(&self, location: &Location) -> Result<Vec<String>> {
         Ok(self.revision(location).await?.siblings.into_iter().map(|file| file.rfilename).collect())
     }
@@ -83,7 +83,7 @@ impl Client {
 
     async fn get(&self, path: &[&str], place: &str) -> Result<Response> {
         let mut url = self.endpoint.clone();
-        // A slash within a part, as in `refs/convert/parquet`, is escaped by this.
+        // This escapes a slash within a part, as in `refs/convert/parquet`.
         url.path_segments_mut()
             .map_err(|()| Error::invalid(format!("HF_ENDPOINT is `{}`, which has no paths", self.endpoint)))?
             .pop_if_empty()

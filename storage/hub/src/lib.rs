@@ -1,10 +1,9 @@
 //! Data sets of the Hugging Face hub as sources of a stage: `hf://datasets/OWNER/NAME[@REVISION][/PATH]`.
 //!
-//! A revision is resolved to its commit when a plan is made, so that a digest means the same bytes for ever; an attempt
-//! fetches files of that commit into the cache that `huggingface_hub` has, and takes what lies there already. The crate
-//! `hf-hub` would bring a second copy of the TLS stack; this is the part of the interface that is needed, on the client
-//! that the house has (`docs/design/0024`).
-#![warn(missing_docs)]
+//! A revision is resolved to its commit when a plan is made, so that a digest always means the same bytes; an attempt
+//! fetches files of that commit into the cache of `huggingface_hub`, unless they are there already. The crate `hf-hub`
+//! would add a second copy of the TLS stack; this crate implements the required part of the interface with the HTTP
+//! client of the workspace (`docs/design/0024`).
 
 mod cache;
 mod client;
@@ -21,23 +20,24 @@ use client::Client;
 use std::path::PathBuf;
 use trainyard_core::{Error, Result};
 
-/// How locations of the hub begin.
+/// Scheme of locations on the hub.
 pub const SCHEME: &str = "hf://";
 
-/// The hub with the cache in front of it.
+/// The hub with its local cache.
 pub struct Hub {
     settings: Settings,
     cache: Cache,
 }
 
 impl Hub {
-    /// The hub that the settings name.
+    /// Connects to the hub of the settings.
     pub fn new(settings: Settings) -> Self {
         Self { cache: Cache::at(settings.cache.clone()), settings }
     }
-    /// The location at the commit that its revision names now. Asks the hub, or offline the cache; a commit is its own.
+    /// Returns the location at the present commit of its revision, from the hub or, offline, from the cache; a commit
+    /// resolves to itself.
     ///
-    /// Errors: invalid (no such data set, revision or access; not in the cache, offline), retryable (no answer).
+    /// Errors: invalid (no such data set, revision or access; not in the cache, offline), retryable (no response).
     pub fn pin(&self, location: &Location) -> Result<Location> {
         if location.is_pinned() {
             return Ok(location.clone());
@@ -51,7 +51,7 @@ impl Hub {
         };
         Ok(location.at(&commit))
     }
-    /// The files of a pinned location below its path, sorted; offline those that are in the cache.
+    /// Returns the files of a pinned location below its path, sorted; offline those in the cache.
     pub fn files(&self, location: &Location) -> Result<Vec<String>> {
         let mut names = if self.settings.offline {
             self.cache.files(location).ok_or_else(|| self.not_cached(location))?
@@ -61,7 +61,7 @@ impl Hub {
         names.sort();
         Ok(names)
     }
-    /// A file of a pinned location, by its path in the data set: from the cache, else fetched into it.
+    /// Returns a file of a pinned location, by its path in the data set: from the cache, else fetched into it.
     pub fn fetch(&self, location: &Location, name: &str) -> Result<PathBuf> {
         let path = self.cache.file(location, name)?;
         if path.is_file() {
@@ -86,7 +86,7 @@ impl Hub {
     }
 }
 
-/// Waits for an answer. On a thread of its own, since callers may be inside of a runtime.
+/// Waits for a response on a separate thread, since callers may be inside of a runtime.
 fn wait<T: Send>(answer: impl Future<Output = Result<T>> + Send) -> Result<T> {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,4 +1,4 @@
-//! Where on the hub.
+//! Locations on the hub.
 
 use std::fmt;
 use trainyard_core::{Error, Result};
@@ -8,18 +8,18 @@ use trainyard_core::{Error, Result};
 pub struct Location {
     /// `OWNER/NAME`.
     pub repository: String,
-    /// A branch, a tag or a commit.
+    /// Branch, tag or commit.
     pub revision: String,
-    /// A file, a folder or a pattern of files; empty = everything.
+    /// File, folder or pattern of files; empty means all files.
     pub path: String,
 }
 
 const PREFIX: &str = "hf://datasets/";
-/// Branches with slashes in their names, which the hub makes.
+/// Prefixes of branches with slashes in their names, which the hub creates.
 const SPECIAL: [&str; 2] = ["refs/convert/", "refs/pr/"];
 
 impl Location {
-    /// Reads `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
+    /// Parses `hf://datasets/OWNER/NAME[@REVISION][/PATH]`. Errors: invalid.
     pub fn read(text: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid(format!("`{text}` is no data set of the hub"))
@@ -47,7 +47,7 @@ impl Location {
         }
         Ok(Self { repository: format!("{owner}/{name}"), revision: revision.into(), path: path.into() })
     }
-    /// The same at a commit.
+    /// Returns the same location at a commit.
     #[must_use]
     pub fn at(&self, commit: &str) -> Self {
         Self { revision: commit.to_string(), ..self.clone() }

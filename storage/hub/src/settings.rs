@@ -1,8 +1,8 @@
-//! The variables that Hugging Face's own programs read.
+//! Environment variables shared with Hugging Face's programs.
 
 use std::path::{Path, PathBuf};
 
-/// Which hub, as whom, and where its files are kept.
+/// Endpoint, credentials and cache of the hub.
 #[derive(Clone)]
 pub struct Settings {
     /// `HF_ENDPOINT`; `https://huggingface.co` unless set.
@@ -11,7 +11,7 @@ pub struct Settings {
     pub token: Option<String>,
     /// `HF_HUB_CACHE`, else `hub` in `HF_HOME`, else `.cache/huggingface/hub` in the home.
     pub cache: PathBuf,
-    /// `HF_HUB_OFFLINE`: nothing is asked of the hub.
+    /// `HF_HUB_OFFLINE`: no requests are sent.
     pub offline: bool,
 }
 
@@ -32,7 +32,7 @@ impl Settings {
             offline: set("HF_HUB_OFFLINE").is_some_and(yes),
         }
     }
-    /// Those of this process.
+    /// Reads the variables of this process.
     pub fn of_process() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }

@@ -1,4 +1,4 @@
-//! Against a loopback server that answers the three requests as the hub does. Nothing here leaves the machine.
+//! Tests against a loopback server that responds to the three requests as the hub does. They send no external requests.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use trainyard_core::ErrorKind;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A stand-in for the hub on this machine: answers by path, and notes what was asked, with the token.
+/// A stand-in for the hub on this machine: responds by path, and records requests with their tokens.
 struct Loopback {
     endpoint: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -118,7 +118,7 @@ fn a_revision_is_pinned_and_its_files_are_fetched_once() {
     assert_eq!(hub.pin(&pinned).unwrap(), pinned);
     assert_eq!(hub.fetch(&pinned, "data/b.jsonl").unwrap(), path);
     assert_eq!(server.asked().len(), before, "a commit and a fetched file are not asked for again");
-    // What is in the cache serves without the hub.
+    // Cached files are available without the hub.
     let offline = Hub::new(settings("http://127.0.0.1:1", cache.path(), true));
     assert_eq!(offline.pin(&location("hf://datasets/o/n/data")).unwrap(), pinned);
     assert_eq!(offline.files(&pinned).unwrap(), ["data/b.jsonl"]);

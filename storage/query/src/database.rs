@@ -14,23 +14,23 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::json::{Cut, cell_as_json};
 use trainyard_tables::{BatchReader, Part, read_schema};
 
-/// Bounds of a query.
+/// Limits of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueryLimits {
-    /// Rows of the result. More are cut off, and the result says so.
+    /// Maximum rows of the result; a truncated result is marked.
     pub rows: usize,
-    /// Bytes of the columns that are read, uncompressed, all tables together.
+    /// Maximum bytes of the columns that are read, uncompressed, all tables together.
     pub bytes: u64,
 }
 
 impl Default for QueryLimits {
-    /// 1,000 rows out of 2 GiB.
+    /// Returns 1,000 rows and 2 GiB.
     fn default() -> Self {
         Self { rows: 1_000, bytes: 2 << 30 }
     }
 }
 
-/// A database that answers one statement.
+/// A database for one statement.
 pub(crate) struct Database {
     pub connection: Connection,
     /// Bytes that may still be read.
@@ -38,7 +38,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// An empty database whose tables may hold `bytes` bytes.
+    /// Creates an empty database whose tables may have `bytes` bytes.
     pub fn new(bytes: u64) -> Result<Self> {
         let connection = open().map_err(|e| Error::bug(format!("no database in memory: {e}")))?;
         Ok(Self { connection, left: bytes })
@@ -46,13 +46,13 @@ impl Database {
 
     /// Loads the wanted columns of a Parquet file. Returns the flat columns of the table.
     ///
-    /// Errors: those of reading the file; invalid when its columns are larger than what may still be read.
+    /// Errors: those of reading the file; invalid when its columns are larger than the remaining limit.
     pub fn load(&mut self, table: &str, path: &Path, wanted: &Wanted) -> Result<Vec<(String, Kind)>> {
         let whole = read_schema(path)?;
         let mut names: Vec<_> =
             whole.fields().iter().map(|field| field.name().clone()).filter(|name| wanted.includes(name)).collect();
         if names.is_empty() {
-            // One column must carry the number of rows.
+            // At least one column must carry the number of rows.
             names.extend(whole.fields().first().map(|field| field.name().clone()));
         }
         let reader = BatchReader::open_part(path, &Part { columns: Some(&names), ..Part::default() })?;
@@ -103,19 +103,19 @@ fn create(table: &str, columns: &[(String, Kind)]) -> String {
     format!("CREATE TABLE {} ({})", quoted(table), columns.join(", "))
 }
 
-/// What statements call the columns of a Parquet file.
+/// Returns the SQL names of the columns of a Parquet file.
 pub(crate) fn column_names(path: &Path) -> Result<Vec<String>> {
     let schema = read_schema(path)?;
     let flattening = Flattening::new(&schema, &map_keys(path, &schema)?);
     Ok(flattening.columns().into_iter().map(|(name, _)| name).collect())
 }
 
-/// A name as an SQL identifier.
+/// Quotes a name as an SQL identifier.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A JSON value as SQLite stores it. Integers that do not fit keep their digits as text.
+/// Converts a JSON value for SQLite. Integers that do not fit keep their digits as text.
 fn cell(value: Value) -> Cell {
     match value {
         Value::Null => Cell::Null,

@@ -1,6 +1,6 @@
-//! The SQL that people write, turned into the SQL that SQLite reads.
+//! Translates common SQL into SQLite's dialect.
 //!
-//! `/` divides integers into a float, as in most query engines for analysis; `x::int`, `ILIKE` and regular expressions
+//! `/` divides integers into a float, as in most analytical query engines; `x::int`, `ILIKE` and regular expressions
 //! work; functions have their common names.
 
 use crate::flatten::Kind;
@@ -33,10 +33,10 @@ const SYNONYMS: [(&str, &str); 16] = [
     ("variance_samp", "variance"),
 ];
 
-/// SQLite's own aggregates. `min` and `max` of several arguments are not.
+/// SQLite's own aggregates. `min` and `max` of several arguments are not aggregates.
 const SQLITE_AGGREGATES: [&str; 8] = ["avg", "count", "group_concat", "json_group_array", "max", "min", "sum", "total"];
 
-/// Functions that are true or false.
+/// Functions that return booleans.
 const PREDICATES: [&str; 5] = ["array_contains", "contains", "ends_with", "regexp_like", "starts_with"];
 
 /// Rewrites a statement or an expression for SQLite.
@@ -44,13 +44,13 @@ pub(crate) fn adapt<N: VisitMut>(node: &mut N) {
     let _ = node.visit(&mut Adapt { windows: false });
 }
 
-/// The same for an expression that is computed for every row: its aggregates run over the whole table.
+/// Rewrites an expression that is computed for every row: its aggregates run over the whole table.
 pub(crate) fn adapt_row_expression(expression: &mut Expr) {
     let _ = expression.visit(&mut Adapt { windows: true });
 }
 
 struct Adapt {
-    /// Aggregates become windows over the whole table.
+    /// Whether aggregates become windows over the whole table.
     windows: bool,
 }
 
@@ -92,7 +92,7 @@ impl Adapt {
     }
 }
 
-/// Another way to write what SQLite cannot read, or reads as something else.
+/// Returns a replacement for an expression that SQLite cannot parse, or interprets otherwise.
 fn rewritten(expression: &Expr) -> Option<String> {
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match expression {
@@ -121,7 +121,7 @@ fn name_of(function: &Function) -> String {
     function.name.to_string().to_lowercase()
 }
 
-/// Whether a call gathers rows. `min(a, b)` compares its arguments instead.
+/// Whether a call aggregates rows. `min(a, b)` compares its arguments instead.
 fn is_aggregate(name: &str, function: &Function) -> bool {
     let arguments = match &function.args {
         FunctionArguments::List(list) => list.args.len(),
@@ -130,8 +130,8 @@ fn is_aggregate(name: &str, function: &Function) -> bool {
     AGGREGATES.contains(&name) || (SQLITE_AGGREGATES.contains(&name) && (arguments <= 1 || name == "group_concat"))
 }
 
-/// The kind of what an expression computes, where its form tells: SQLite has neither booleans nor lists of its own.
-/// `column` answers for columns.
+/// Infers the kind of an expression from its form, if possible: SQLite has neither booleans nor lists. `column` returns
+/// the kind of a column.
 pub(crate) fn kind_of(expression: &Expr, column: &dyn Fn(&str) -> Option<Kind>) -> Option<Kind> {
     use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
     match expression {
@@ -172,7 +172,7 @@ fn of_function(function: &Function, column: &dyn Fn(&str) -> Option<Kind>) -> Op
     if name == "json_group_array" {
         return Some(Kind::List);
     }
-    // What these return is one of their arguments.
+    // These functions return one of their arguments.
     if !["coalesce", "first_value", "ifnull", "last_value", "max", "min", "nullif"].contains(&name.as_str()) {
         return None;
     }
@@ -184,7 +184,7 @@ fn of_function(function: &Function, column: &dyn Fn(&str) -> Option<Kind>) -> Op
     shared(list.args.iter().map(plain))
 }
 
-/// The kind that all have.
+/// Returns the common kind of all.
 fn shared(kinds: impl Iterator<Item = Option<Kind>>) -> Option<Kind> {
     let kinds: Vec<Option<Kind>> = kinds.collect();
     kinds.first().copied().flatten().filter(|first| kinds.iter().all(|kind| *kind == Some(*first)))

@@ -1,4 +1,4 @@
-//! Errors of SQLite as errors of ours: nearly always the statement is wrong.
+//! Converts SQLite's errors: nearly always the statement is wrong.
 
 use rusqlite::{Error as Sqlite, ErrorCode};
 use trainyard_core::{Error, ErrorKind};
@@ -6,7 +6,7 @@ use trainyard_core::{Error, ErrorKind};
 /// The message of a statement that ran out of memory.
 const OUT_OF_MEMORY: &str = "the statement ran out of memory";
 
-/// What SQLite said about `what` (`this query`, ``the filter `…` ``).
+/// Converts SQLite's error about `what` (`this query`, ``the filter `…` ``).
 pub(crate) fn wrong(what: &str, error: &Sqlite) -> Error {
     if error.sqlite_error_code() == Some(ErrorCode::OutOfMemory) {
         return Error::data(OUT_OF_MEMORY).help("select fewer columns, or filter rows before they are joined");

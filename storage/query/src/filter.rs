@@ -1,7 +1,7 @@
-//! Filter expressions: one boolean SQL expression over the columns of a table, judged for every row.
+//! Filter expressions: one boolean SQL expression over the columns of a table, evaluated for every row.
 //!
 //! An expression has no joins and no subqueries, so it cannot multiply rows. Time and memory are not bounded here:
-//! filters are written in workflow files, and the attempt that runs one is a process of its own, which `timeout` ends.
+//! filters are written in workflow files, and the attempt that runs one is a separate process with a `timeout`.
 
 use crate::database::{Database, QueryLimits};
 use crate::dialect::{adapt_row_expression, kind_of};
@@ -15,8 +15,8 @@ use trainyard_core::{Error, Result};
 
 const TABLE: &str = "self";
 
-/// For each row of a Parquet file, whether `text` holds (`reward > 0.5 AND level >= 2`); null counts as false.
-/// Aggregates are those of the whole table (`reward > avg(reward)`).
+/// Evaluates `text` (`reward > 0.5 AND level >= 2`) for each row of a Parquet file; null counts as false. Aggregates
+/// are those of the whole table (`reward > avg(reward)`).
 ///
 /// Errors: invalid (syntax, unknown column, not true or false), data (corrupt file).
 pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
@@ -31,7 +31,7 @@ pub fn filter_mask(path: &Path, text: &str) -> Result<Vec<bool>> {
         let rows = statement.query_map([], |row| Ok(row.get::<_, Cell>(0)? == Cell::Integer(1)))?;
         rows.collect()
     };
-    // An unknown column has no kind either; SQLite says which one it is.
+    // An unknown column has no kind either; SQLite's error names it.
     let mask = mask().map_err(|e| {
         let known = columns.iter().map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         wrong(&what, &e).help(format!("of the names in it these are columns: {known}"))

@@ -1,5 +1,5 @@
 //! Nested Arrow columns as flat ones: fields of structs, keys of maps and names of lists of `{name, value}` become
-//! columns of their own.
+//! separate columns.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array};
@@ -15,12 +15,12 @@ use trainyard_tables::{BatchReader, Part};
 /// A map with more keys than this stays one column of JSON text.
 const MOST_KEYS: usize = 256;
 
-/// What the cells of a flat column are.
+/// Type of the cells of a flat column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
     Int,
-    /// 64 bits without a sign, which SQLite's integers cannot hold.
+    /// Unsigned 64-bit integer, out of the range of SQLite's integers.
     Unsigned,
     Float,
     Text,
@@ -29,8 +29,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The declared type of a column. SQLite hands it back for every result column that is a column of a table. "BLOB"
-    /// keeps SQLite from turning the digits of a large integer into a float.
+    /// Returns the declared type of a column. SQLite reports it for every result column that is a column of a table.
+    /// "BLOB" keeps SQLite from converting the digits of a large integer to a float.
     pub fn declared(self) -> &'static str {
         match self {
             Self::Bool => "BOOLEAN",
@@ -41,7 +41,7 @@ impl Kind {
             Self::List => "LIST",
         }
     }
-    /// The kind that was declared so.
+    /// Returns the kind of a declared type.
     pub fn of_declared(declared: &str) -> Option<Self> {
         [Self::Bool, Self::Int, Self::Unsigned, Self::Float, Self::Text, Self::List]
             .into_iter()
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// How the columns of a file become flat ones.
+/// Mapping of a file's columns to flat ones.
 pub(crate) struct Flattening {
     columns: Vec<Flat>,
     names: Vec<String>,
@@ -68,7 +68,7 @@ enum Step {
 }
 
 impl Flattening {
-    /// Plans the flattening of a file's schema; `keys` holds the keys of its maps.
+    /// Plans the flattening of a file's schema; `keys` are the keys of its maps.
     pub fn new(schema: &Schema, keys: &BTreeMap<String, BTreeSet<String>>) -> Self {
         let mut plan = Plan {
             taken: schema.fields().iter().map(|f| f.name().to_lowercase()).collect(),
@@ -81,11 +81,11 @@ impl Flattening {
         }
         Self { columns: plan.columns, names: plan.names }
     }
-    /// The flat columns, in order.
+    /// Returns the flat columns, in order.
     pub fn columns(&self) -> Vec<(String, Kind)> {
         self.names.iter().cloned().zip(self.columns.iter().map(|flat| flat.kind)).collect()
     }
-    /// The flat columns of a batch.
+    /// Flattens a batch.
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         self.flat(batch).map_err(|e| Error::bug(format!("a table has no flat form: {e}")))
     }
@@ -100,7 +100,7 @@ impl Flattening {
 }
 
 struct Plan<'a> {
-    /// Names in use, in lower case: SQL does not tell upper from lower case in names.
+    /// Names in use, in lower case: SQL names are case-insensitive.
     taken: BTreeSet<String>,
     keys: &'a BTreeMap<String, BTreeSet<String>>,
     names: Vec<String>,
@@ -131,12 +131,12 @@ impl Plan<'_> {
             }
         }
     }
-    /// `rewards_answer`, or `rewards.answer` if the table has a column of the first name.
+    /// Returns `rewards_answer`, or `rewards.answer` if the table has a column of the first name.
     fn child(&self, parent: &str, part: &str) -> String {
         let name = format!("{parent}_{part}");
         if self.taken.contains(&name.to_lowercase()) { format!("{parent}.{part}") } else { name }
     }
-    /// The name, with a number after it if an earlier column differs from it in case only.
+    /// Returns the name, with a number appended if an earlier column differs from it in case only.
     fn unused(&self, name: String) -> String {
         let used = |name: &str| self.names.iter().any(|other| other.eq_ignore_ascii_case(name));
         if !used(&name) {
@@ -146,7 +146,7 @@ impl Plan<'_> {
     }
 }
 
-/// The kind of a column whose cells are no JSON objects.
+/// Returns the kind of a column whose cells are not JSON objects.
 fn plain(kind: &DataType) -> Option<Kind> {
     use DataType::{
         Boolean, Date32, Dictionary, FixedSizeList, Float16, Float32, Float64, Int8, Int16, Int32, Int64, LargeList,
@@ -176,7 +176,7 @@ impl Flat {
     }
 }
 
-/// A field of a struct, null where the struct is.
+/// Returns a field of a struct, null where the struct is.
 fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     let whole = column.as_struct();
     match whole.nulls() {
@@ -185,7 +185,7 @@ fn part(column: &ArrayRef, i: usize) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// A map, or a list of names and values, as its keys and values one after another and where each row's begin.
+/// Returns a map, or a list of names and values, as concatenated keys and values and the offset of each row.
 fn entries(column: &ArrayRef) -> (&StringArray, &ArrayRef, &[i32]) {
     match column.data_type() {
         DataType::Map(..) => {
@@ -200,7 +200,7 @@ fn entries(column: &ArrayRef) -> (&StringArray, &ArrayRef, &[i32]) {
     }
 }
 
-/// The values under one key, null where it is not there.
+/// Returns the values under one key, null where it is missing.
 fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     let (keys, values, offsets) = entries(column);
     let find = |row: usize| {
@@ -212,7 +212,7 @@ fn at_key(column: &ArrayRef, key: &str) -> Result<ArrayRef, ArrowError> {
     take(values, &places, None)
 }
 
-/// The keys of each column of a file that holds values by text, where they are few enough.
+/// Returns the keys of each text-keyed column of a file, unless there are too many.
 pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, BTreeSet<String>>> {
     let maps: Vec<_> = schema
         .fields()
@@ -243,7 +243,7 @@ pub(crate) fn map_keys(path: &Path, schema: &Schema) -> Result<BTreeMap<String, 
     Ok(found)
 }
 
-/// The key and the value of columns that hold values by text: maps, and lists of `{name, value}`.
+/// Returns the key and value fields of text-keyed columns: maps, and lists of `{name, value}`.
 fn by_text(kind: &DataType) -> Option<&Fields> {
     let (DataType::Map(items, _) | DataType::List(items)) = kind else { return None };
     let DataType::Struct(pair) = items.data_type() else { return None };

@@ -1,6 +1,6 @@
 //! Functions that SQL users expect and SQLite lacks: mathematics, regular expressions, statistics, lists.
 //!
-//! Lists are JSON text. An aggregate works over a window, too. All of them return null for null.
+//! Lists are JSON text. Aggregates work over windows, too. All functions return null for null.
 
 use regex::Regex;
 use rusqlite::functions::{Aggregate, Context, FunctionFlags, WindowAggregate};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const FLAGS: FunctionFlags = FunctionFlags::SQLITE_UTF8.union(FunctionFlags::SQLITE_DETERMINISTIC);
 
-/// Aggregates of this file, beside those of SQLite.
+/// Aggregates of this file, in addition to those of SQLite.
 pub(crate) const AGGREGATES: [&str; 6] = ["median", "quantile_cont", "stddev", "stddev_pop", "variance", "var_pop"];
 
 /// Adds all functions to a connection.
@@ -183,14 +183,14 @@ impl WindowAggregate<Values, Option<f64>> for Sample {
     }
 }
 
-/// Σ (x − mean)² / (n − ddof); none with too few values.
+/// Computes Σ (x − mean)² / (n − ddof); `None` with too few values.
 fn variance(sample: &[f64], ddof: usize) -> Option<f64> {
     let divisor = sample.len().checked_sub(ddof).filter(|n| *n > 0)? as f64;
     let mean = sample.iter().sum::<f64>() / sample.len() as f64;
     Some(sample.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / divisor)
 }
 
-/// The quantile `share` (0 to 1), interpolated between neighbors.
+/// Computes the quantile `share` (0 to 1), interpolated between neighbors.
 fn quantile(sample: &[f64], share: f64) -> Option<f64> {
     if !(0.0..=1.0).contains(&share) {
         return None;

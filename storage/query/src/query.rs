@@ -14,10 +14,10 @@ use trainyard_core::Result;
 
 /// Runs one read-only SELECT. `tables` are the names that the statement may use (`self`, …) and their Parquet files.
 ///
-/// A result that a grouping query leaves unordered is sorted by its columns, so equal tables give equal answers.
-/// Blocks. The limits bound what is read and what is returned; what the statement multiplies in between (a cross join)
-/// is bounded only by the process it runs in. Errors: invalid (no SELECT, unknown column or function, more input than
-/// allowed), data (corrupt file, out of memory).
+/// A result that a grouping query leaves unordered is sorted by its columns, so equal tables have equal results.
+/// Blocks. The limits bound the input and the result; intermediate rows (of a cross join) are bounded only by the
+/// process. Errors: invalid (no SELECT, unknown column or function, more input than allowed), data (corrupt file, out
+/// of memory).
 pub fn query(tables: &[(&str, &Path)], sql: &str, limits: QueryLimits) -> Result<QueryResult> {
     let mut accepted = accept(sql)?;
     adapt(&mut accepted.query);
@@ -64,7 +64,7 @@ fn answer(
     Ok(QueryResult::new(names, kinds, cells, truncated))
 }
 
-/// The kind of every column of a result, where its declaration or the form of its expression tells.
+/// Infers the kind of every column of a result from its declaration or the form of its expression.
 fn kinds(statement: &rusqlite::Statement<'_>, query: &Query, columns: &[(String, Kind)]) -> Vec<Option<Kind>> {
     let items = selected(query);
     let column = |name: &str| columns.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, kind)| *kind);
@@ -79,7 +79,7 @@ fn kinds(statement: &rusqlite::Statement<'_>, query: &Query, columns: &[(String,
     declared.iter().enumerate().map(|(i, kind)| kind.or_else(|| by_form(i))).collect()
 }
 
-/// What the outermost SELECT names.
+/// Returns the items of the outermost SELECT.
 fn selected(query: &Query) -> Option<&Vec<SelectItem>> {
     match query.body.as_ref() {
         SetExpr::Select(select) => Some(&select.projection),
@@ -88,7 +88,7 @@ fn selected(query: &Query) -> Option<&Vec<SelectItem>> {
     }
 }
 
-/// The statement's rows sorted by all columns that have an order, left to right.
+/// Sorts the statement's rows by all sortable columns, left to right.
 fn sorted(text: &str, kinds: &[Option<Kind>]) -> String {
     let places = kinds.iter().enumerate().filter(|(_, kind)| **kind != Some(Kind::List));
     let order: Vec<String> = places.map(|(i, _)| format!("{} NULLS LAST", i + 1)).collect();

@@ -1,4 +1,4 @@
-//! The answer to a query, as JSON and as aligned text.
+//! Query results, as JSON and as aligned text.
 
 use crate::flatten::Kind;
 use rusqlite::types::Value as Cell;
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Characters of a cell in the text table.
+/// Maximum characters of a cell in the text table.
 const CELL: usize = 60;
 
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultColumn {
-    /// As the statement names it.
+    /// Name, as in the statement.
     pub name: String,
-    /// `int`, `float`, `string`, `bool`, `list`, or `null` if no cell says.
+    /// `int`, `float`, `string`, `bool`, `list`, or `null` if all cells are null.
     pub r#type: String,
 }
 
-/// The answer to a statement.
+/// Result of a statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryResult {
-    /// In the order of the statement.
+    /// Columns, in the order of the statement.
     pub columns: Vec<ResultColumn>,
-    /// Cells in the order of the columns.
+    /// Cells, in the order of the columns.
     pub rows: Vec<Vec<Value>>,
-    /// There were more rows than the limit.
+    /// Whether there were more rows than the limit.
     pub truncated: bool,
 }
 
 impl QueryResult {
-    /// `kinds` says what cells are where SQLite does not know: booleans, lists.
+    /// Builds a result. `kinds` are the kinds of cells that SQLite does not distinguish: booleans, lists.
     pub(crate) fn new(names: Vec<String>, kinds: Vec<Option<Kind>>, cells: Vec<Vec<Cell>>, truncated: bool) -> Self {
         let kind = |i: usize, known: Option<Kind>| known.or_else(|| observed(cells.iter().map(|row| &row[i])));
         let kinds: Vec<Option<Kind>> = kinds.into_iter().enumerate().map(|(i, known)| kind(i, known)).collect();
@@ -39,7 +39,7 @@ impl QueryResult {
         let row = |row: Vec<Cell>| row.into_iter().zip(&kinds).map(|(cell, kind)| value(cell, *kind)).collect();
         Self { columns, rows: cells.into_iter().map(row).collect(), truncated }
     }
-    /// One JSON object a row.
+    /// Returns one JSON object per row.
     pub fn objects(&self) -> Vec<Value> {
         let object = |row: &Vec<Value>| {
             self.columns.iter().map(|c| c.name.clone()).zip(row.iter().cloned()).collect::<Map<_, _>>()
@@ -48,7 +48,7 @@ impl QueryResult {
     }
 }
 
-/// The kind of computed cells; none if all are null.
+/// Returns the kind of computed cells; `None` if all are null.
 fn observed<'c>(cells: impl Iterator<Item = &'c Cell>) -> Option<Kind> {
     let mut found = None;
     for cell in cells {
@@ -88,7 +88,7 @@ fn value(cell: Cell, kind: Option<Kind>) -> Value {
 }
 
 impl fmt::Display for QueryResult {
-    /// Names, a rule, rows; numbers to the right. Ends with a line that says how many rows there are.
+    /// Writes names, a rule and rows, with numbers aligned to the right, and a last line with the number of rows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
         let width = |i: usize| {
@@ -131,7 +131,7 @@ fn shown(cell: &Value) -> String {
     if text.chars().count() > CELL { text.chars().take(CELL - 1).chain(['…']).collect() } else { text }
 }
 
-/// At most six digits after the point, without trailing zeros; very small and very large ones with an exponent.
+/// Formats at most six decimal digits, without trailing zeros; very small and very large numbers with an exponent.
 fn short_float(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-4..1e15).contains(&size) {

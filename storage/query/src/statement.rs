@@ -1,4 +1,4 @@
-//! What a statement may be: one SELECT. And which columns it can touch.
+//! Validates statements, which must be one SELECT, and finds the columns that they can touch.
 
 use sqlparser::ast::{Expr, Query, Select, SetExpr, Statement, Visit, Visitor};
 use sqlparser::dialect::GenericDialect;
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use trainyard_core::{Error, Result};
 
-/// A statement that may run.
+/// An accepted statement.
 pub(crate) struct Accepted {
     pub query: Box<Query>,
     pub columns: Wanted,
-    /// Its result has no order of its own: it groups or combines rows without ORDER BY.
+    /// Whether the order of the result is undefined: it groups or combines rows without ORDER BY.
     pub unordered: bool,
 }
 
@@ -36,7 +36,7 @@ impl Wanted {
     }
 }
 
-/// Accepts exactly one query. Errors: invalid, naming what was found instead.
+/// Accepts exactly one query. Errors: invalid, naming the rejected statement.
 pub(crate) fn accept(sql: &str) -> Result<Accepted> {
     let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("this SQL cannot be read: {e}"));
     let options = ParserOptions { trailing_commas: true, ..ParserOptions::default() };
@@ -54,7 +54,7 @@ pub(crate) fn accept(sql: &str) -> Result<Accepted> {
     Ok(Accepted { query: query.clone(), columns: wanted(sql)?, unordered: unordered(query) })
 }
 
-/// The columns that a text can touch: all if it says `*` (but for `count(*)`) or joins by unnamed columns.
+/// Returns the columns that a text can touch: all if it contains `*` (but for `count(*)`) or joins by unnamed columns.
 pub(crate) fn wanted(text: &str) -> Result<Wanted> {
     let tokens = Tokenizer::new(&GenericDialect {}, text)
         .tokenize()
@@ -76,22 +76,22 @@ pub(crate) fn wanted(text: &str) -> Result<Wanted> {
     Ok(Wanted::Words(words))
 }
 
-/// `count ( * )`
+/// Whether the tokens are `count ( * )`.
 fn is_count(tokens: &[Token], star: usize) -> bool {
     star >= 2
         && tokens[star - 1] == Token::LParen
         && matches!(&tokens[star - 2], Token::Word(word) if word.value.eq_ignore_ascii_case("count"))
 }
 
-/// What may not stand anywhere in a statement or an expression. One visitor for all rules: each compiles to a walk
-/// through the whole grammar.
+/// Constructs that are forbidden anywhere in a statement or an expression. One visitor for all rules: each compiles to
+/// a walk through the whole grammar.
 struct Rules {
-    /// Whether a query may stand in it.
+    /// Whether subqueries are allowed.
     subqueries: bool,
 }
 
 enum Refusal {
-    /// A statement that is no SELECT, or not only that.
+    /// A statement other than a SELECT.
     Statement(String),
     /// `a[1]` or `a[1].b`.
     Access(String),
@@ -144,7 +144,7 @@ fn first_word(text: &str) -> String {
     text.split_whitespace().next().unwrap_or_default().to_uppercase()
 }
 
-/// Whether rows are grouped, joined or made distinct: their order is then that of the plan that SQLite chose.
+/// Whether rows are grouped, joined or made distinct: their order then depends on SQLite's query plan.
 fn combines(query: &Query) -> bool {
     if query.with.is_some() {
         return true;
@@ -158,7 +158,7 @@ fn combines(query: &Query) -> bool {
     }
 }
 
-/// One expression over the columns of a table, without subqueries. Errors: invalid.
+/// Parses one expression over the columns of a table, without subqueries. Errors: invalid.
 pub(crate) fn expression(text: &str) -> Result<Expr> {
     let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("the filter `{text}` cannot be read: {e}"));
     let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).map_err(|e| wrong(&e))?;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Message, Sampling, Trajectory, write_trajectories};
 
-/// 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a format
-/// reward.
+/// Writes 3,000 trajectories of levels 1 to 3: the reward is level/10 for even rows, null-free; every third has a
+/// format reward.
 fn table() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.parquet");
@@ -218,7 +218,7 @@ fn corrupt_tables_are_named() {
     assert!(error.message.contains("data.parquet"), "{error}");
 }
 
-/// The first row of a statement without tables.
+/// Returns the first row of a statement without tables.
 fn one(sql: &str) -> Vec<Value> {
     query(&[], sql, QueryLimits::default()).unwrap_or_else(|e| panic!("{sql}: {e}")).rows.remove(0)
 }

@@ -2,7 +2,7 @@
 //! Its log and metrics are in [`crate::streams`].
 //!
 //! `result.json` is create-only, so of two processes that claim the same attempt number only one ends it. Only
-//! `heartbeat.json` is ever written over; it decides nothing.
+//! `heartbeat.json` is ever overwritten; no decision depends on it.
 
 use crate::connection::Created;
 use crate::layout;
@@ -22,7 +22,7 @@ impl Store {
             Created::Theirs(_) => Err(Error::bug(format!("{path}: this attempt number has another spec already"))),
         }
     }
-    /// The spec of an attempt; none if there is no such attempt.
+    /// Returns the spec of an attempt; `None` if there is no such attempt.
     pub async fn spec(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptSpec>> {
         self.json(&format!("{}/spec.json", layout::attempt(run, stage, attempt))).await
     }
@@ -31,16 +31,16 @@ impl Store {
         let path = format!("{}/result.json", layout::attempt(&result.run, &result.stage, result.attempt));
         self.create(&path, encode(&path, result)?).await
     }
-    /// The result of an attempt; none unless it succeeded.
+    /// Returns the result of an attempt; `None` unless it succeeded.
     pub async fn result(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<AttemptResult>> {
         self.json(&format!("{}/result.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Puts `failure.json`: `Ours`, or the bytes that were there before.
+    /// Puts `failure.json`: `Ours`, or the bytes that were stored before.
     pub async fn put_failure(&self, failure: &AttemptFailure) -> Result<Created> {
         let path = format!("{}/failure.json", layout::attempt(&failure.run, &failure.stage, failure.attempt));
         self.create(&path, encode(&path, failure)?).await
     }
-    /// Why an attempt failed, in its own words; none unless it left any.
+    /// Returns why an attempt failed, as it reported; `None` without a report.
     pub async fn failure(
         &self,
         run: &RunId,
@@ -49,25 +49,25 @@ impl Store {
     ) -> Result<Option<AttemptFailure>> {
         self.json(&format!("{}/failure.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Writes an attempt's sign of life over the one before.
+    /// Overwrites an attempt's heartbeat.
     pub async fn put_heartbeat(&self, spec: &AttemptSpec, heartbeat: &Heartbeat) -> Result<()> {
         let path = format!("{}/heartbeat.json", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         self.overwrite(&path, encode(&path, heartbeat)?).await
     }
-    /// The last sign of life of an attempt; none before the first.
+    /// Returns the last heartbeat of an attempt; `None` before the first.
     pub async fn heartbeat(&self, run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> Result<Option<Heartbeat>> {
         self.json(&format!("{}/heartbeat.json", layout::attempt(run, stage, attempt))).await
     }
-    /// Asks an attempt to end. The first request counts.
+    /// Requests the end of an attempt. The first request counts.
     pub async fn request_cancel(&self, spec: &AttemptSpec, request: CancelRequest) -> Result<()> {
         let path = format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt));
         self.create(&path, encode(&path, &request)?).await.map(|_| ())
     }
-    /// The request that this attempt ends; none without one.
+    /// Returns the request to end this attempt; `None` without one.
     pub async fn cancel_request(&self, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
         self.json(&format!("{}/cancel", layout::attempt(&spec.run, &spec.stage, spec.attempt))).await
     }
-    /// Numbers of the attempts of a stage that left files, sorted.
+    /// Returns the numbers of the attempts of a stage that left files, sorted.
     pub async fn list_attempts(&self, run: &RunId, stage: &StageKey) -> Result<Vec<AttemptNumber>> {
         let folder = format!("{}/{}", layout::attempts(run), layout::segment(&stage.0));
         let mut numbers: Vec<_> =
@@ -75,7 +75,7 @@ impl Store {
         numbers.sort_unstable();
         Ok(numbers)
     }
-    /// The spec in an attempt's folder. Errors: lost (there is none).
+    /// Returns the spec in an attempt's folder. Errors: lost (no such spec).
     pub async fn spec_in(&self, folder: &str) -> Result<AttemptSpec> {
         let path = format!("{folder}/spec.json");
         self.json(&path).await?.ok_or_else(|| Error::lost(format!("{}/{path} does not exist", self.url())))

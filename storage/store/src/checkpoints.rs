@@ -1,6 +1,6 @@
-//! Resume points of long stages: a record that lists files, put after the files. The newest two are kept.
+//! Checkpoints of long stages: a record that lists files, put after the files. The newest two are kept.
 //!
-//! A listing proposes candidates, but a resume point is used only if its record and all its objects are readable and
+//! A listing proposes candidates, but a checkpoint is used only if its record and all its objects are readable and
 //! undamaged. A broken one costs the steps since the previous one, never the stage.
 
 use crate::fetch::FetchMode;
@@ -15,8 +15,8 @@ use trainyard_core::{Digest, Error, ErrorKind, Result};
 const KEPT: usize = 2;
 
 impl Store {
-    /// Puts a resume point whose objects are all stored, and removes those before the newest two. If another run's
-    /// attempt of the same number has stored this step already, its record stays.
+    /// Puts a checkpoint whose objects are all stored, and removes all but the newest two. If another run's attempt of
+    /// the same number has stored this step already, its record stays.
     ///
     /// Errors: lost (an object is missing), retryable, invalid.
     pub async fn save_checkpoint(&self, record: &CheckpointRecord) -> Result<()> {
@@ -26,15 +26,15 @@ impl Store {
             serde_json::to_vec(record).map_err(|e| Error::bug(format!("{path}: this record has no JSON form: {e}")))?;
         self.create(&path, bytes.into()).await?;
         for old in self.checkpoint_names(&record.stage_digest).await?.into_iter().skip(KEPT) {
-            // One too many does no harm.
+            // A leftover checkpoint is harmless.
             if let Err(error) = self.delete(&old).await {
                 tracing::info!(%error, "an old resume point stays");
             }
         }
         Ok(())
     }
-    /// Fetches the files of the newest complete resume point into a folder below `scratch`. Skips incomplete,
-    /// unreadable and damaged ones; none if there is no complete one.
+    /// Fetches the files of the newest complete checkpoint into a folder below `scratch`. Skips incomplete, unreadable
+    /// and damaged ones; returns `None` if no checkpoint is complete.
     pub async fn fetch_checkpoint(
         &self,
         stage: &Digest,
@@ -52,7 +52,7 @@ impl Store {
         }
         Ok(None)
     }
-    /// Removes all resume points of a stage, whatever form they have; returns how many there were.
+    /// Removes all checkpoints of a stage, whatever their format; returns how many there were.
     pub async fn remove_checkpoints(&self, stage: &Digest) -> Result<usize> {
         let paths = self.checkpoint_names(stage).await?;
         for path in &paths {
@@ -60,14 +60,14 @@ impl Store {
         }
         Ok(paths.len())
     }
-    /// The record at a path, if it belongs to this stage and its objects are there.
+    /// Returns the record at a path, if it belongs to this stage and its objects exist.
     async fn complete_checkpoint(&self, path: &str, stage: &Digest) -> Result<Option<CheckpointRecord>> {
         let Some(bytes) = self.get(path).await? else { return Ok(None) };
         let Ok(record) = serde_json::from_slice::<CheckpointRecord>(&bytes) else { return Ok(None) };
         let complete = record.format == 1 && record.stage_digest == *stage && self.has_objects(&record.files).await?;
         Ok(complete.then_some(record))
     }
-    /// Paths of a stage's resume points, newest first.
+    /// Returns the paths of a stage's checkpoints, newest first.
     async fn checkpoint_names(&self, stage: &Digest) -> Result<Vec<String>> {
         let names = self.list(&layout::checkpoints(stage)).await?;
         let mut dated: Vec<_> = names.into_iter().filter_map(|name| Some((step_and_attempt(&name)?, name))).collect();

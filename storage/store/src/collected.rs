@@ -1,25 +1,25 @@
-//! What stands in place of a manifest whose files garbage collection gave up.
+//! Replaces a manifest whose files garbage collection gave up.
 //!
-//! The name stays taken, so no generation is ever put twice and none is missing in front of another; the record stays,
-//! so a number keeps its trail. The form is not that of a manifest: programs that do not know it take it for damage and
-//! make the stage run again, as this one does.
+//! The name stays taken, so no generation is put twice and there are no gaps between generations; the record stays, so
+//! the lineage of a number remains known. The form is not that of a manifest: programs that do not know it treat it as
+//! damage and run the stage again, as this one does.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use trainyard_core::units::format_time;
 use trainyard_core::{Error, Manifest, Result};
 
-/// Version of this form.
+/// Format version.
 const FORMAT: u32 = 1;
 
-/// A manifest whose files are given up, with the time.
+/// A manifest whose files were given up, with the time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Collected {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub format: u32,
-    /// When its files were given up, in Unix milliseconds by the clock of the command that did it.
+    /// Time at which its files were given up, in Unix milliseconds by the clock of the command that did it.
     pub collected: i64,
-    /// What it was, without the previews of its tables.
+    /// The manifest, without the previews of its tables.
     pub manifest: Manifest,
 }
 
@@ -33,7 +33,7 @@ impl Collected {
         }
         Self { format: FORMAT, collected, manifest }
     }
-    /// Reads the stored form; none if these bytes are something else.
+    /// Parses the stored form; returns `None` for any other bytes.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice::<Self>(bytes).ok().filter(|found| found.format == FORMAT)
     }
@@ -43,7 +43,7 @@ impl Collected {
         text.push(b'\n');
         Ok(text.into())
     }
-    /// The error of whoever asks for what was given up.
+    /// Returns the error of a lookup of this manifest.
     pub(crate) fn error(&self, path: &str) -> Error {
         let time = format_time(self.collected);
         Error::data(format!("{path}: its files were given up by `artifacts gc` on {}", &time[..10]))

@@ -1,6 +1,6 @@
-//! The tests that every store must pass, whether a disk, memory or a bucket: the promises of `docs/design/0004`.
+//! The tests that every store must pass, whether a disk, memory or a bucket: the guarantees of `docs/design/0004`.
 //!
-//! Call [`suite`] with a fresh prefix; a check that fails panics with what it expected.
+//! Call [`suite`] with a fresh prefix; a check that fails panics with its expectation.
 
 mod attempts;
 
@@ -27,7 +27,7 @@ use trainyard_core::{ArtifactKind, Digest, ErrorKind, FileEntry, Manifest, Outpu
 /// Writers in the opening race.
 const RACERS: usize = 64;
 
-/// The coarsest time that stores tell, and a little more.
+/// The coarsest time resolution of stores, and a little more.
 const SECOND: Duration = Duration::from_millis(1_100);
 
 /// Runs every check on the store at `url`, whose prefix must be fresh. `scratch` is an empty local folder. Panics if a
@@ -50,7 +50,7 @@ pub async fn suite(url: &str, scratch: &Path) {
     read_only_refuses(url).await;
 }
 
-/// One of 64 writers, on connections of their own, gets the name; all others see its bytes.
+/// Checks that one of 64 writers, on separate connections, wins the name, and all others see its bytes.
 pub async fn race_for_one_name(url: &str) {
     let stores = join_all((0..8).map(|_| open(url, false))).await;
     let tasks = (0..RACERS).map(|i| {
@@ -109,7 +109,7 @@ async fn objects_are_content(store: &Store, scratch: &Path) {
     assert_eq!(store.put_object_file(&scratch.join("none")).await.expect_err("missing").kind, ErrorKind::Invalid);
 }
 
-/// A manifest with one file output of these bytes, whose object is stored.
+/// Returns a manifest with one file output of these bytes, whose object is stored.
 async fn manifest(store: &Store, name: &str, generation: u32, payload: &'static [u8]) -> Manifest {
     let (digest, size) = store.put_object(Bytes::from_static(payload)).await.expect("stores");
     let file = FileEntry { path: "sub/data.bin".into(), digest, size };
@@ -173,7 +173,7 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
         store.fetch_output(output, &scratch.join("fetched")).await.expect("fetches, also over itself");
         assert_eq!(std::fs::read(scratch.join("fetched/sub/data.bin")).expect("it is there"), b"fetch me");
     }
-    // Over what was fetched, which may be a link into the store.
+    // Replaces an earlier fetch, which may be a link into the store.
     let input = AttemptInput {
         output_name: "files".into(),
         stage_digest: manifest.stage_digest.clone(),
@@ -194,7 +194,7 @@ async fn outputs_come_back(store: &Store, scratch: &Path) {
     assert_eq!(store.fetch_output(&gone, &scratch.join("gone")).await.expect_err("escapes").kind, ErrorKind::Data);
 }
 
-/// Puts other bytes under an object's name, as a bad disk would leave them.
+/// Puts other bytes under an object's name, as a bad disk would.
 async fn overwrite(store: &Store, digest: &Digest, bytes: impl Into<Bytes>) {
     store.upload_bytes(&layout::object(digest), bytes.into()).await.expect("overwrites");
 }
@@ -235,7 +235,7 @@ async fn damaged_objects_are_healed_by_writers(store: &Store, scratch: &Path) {
     overwrite(store, &digest, "made wrong").await;
     assert_eq!(store.put_object(Bytes::from_static(b"made twice")).await, Ok((digest.clone(), 10)));
     assert_eq!(store.read_object(&digest).await.expect("reads").as_ref(), b"made twice");
-    // Small files go up whole, large ones in parts.
+    // Small files are uploaded whole, large ones in parts.
     for size in [1 << 10, 9 << 20] {
         let (file, bytes) = (scratch.join("made twice"), vec![7u8; size]);
         std::fs::write(&file, &bytes).expect("scratch is writable");
@@ -259,7 +259,7 @@ async fn damaged_manifests_are_followed_by_the_next(store: &Store) {
     assert_eq!(store.manifest(&stage).await, Ok(Some(next)), "what is damaged hides nothing after it");
 }
 
-/// The newest complete resume point.
+/// Returns the newest complete checkpoint.
 async fn resume_point(store: &Store, scratch: &Path, stage: &Digest) -> Option<CheckpointRecord> {
     let (record, folder) = store.fetch_checkpoint(stage, &scratch.join("resume")).await.expect("fetches")?;
     assert!(record.files.iter().all(|file| folder.join(&file.path).exists()), "its files are there");
@@ -316,8 +316,8 @@ async fn garbage_is_what_is_unreferenced(store: &Store, scratch: &Path) {
     let named = manifest(store, "garbage", 0, b"named").await;
     store.publish(&named).await.expect("publishes");
     let (orphan, _) = store.put_object(Bytes::from_static(b"orphan")).await.expect("stores");
-    // Some stores tell the time of one object in whole seconds and in a listing in milliseconds, so that for the rest
-    // of its second an object is younger than nothing.
+    // Some stores report the time of one object in whole seconds but in a listing in milliseconds, so that for the rest
+    // of its second an object has a negative age.
     tokio::time::sleep(SECOND).await;
     let young = store.garbage_plan(&Policy::from(Duration::from_secs(3600))).await.expect("plans");
     assert!(young.objects.is_empty() && young.young > 0, "what is young is kept");

@@ -24,21 +24,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Puts of one name, and reads of one range, before even the impatient give up. Requests to a bucket are retried within
-/// each, too.
+/// Minimum number of attempts to put one name or read one range, even without patience. Requests to a bucket are
+/// retried within each, too.
 pub(crate) const TRIES: u32 = 4;
 
-/// How long the answer to a put may take, beside the time that its bytes take.
+/// Timeout of the response to a put, in addition to the transfer time of its bytes.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Bytes a second of the slowest line that is waited for.
+/// Lowest supported bandwidth, in bytes per second.
 const SLOWEST: usize = 32 << 10;
 
-/// Whose bytes are under a name after a create-only put.
+/// Owner of the bytes under a name after a create-only put.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Created {
-    /// Ours, by this put or an earlier try of it.
+    /// Bytes of this put or an earlier attempt of it.
     Ours,
-    /// Those of somebody else who was first.
+    /// Bytes of another writer that was first.
     Theirs(Bytes),
 }
 
@@ -46,7 +46,7 @@ pub enum Created {
 pub(crate) enum Found {
     /// All bytes of a small object.
     Whole(Bytes),
-    /// The size in bytes of a larger one.
+    /// Size in bytes of a larger object.
     Large(u64),
 }
 
@@ -55,16 +55,16 @@ pub(crate) enum Found {
 pub struct Entry {
     /// Path in the store.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was written, in Unix milliseconds by the store's clock.
+    /// Time of writing, in Unix milliseconds by the store's clock.
     pub modified_millis: i64,
 }
 
 #[derive(Clone)]
 pub(crate) struct Connection {
     url: String,
-    /// The folder of a store on a disk.
+    /// Folder of a store on a disk.
     root: Option<Root>,
     /// Whether puts may bypass `object_store`.
     direct: bool,
@@ -90,7 +90,7 @@ impl Connection {
             }
         }
     }
-    /// A second connection to the same place.
+    /// Opens a second connection to the same place.
     pub fn again(&self, options: &StoreOptions) -> Result<Self> {
         if self.url == PRIVATE_MEMORY { Ok(self.clone()) } else { Self::open(&self.url, options) }
     }
@@ -123,7 +123,7 @@ impl Connection {
                 );
             }
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_fault("open the store", &place, &e)),
-            // Only for looking: what is put into memory would be lost.
+            // Read-only: puts into this memory would be lost.
             Err(_) if options.read_only && options.missing == Missing::Empty => {
                 return Ok(Self::over(Arc::new(InMemory::new()), &place, options));
             }
@@ -140,16 +140,16 @@ impl Connection {
         let direct = !options.durability_fsync;
         Ok(Self { url, root: Some(root), direct, ..Self::over(Arc::new(files), "", options) })
     }
-    /// The same place for a user who waits as long as this for a store that is away. A connection that was just opened
-    /// waits for nobody: whoever opens it wants to know.
+    /// Returns a connection with this patience during outages. A newly opened connection has zero patience, since its
+    /// opener needs a prompt error.
     pub fn with_outage(&self, outage: Duration) -> Self {
         Self { patience: self.patience.with_outage(outage), ..self.clone() }
     }
-    /// The tries of a request.
+    /// Returns the retry state of a request.
     pub fn tries(&self, least: u32) -> Tries<'_> {
         self.patience.tries(least)
     }
-    /// Repeats the parts of an upload.
+    /// Returns the retry policy for the parts of an upload.
     pub fn patience_for_parts(&self) -> Arc<dyn RetryPolicy> {
         self.patience.for_parts()
     }
@@ -163,8 +163,8 @@ impl Connection {
         &self.objects
     }
 
-    /// The create-only rule: after `AlreadyExists` or any unclear error, read the name. Our own bytes are success,
-    /// other bytes mean that somebody else won, and if nothing is there the put is tried again.
+    /// Puts by the create-only rule: after `AlreadyExists` or any unclear error, it reads the name. The same bytes are
+    /// success, other bytes mean that another writer won, and if the name is free the put is retried.
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         let name = parse(path)?;
         let mut tries = self.tries(TRIES);
@@ -175,7 +175,7 @@ impl Connection {
                 return Ok(Created::Ours);
             };
             tracing::debug!(path, error = &error as &dyn std::error::Error, "a put did not succeed at once");
-            // It may wait here or there, but not at both places.
+            // The wait is either in this read or in the next put, but not in both.
             if let Ok(Some(found)) = self.with_outage(Duration::ZERO).get(path).await {
                 tries.answered(&self.url);
                 return Ok(if found == bytes { Created::Ours } else { Created::Theirs(found) });
@@ -198,9 +198,9 @@ impl Connection {
             }
         }
     }
-    /// A put of this many bytes, given up when no answer can be hoped for: firewalls forget connections without a word,
-    /// and what is written to one goes nowhere for as long as a client waits. The next try makes a new one. A heartbeat
-    /// that is late for minutes would cost its attempt. A disk that stands still has no second connection.
+    /// Sends a put of this many bytes, abandoned when no response can be expected: firewalls silently drop connections,
+    /// and data written to one is lost for as long as a client waits. The next attempt opens a new connection. A
+    /// heartbeat delayed by minutes would cost its attempt. A hanging disk has no second connection.
     pub async fn answered<T>(
         &self,
         bytes: usize,
@@ -218,7 +218,7 @@ impl Connection {
             }
         }
     }
-    /// Fails if the folder of a store on a disk is gone: `object_store` would make it again.
+    /// Fails if the folder of a store on a disk is gone: `object_store` would create it again.
     pub fn present(&self, name: &Name) -> object_store::Result<()> {
         match &self.root {
             Some(root) => root.require().map_err(|source| direct_error(name, source)),
@@ -234,12 +234,13 @@ impl Connection {
         let name = parse(path)?;
         self.found(path, self.ask(1, || async { self.objects.get(&name).await?.bytes().await }).await)
     }
-    /// All bytes of an object of at most `most` bytes, or the size of a larger one; none if there is no such object.
+    /// Reads all bytes of an object of at most `most` bytes, or the size of a larger one; returns `None` if there is no
+    /// such object.
     pub async fn begin_read(&self, path: &str, most: u64) -> Result<Option<Found>> {
         let name = parse(path)?;
         let read = || async {
             let found = self.objects.get(&name).await?;
-            // The answer that is dropped here has hardly begun to arrive.
+            // The response that is dropped here has hardly begun to arrive.
             if found.meta.size > most {
                 Ok(Found::Large(found.meta.size))
             } else {
@@ -248,12 +249,12 @@ impl Connection {
         };
         self.found(path, self.ask(TRIES, read).await)
     }
-    /// Some bytes of an object; none if there is no such object.
+    /// Reads a range of an object; returns `None` if there is no such object.
     pub async fn read_range(&self, path: &str, range: Range<u64>) -> Result<Option<Bytes>> {
         let name = parse(path)?;
         self.found(path, self.ask(TRIES, || self.objects.get_range(&name, range.clone())).await)
     }
-    /// What was read; none if there is no such object.
+    /// Converts the result of a read; `None` if there is no such object.
     fn found<T>(&self, path: &str, answer: object_store::Result<T>) -> Result<Option<T>> {
         match answer {
             Ok(found) => Ok(Some(found)),
@@ -261,7 +262,7 @@ impl Connection {
             Err(e) => Err(fault("read", &self.url, path, &e)),
         }
     }
-    /// Sends a request at least this often, until its answer is clear.
+    /// Sends a request, at least this often, until its response is clear.
     async fn ask<T, F: Future<Output = object_store::Result<T>>>(
         &self,
         least: u32,
@@ -278,7 +279,7 @@ impl Connection {
             return answer;
         }
     }
-    /// The size in bytes of the object of this name.
+    /// Returns the size in bytes of the object of this name.
     pub async fn size(&self, path: &str) -> Result<Option<u64>> {
         if let Some(root) = self.root() {
             return local::size(&root.join(path)).map_err(|e| io_fault("read", &format!("{}/{path}", self.url), &e));
@@ -287,7 +288,7 @@ impl Connection {
         let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.size))
     }
-    /// When the object of this name was written, in Unix milliseconds by the store's clock.
+    /// Returns when the object of this name was written, in Unix milliseconds by the store's clock.
     pub async fn modified(&self, path: &str) -> Result<Option<i64>> {
         if let Some(root) = self.root() {
             return local::modified(&root.join(path))
@@ -297,7 +298,7 @@ impl Connection {
         let meta = self.found(path, self.ask(1, || self.objects.head(&name)).await)?;
         Ok(meta.map(|meta| meta.last_modified.timestamp_millis()))
     }
-    /// Everything under a folder, sorted by path.
+    /// Lists everything under a folder, sorted by path.
     pub async fn list(&self, prefix: &str) -> Result<Vec<Entry>> {
         let name = parse(prefix)?;
         let metas: Vec<object_store::ObjectMeta> = self
@@ -313,7 +314,7 @@ impl Connection {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(entries)
     }
-    /// Names of the folders right under a folder, sorted.
+    /// Lists the names of the folders directly under a folder, sorted.
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
         let name = parse(prefix)?;
         if let Some(root) = self.root() {
@@ -327,7 +328,7 @@ impl Connection {
         names.sort();
         Ok(names)
     }
-    /// Names of the objects right under a folder, sorted.
+    /// Lists the names of the objects directly under a folder, sorted.
     pub async fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
         if let Some(root) = self.root() {
             return self.local_names(root, prefix, false);
@@ -337,7 +338,7 @@ impl Connection {
         let name = |entry: &Entry| entry.path.strip_prefix(&folder).map(str::to_string);
         Ok(entries.iter().filter_map(name).filter(|name| !name.contains('/')).collect())
     }
-    /// A listing of a disk that asks nothing about the files: a store has 10,000 runs.
+    /// Lists a folder of a disk without file metadata: a store has 10,000 runs.
     fn local_names(&self, root: &Path, prefix: &str, folders: bool) -> Result<Vec<String>> {
         local::names(&root.join(prefix), folders).map_err(|e| io_fault("list", &format!("{}/{prefix}", self.url), &e))
     }
@@ -350,12 +351,12 @@ impl Connection {
     }
 }
 
-/// A path of ours as `object_store` names it.
+/// Converts a path for `object_store`.
 pub(crate) fn parse(path: &str) -> Result<Name> {
     Name::parse(path).map_err(|e| Error::bug(format!("`{path}` is not a path in a store: {e}")))
 }
 
-/// A short cut's error in `object_store`'s words, so that one rule judges both.
+/// Converts a shortcut's error to one of `object_store`, so that one rule applies to both.
 fn direct_error(name: &Name, source: io::Error) -> object_store::Error {
     match source.kind() {
         io::ErrorKind::AlreadyExists => {

@@ -1,8 +1,8 @@
-//! Which environment variables hold the credentials of a store, for those who start programs that must not have them.
+//! Environment variables that contain the credentials of a store, for launchers of programs that must not receive them.
 
 use crate::registry::of_url;
 
-/// The variables that hold the credentials of the store at this URL; a folder has none.
+/// Returns the variables that contain the credentials of the store at this URL; a folder has no credentials.
 ///
 /// ```
 /// use trainyard_store::credentials;

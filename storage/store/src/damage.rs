@@ -1,16 +1,16 @@
 //! Damaged and missing objects.
 //!
-//! A lookup checks names and sizes only, or a cache hit would cost reading everything. So a reader that finds an object
-//! damaged removes it: the next lookup finds it missing, and its stage runs again. If it cannot be removed, `--rerun`
-//! overwrites it. An object that was only damaged in transit stays.
+//! A lookup checks names and sizes only, or a cache hit would require reading everything. So a reader that finds an
+//! object damaged removes it: the next lookup finds it missing, and its stage runs again. If it cannot be removed,
+//! `--rerun` overwrites it. An object that was only damaged in transit stays.
 
 use crate::layout;
 use crate::store::Store;
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
 impl Store {
-    /// The error of a reader whose bytes do not have the object's digest: data if the object is damaged in the store,
-    /// and then it is removed; retryable if it is sound there.
+    /// Returns the error of a reader whose bytes do not have the object's digest: data if the object is damaged in the
+    /// store, and then it is removed; retryable if it is intact there.
     pub(crate) async fn damaged(&self, digest: &Digest) -> Error {
         let place = format!("{}/{}", self.url(), layout::object(digest));
         let error = Error::data(format!("{place} is damaged: its bytes do not have the digest in its name"));
@@ -23,8 +23,8 @@ impl Store {
             None => error.help("run the stage that made it again: `trainyard run --rerun <stage>`"),
         }
     }
-    /// Removes an object whose bytes have another digest; returns whether it did. If somebody stores it again in
-    /// between, that copy may go too, which costs another run of its stage.
+    /// Removes an object whose bytes have another digest; returns whether it did. If another process stores it again in
+    /// between, that copy may be removed too, which costs another run of its stage.
     pub(crate) async fn discard_corrupt(&self, digest: &Digest) -> Result<bool> {
         match self.object_digest(digest).await? {
             Some((found, _)) if found != *digest => self.delete(&layout::object(digest)).await.map(|()| true),
@@ -33,13 +33,13 @@ impl Store {
     }
 }
 
-/// The error of an object that is not there. `path` is its path in the store.
+/// Returns the error of a missing object. `path` is its path in the store.
 pub(crate) fn missing(url: &str, path: &str) -> Error {
     Error::lost(format!("{url}/{path} is missing or has another size"))
         .help("run the workflow again: the stage that made it runs again")
 }
 
-/// Refuses a file that would be laid out of its folder. Errors: data.
+/// Rejects a file path outside of its folder. Errors: data.
 pub(crate) fn require_inside(file: &FileEntry) -> Result<()> {
     if file.stays_inside() {
         return Ok(());

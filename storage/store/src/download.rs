@@ -1,7 +1,7 @@
-//! Reads objects: small ones whole, large ones in ranges, a few at a time, each repeated by itself.
+//! Reads objects: small ones whole, large ones in ranges, several concurrently, each retried separately.
 //!
-//! A single request for a large object would have to outlive every fault of the connection for as long as the object
-//! takes, and a bucket gives one stream only a part of the bandwidth.
+//! A single request for a large object would have to survive every connection failure for as long as the object takes,
+//! and a bucket gives one stream only a part of the bandwidth.
 
 use crate::connection::Found;
 use crate::layout;
@@ -12,12 +12,13 @@ use trainyard_core::{Digest, Result};
 
 /// Bytes of one range, and of the largest object that is read at once.
 const RANGE: u64 = 4 << 20;
-/// Ranges of one object that are in flight or wait for those before them. With the files that are fetched at the same
-/// time ([`crate::fetch`]) this bounds the memory: 64 MiB.
+/// Ranges of one object that are in flight or wait for earlier ones. With the number of concurrently fetched files
+/// ([`crate::fetch`]) this bounds the memory: 64 MiB.
 const AHEAD: usize = 4;
 
 impl Store {
-    /// Reads an object piece by piece. Returns digest and size of what arrived; none if there is no such object.
+    /// Reads an object piece by piece. Returns digest and size of the received bytes; `None` if there is no such
+    /// object.
     pub(crate) async fn stream_object(
         &self,
         digest: &Digest,
@@ -73,7 +74,7 @@ mod tests {
             fetch().await.unwrap();
             assert!(std::fs::read(folder.path().join(&files[0].path)).unwrap() == bytes, "{length} bytes");
             assert!(store.read_object(&digest).await.unwrap() == bytes, "{length} bytes");
-            // Answers that break off in their middle cost the range they belong to.
+            // Responses that break off cost only their range.
             faulty.inject(Fault::BrokenRead, "objects/", 3);
             fetch().await.unwrap();
             faulty.inject(Fault::BrokenRead, "objects/", u32::MAX);

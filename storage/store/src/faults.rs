@@ -1,4 +1,4 @@
-//! An `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken answers.
+//! An `object_store` that fails on command, for tests of full disks, read-only stores, and lost or broken responses.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a request fails: a put, or, with [`Fault::BrokenRead`], a read.
+/// Failure of a request: of a put, or, with [`Fault::BrokenRead`], of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The disk is full; nothing is written.
@@ -25,15 +25,15 @@ pub enum Fault {
     Denied,
     /// The request is lost: nothing is written, the error is unclear.
     LostRequest,
-    /// The answer is lost: the bytes are written, the error is unclear.
+    /// The response is lost: the bytes are written, the error is unclear.
     LostAnswer,
-    /// The request goes nowhere, and nobody says so: a connection that a firewall forgot.
+    /// The request is lost without an error, as on a connection that a firewall dropped.
     NoAnswer,
-    /// The answer to a retried put: the bytes are written, and the error says that the name exists.
+    /// The response to a retried put: the bytes are written, and the error reports that the name exists.
     ExistsAfterRetry,
-    /// A store that ignores the condition of a create-only put.
+    /// The store ignores the condition of a create-only put.
     IgnoresCondition,
-    /// The answer to a read breaks off in its middle.
+    /// The response to a read breaks off in the middle.
     BrokenRead,
 }
 
@@ -44,7 +44,7 @@ struct Rule {
     times: u32,
 }
 
-/// Passes everything on to another store, but fails requests by rules.
+/// Forwards requests to another store, but fails some of them by rules.
 #[derive(Debug)]
 pub struct Faulty {
     inner: Arc<dyn ObjectStore>,
@@ -57,11 +57,11 @@ impl Faulty {
     pub fn new(inner: Arc<dyn ObjectStore>) -> Arc<Self> {
         Arc::new(Self { inner, rules: Mutex::new(Vec::new()), longest_read: AtomicU64::new(u64::MAX) })
     }
-    /// Makes the next `times` requests fail that are of the fault's sort and name a path that contains `part`.
+    /// Makes the next `times` requests fail that match the kind of the fault and whose path contains `part`.
     pub fn inject(&self, fault: Fault, part: &str, times: u32) {
         self.lock().push(Rule { fault, part: part.to_string(), times });
     }
-    /// Breaks off every read that would bring more bytes than this, as a limit on the time of a request does.
+    /// Breaks off every read of more bytes than this, as a limit on the time of a request does.
     pub fn break_reads_over(&self, bytes: u64) {
         self.longest_read.store(bytes, Ordering::SeqCst);
     }
@@ -74,7 +74,7 @@ impl Faulty {
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Rule>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// The fault of the next put of this name.
+    /// Returns the fault of the next put of this name.
     fn next_fault(&self, name: &Name) -> Option<Fault> {
         self.take_rule(name, |fault| fault != Fault::BrokenRead)
     }
@@ -93,12 +93,12 @@ impl fmt::Display for Faulty {
     }
 }
 
-/// A disk's fault, as `object_store` wraps it.
+/// Returns a disk's error, wrapped as by `object_store`.
 fn disk(kind: i32) -> StoreError {
     StoreError::Generic { store: "faulty", source: io::Error::from_raw_os_error(kind).into() }
 }
 
-/// The answer of which only the first bytes arrive.
+/// Returns a response of which only the first bytes arrive.
 async fn broken_off(found: GetResult, bytes: u64) -> StoreResult<GetResult> {
     let (meta, range) = (found.meta.clone(), found.range.clone());
     let (attributes, extensions) = (found.attributes.clone(), found.extensions.clone());

@@ -1,7 +1,7 @@
 //! Fetches an output's files into a folder and verifies every byte.
 //!
-//! A stage that reads wrong weights gives wrong numbers and no error, and sizes do not show a flipped bit. Hashing
-//! runs at the speed of a disk and warms the cache for the stage, so it is done every time.
+//! A stage that reads wrong weights computes wrong numbers without an error, and sizes do not reveal a flipped bit.
+//! Hashing runs at the speed of a disk and warms the cache for the stage, so it is always done.
 
 use crate::damage::{missing, require_inside};
 use crate::layout;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use trainyard_core::attempt::AttemptInput;
 use trainyard_core::{Digest, ErrorKind, FileEntry, Output, Result};
 
-/// Files fetched at the same time.
+/// Files fetched concurrently.
 const CONCURRENT: usize = 4;
 
-/// How a file of a store on a disk gets into its folder.
+/// Transfer of a file from a store on a disk into its folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FetchMode {
     /// As a read-only link: its bytes are not written again.
@@ -36,7 +36,8 @@ impl Store {
     pub async fn fetch_output(&self, output: &Output, folder: &Path) -> Result<()> {
         self.fetch_files(&output.files, folder, FetchMode::Link).await
     }
-    /// The same for an input of an attempt. The error of a missing or damaged object names the stage that made it.
+    /// Fetches an input of an attempt like [`Store::fetch_output`]. The error of a missing or damaged object names the
+    /// stage that made it.
     pub async fn fetch_input(&self, input: &AttemptInput, folder: &Path, mode: FetchMode) -> Result<()> {
         let Err(error) = self.fetch_files(&input.output.files, folder, mode).await else { return Ok(()) };
         if !matches!(error.kind, ErrorKind::Lost | ErrorKind::Data) {
@@ -44,12 +45,12 @@ impl Store {
         }
         Err(match self.manifest_at(&input.stage_digest, input.generation).await {
             Ok(Some(made)) => error.at(format!("output `{}` of stage `{}`", input.output_name, made.provenance.stage)),
-            // Without the manifest, the name of the object must do.
+            // Without the manifest, the error names only the object.
             Ok(None) | Err(_) => error,
         })
     }
 
-    /// The same for any files whose objects are in the store.
+    /// Fetches any files whose objects are in the store, like [`Store::fetch_output`].
     pub async fn fetch_files(&self, files: &[FileEntry], folder: &Path, mode: FetchMode) -> Result<()> {
         let targets = files.iter().map(|file| Ok((file.clone(), target(folder, file)?))).collect::<Result<Vec<_>>>()?;
         let fetches = stream::iter(targets).map(|(file, to)| async move { self.fetch_file(&file, &to, mode).await });
@@ -61,7 +62,7 @@ impl Store {
             let found = self.download(&file.digest, to).await?;
             let judged = self.judge(file, found).await;
             if judged.is_err() {
-                // Keeps wrong bytes out of the folder; if that fails too, the error still says what is wrong.
+                // Keeps wrong bytes out of the folder; if that fails too, the original error is still reported.
                 let _ = fs::remove_file(to);
             }
             return judged;
@@ -76,7 +77,7 @@ impl Store {
         };
         blocking(move || place(&from, &to).map_err(|e| io_fault("write", &to.display().to_string(), &e))).await
     }
-    /// Checks that what was found under an object's name is the file.
+    /// Checks that the bytes under an object's name are the file.
     async fn judge(&self, file: &FileEntry, found: Option<(Digest, u64)>) -> Result<()> {
         match found {
             Some((digest, size)) if size == file.size && digest == file.digest => Ok(()),
@@ -84,7 +85,7 @@ impl Store {
             _ => Err(missing(self.url(), &layout::object(&file.digest))),
         }
     }
-    /// Writes an object to a file. Returns digest and size of what arrived; none if there is no such object.
+    /// Writes an object to a file. Returns digest and size of the received bytes; `None` if there is no such object.
     async fn download(&self, digest: &Digest, to: &Path) -> Result<Option<(Digest, u64)>> {
         let unwritable = |e: &std::io::Error| io_fault("write", &to.display().to_string(), e);
         let mut out = fs::File::create(to).map_err(|e| unwritable(&e))?;
@@ -97,7 +98,7 @@ fn make_room(to: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| io_fault("make", &folder.display().to_string(), &e))
 }
 
-/// Path of a file in the folder. Errors: data, if it points out of the folder.
+/// Returns the path of a file in the folder. Errors: data, if it points out of the folder.
 fn target(folder: &Path, file: &FileEntry) -> Result<PathBuf> {
     require_inside(file)?;
     Ok(folder.join(&file.path))

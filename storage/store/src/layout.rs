@@ -9,7 +9,7 @@ use trainyard_core::{AttemptNumber, Digest, Epoch, RunId, StageKey};
 pub const OBJECTS: &str = "objects";
 /// Manifests by stage digest and generation.
 pub const ARTIFACTS: &str = "artifacts";
-/// Resume points by stage digest.
+/// Checkpoints by stage digest.
 pub const CHECKPOINTS: &str = "checkpoints";
 /// Journals and attempts by run.
 pub const RUNS: &str = "runs";
@@ -17,151 +17,152 @@ pub const RUNS: &str = "runs";
 pub const SCHEDULES: &str = "schedules";
 /// Claims of runs by plan and selection.
 pub const PLANS: &str = "plans";
-/// What people said must be kept, by stage digest and generation.
+/// Pins of users, by stage digest and generation.
 pub const PINS: &str = "pins";
-/// Who computes a stage now, by stage digest and generation.
+/// Claims of computations in progress, by stage digest and generation.
 pub const COMPUTING: &str = "computing";
-/// Answers of services that cost something, by the digest of their request.
+/// Responses of paid services, by the digest of their request.
 pub const REQUESTS: &str = "requests";
-/// Objects of the opening probe, removed right after; one that is left over means nothing.
+/// Objects of the opening probe, removed right after; leftovers are ignored.
 pub const PROBES: &str = "probes";
 
-/// The longest escaped segment; file systems take 255 bytes, and staged names add a suffix.
+/// The longest escaped segment; file systems allow 255 bytes, and staged names add a suffix.
 const SEGMENT_LIMIT: usize = 160;
 
-/// A payload file.
+/// Returns the path of a payload file.
 pub fn object(digest: &Digest) -> String {
     format!("{OBJECTS}/{}/{digest}", digest.shard())
 }
 
-/// The record of an answered request.
+/// Returns the path of the record of an answered request.
 pub fn request(request: &Digest) -> String {
     format!("{REQUESTS}/{}/{request}.json", request.shard())
 }
 
-/// The folder of a stage's manifests.
+/// Returns the folder of a stage's manifests.
 pub fn manifests(stage: &Digest) -> String {
     format!("{ARTIFACTS}/{}/{stage}", stage.shard())
 }
 
-/// One generation's manifest.
+/// Returns the path of one generation's manifest.
 pub fn manifest(stage: &Digest, generation: u32) -> String {
     format!("{}/{generation}.json", manifests(stage))
 }
 
-/// The folder of what was said about a manifest.
+/// Returns the folder of a manifest's pin statements.
 pub fn pin(stage: &Digest, generation: u32) -> String {
     format!("{PINS}/{}/{stage}/{generation}", stage.shard())
 }
 
-/// The folder of a stage's resume points.
+/// Returns the folder of a stage's checkpoints.
 pub fn checkpoints(stage: &Digest) -> String {
     format!("{CHECKPOINTS}/{}/{stage}", stage.shard())
 }
 
-/// One resume point; the step is padded so that names sort by step.
+/// Returns the path of one checkpoint; the step is padded so that names sort by step.
 pub fn checkpoint(stage: &Digest, step: u64, attempt: AttemptNumber) -> String {
     format!("{}/{step:012}-{attempt}.json", checkpoints(stage))
 }
 
-/// A run's folder.
+/// Returns a run's folder.
 pub fn run(run: &RunId) -> String {
     format!("{RUNS}/{}/{}", run.month(), segment(&run.0))
 }
 
-/// One batch of a run's journal; numbers are padded so that names sort.
+/// Returns the path of one batch of a run's journal; numbers are padded so that names sort.
 pub fn journal(run: &RunId, seq: u64) -> String {
     format!("{}/journal/{seq:010}", self::run(run))
 }
 
-/// The folder of a run's summaries.
+/// Returns the folder of a run's summaries.
 pub fn summaries(run: &RunId) -> String {
     format!("{}/summary", self::run(run))
 }
 
-/// The summary of a run whose journal ended in front of batch `end`.
+/// Returns the path of the summary of a run whose journal ended before batch `end`.
 pub fn summary(run: &RunId, end: u64) -> String {
     format!("{}/{end:010}", summaries(run))
 }
 
-/// Says that a run is being removed, so that whoever is interrupted there can be followed by somebody else.
+/// Returns the path of the mark that a run is being removed, so that an interrupted removal can be completed.
 pub fn removal(run: &RunId) -> String {
     format!("{}/removal", self::run(run))
 }
 
-/// The request that the writer of this epoch ends a run.
+/// Returns the path of the request that the writer of this epoch ends a run.
 pub fn cancel(run: &RunId, epoch: Epoch) -> String {
     format!("{}/cancel/{epoch}", self::run(run))
 }
 
-/// The folder of the claims of one plan and selection.
+/// Returns the folder of the claims of one plan and selection.
 pub fn claims(identity: &Digest) -> String {
     format!("{PLANS}/{}/{identity}", identity.shard())
 }
 
-/// One claim: who began which run of a plan. Numbers are padded so that names sort.
+/// Returns the path of one claim, which records the run of a plan and its owner. Numbers are padded so that names sort.
 pub fn claim(identity: &Digest, number: u64) -> String {
     format!("{}/{number:010}", claims(identity))
 }
 
-/// What the names of those begin with who compute a generation of a stage, or did. There is no folder for each stage:
-/// making folders is most of what a claim would cost on a disk.
+/// Returns the common prefix of the claims of a generation's computations. Stages have no folders here: creating
+/// folders is most of what a claim would cost on a disk.
 pub fn computing_of(stage: &Digest, generation: u32) -> String {
     format!("{COMPUTING}/{stage}.{generation}")
 }
 
-/// One of them; numbers are padded so that names sort.
+/// Returns the path of one such claim; numbers are padded so that names sort.
 pub fn computing(stage: &Digest, generation: u32, number: u32) -> String {
     format!("{}.{number:06}", computing_of(stage, generation))
 }
 
-/// Says that this computation is over without a result, or not under way any more.
+/// Returns the path of the mark that this computation has ended, without a result or otherwise.
 pub fn computing_over(stage: &Digest, generation: u32, number: u32) -> String {
     format!("{}-over", computing(stage, generation, number))
 }
 
-/// The folder of a run's attempts.
+/// Returns the folder of a run's attempts.
 pub fn attempts(run: &RunId) -> String {
     format!("{}/attempts", self::run(run))
 }
 
-/// One attempt's folder.
+/// Returns one attempt's folder.
 pub fn attempt(run: &RunId, stage: &StageKey, attempt: AttemptNumber) -> String {
     format!("{}/{}/{attempt}", attempts(run), segment(&stage.0))
 }
 
-/// A fired tick of a schedule.
+/// Returns the path of a fired tick of a schedule.
 pub fn tick(schedule: &str, tick: &str) -> String {
     format!("{SCHEDULES}/{}/{}", segment(schedule), segment(tick))
 }
 
-/// The folder of a schedule. Names of ticks begin with a digit or hold a `:`, so none is that of a folder below.
+/// Returns the folder of a schedule. Names of ticks begin with a digit or contain a `:`, so they never clash with its
+/// subfolders.
 pub fn schedule(schedule: &str) -> String {
     format!("{SCHEDULES}/{}", segment(schedule))
 }
 
-/// One record of a schedule's log; numbers are padded so that names sort.
+/// Returns the path of one record of a schedule's log; numbers are padded so that names sort.
 pub fn schedule_record(schedule: &str, number: u64) -> String {
     format!("{}/log/{number:010}", self::schedule(schedule))
 }
 
-/// The folder of the states of a schedule.
+/// Returns the folder of the states of a schedule.
 pub fn schedule_states(schedule: &str) -> String {
     format!("{}/state", self::schedule(schedule))
 }
 
-/// What the records of a schedule's log in front of this number add up to.
+/// Returns the path of the state of a schedule after all records before this number.
 pub fn schedule_state(schedule: &str, number: u64) -> String {
     format!("{}/{number:010}", schedule_states(schedule))
 }
 
-/// The texts of the files of a schedule, by their digest.
+/// Returns the path of the texts of a schedule's files, by their digest.
 pub fn schedule_texts(schedule: &str, digest: &Digest) -> String {
     format!("{}/texts/{digest}", self::schedule(schedule))
 }
 
-/// A file or folder name made of any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes `@xx`,
-/// and long names are cut and end in a digest. Different texts give different segments.
+/// Returns a file or folder name for any text: `A-Z a-z 0-9 _ = , -` and inner dots stay, every other byte becomes
+/// `@xx`, and long names are truncated and end in a digest. Different texts have different segments.
 ///
 /// ```
 /// assert_eq!(trainyard_store::layout::segment("rl[seed=1]"), "rl@5bseed=1@5d");

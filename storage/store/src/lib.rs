@@ -1,8 +1,8 @@
 //! Artifacts and journals by URL: create-only puts, manifests, publication, fencing, garbage collection.
 //!
-//! A laptop's folder and a bucket keep the same promises with the same code (`docs/design/0004`). Every decision is
-//! one create-only put; no decision rests on a listing, and no protocol relies on deletion. A probe when the store is
-//! opened proves that two writers cannot create one name. `object_store` is the only storage trait; tests inject
+//! A local folder and a bucket give the same guarantees with the same code (`docs/design/0004`). Every decision is one
+//! create-only put; no decision depends on a listing, and no protocol relies on deletion. A probe when the store is
+//! opened verifies that two writers cannot create one name. `object_store` is the only storage trait; tests inject
 //! faults by wrapping it ([`faults`]).
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Shortcuts for a store on a disk. They do what `object_store` does but without its thread hop, which for a run's
+//! Shortcuts for a store on a disk. They are equivalent to `object_store` but without its thread hop, which for a run's
 //! small records costs more than the file operations.
 //!
 //! They do not flush; with `fsync`, puts go through `object_store`. Staged files end in `#` and digits, which hides
@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static STAGED: AtomicU64 = AtomicU64::new(0);
 
-/// Creates a file of this name with these bytes. A staged file gets its real name by a rename that fails if the name is
-/// taken, or, where the file system knows no such rename, by a hard link, which costs one change of the folder more.
+/// Creates a file of this name with these bytes. A staged file gets its final name by a rename that fails if the name
+/// is taken, or, where the file system does not support such a rename, by a hard link, which costs one more directory
+/// update.
 pub(crate) fn create(root: &Root, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = root.path().join(name);
     let staged = stage(root, &path, bytes)?;
@@ -28,7 +29,7 @@ pub(crate) fn create(root: &Root, name: &str, bytes: &[u8]) -> io::Result<()> {
     named
 }
 
-/// Names of what lies right under a folder, without staged files, sorted: of its folders, or of its files.
+/// Lists the folders, or the files, directly under a folder, sorted, without staged files.
 pub(crate) fn names(folder: &Path, folders: bool) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Err(e) if is_missing(&e) => return Ok(Vec::new()),
@@ -48,7 +49,7 @@ pub(crate) fn names(folder: &Path, folders: bool) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The bytes of a file; none if there is no such file.
+/// Reads a file; returns `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -57,7 +58,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// The size of a file in bytes; none if there is no such file.
+/// Returns the size of a file in bytes; `None` if it does not exist.
 pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Ok(Some(meta.len())),
@@ -67,7 +68,7 @@ pub(crate) fn size(path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// When a file was last written, in Unix milliseconds; none if there is no such file.
+/// Returns when a file was last written, in Unix milliseconds; `None` if it does not exist.
 pub(crate) fn modified(path: &Path) -> io::Result<Option<i64>> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Ok(Some(modified_millis(&meta))),
@@ -77,7 +78,7 @@ pub(crate) fn modified(path: &Path) -> io::Result<Option<i64>> {
     }
 }
 
-/// Removes the write permission, so that nobody changes the store by accident through a link in an input folder.
+/// Removes the write permission, to prevent accidental changes of the store through a link in an input folder.
 pub(crate) fn protect(path: &Path) {
     if let Ok(meta) = fs::metadata(path) {
         let mut permissions = meta.permissions();
@@ -95,7 +96,6 @@ pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
         .or_else(|_| fs::copy(from, to).map(|_| ()))
 }
 
-/// Copies a stored file.
 pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
     clear(to)?;
     fs::copy(from, to).map(|_| ())
@@ -109,7 +109,7 @@ fn clear(to: &Path) -> io::Result<()> {
     }
 }
 
-/// Staged files under a folder that are at least `min_age_millis` old, sorted, with their sizes in bytes. Dead
+/// Lists staged files under a folder that are at least `min_age_millis` old, sorted, with their sizes in bytes. Dead
 /// processes leave them.
 pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
@@ -136,14 +136,14 @@ pub(crate) fn stale_staged(folder: &Path, now_millis: i64, min_age_millis: i64) 
     Ok(found)
 }
 
-/// Removes a folder and those below it, as far as they hold no file. What somebody writes there meanwhile stays.
+/// Removes a folder and its subfolders if they contain no file. Concurrently written files stay.
 pub(crate) fn remove_empty(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             remove_empty(&entry.path());
         }
     }
-    // Fails for a folder that holds something.
+    // Fails for a folder that is not empty.
     let _ = fs::remove_dir(folder);
 }
 
@@ -160,7 +160,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Writes bytes to a staged file beside `path`, and makes the folders above it, up to the root.
+/// Writes bytes to a staged file next to `path`, and creates the folders above it, up to the root.
 fn stage(root: &Root, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut folders_made = false;
     loop {

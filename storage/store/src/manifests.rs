@@ -1,9 +1,9 @@
 //! Manifests: putting one publishes the outputs of a stage.
 //!
-//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the one behind
-//! which a read finds nothing; where a stage has several, a listing says from where to read on. A manifest that cannot
-//! be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next one; so does
-//! one whose files garbage collection gave up. What a newer program wrote is not treated as damage.
+//! Generation 0 is the normal one; the next is written only with a reason. The highest generation is the last one
+//! before a read that finds no manifest; where a stage has several, a listing determines where to continue. A manifest
+//! that cannot be read (a power loss may leave it empty) still takes its generation, and the stage publishes the next
+//! one; so does one whose files garbage collection gave up. Manifests of a newer program are not treated as damage.
 
 use crate::collected::Collected;
 use crate::connection::Created;
@@ -22,15 +22,15 @@ const FORMAT: u32 = 1;
 /// The highest generation of a stage digest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Newest {
-    /// Nothing is published.
+    /// No generation is published.
     Missing,
-    /// Its manifest.
+    /// Intact manifest.
     Sound(Box<Manifest>),
-    /// Its bytes are not a manifest of this stage and generation, or its files were given up.
+    /// The bytes are not a manifest of this stage and generation, or its files were given up.
     Damaged {
-        /// The generation.
+        /// Generation number.
         generation: u32,
-        /// What is wrong with its bytes.
+        /// Error of the bytes.
         error: Error,
     },
 }
@@ -45,7 +45,8 @@ pub enum Published {
 }
 
 impl Store {
-    /// The highest generation, readable or not. Errors: invalid (a newer program wrote one), retryable (network).
+    /// Returns the highest generation, readable or not. Errors: invalid (a newer program wrote one), retryable
+    /// (network).
     pub async fn newest(&self, stage: &Digest) -> Result<Newest> {
         let (mut newest, mut generation) = (Newest::Missing, 0);
         loop {
@@ -55,17 +56,17 @@ impl Store {
                 Err(error) if error.kind == ErrorKind::Data => Newest::Damaged { generation, error },
                 Err(error) => return Err(error),
             };
-            // Nearly all stages have one generation, for which a listing would cost more than it saves. Those of a
-            // stage that runs every night are not all read. A listing that is late only makes the rest longer.
+            // Nearly all stages have one generation, for which a listing would cost more than it saves. It spares
+            // reading all generations of a stage that runs every night. A stale listing only means more reads.
             generation = if generation == 1 { self.last_listed(stage).await?.max(2) } else { generation + 1 };
         }
     }
-    /// The highest generation in a listing.
+    /// Returns the highest generation in a listing.
     async fn last_listed(&self, stage: &Digest) -> Result<u32> {
         let names = self.list(&layout::manifests(stage)).await?;
         Ok(names.iter().filter_map(|name| split_name(name)).map(|(_, generation)| generation).max().unwrap_or(0))
     }
-    /// The manifest of the highest generation. Errors: those of [`Store::newest`], data (it is damaged).
+    /// Returns the manifest of the highest generation. Errors: those of [`Store::newest`], data (it is damaged).
     pub async fn manifest(&self, stage: &Digest) -> Result<Option<Manifest>> {
         match self.newest(stage).await? {
             Newest::Missing => Ok(None),
@@ -73,7 +74,7 @@ impl Store {
             Newest::Damaged { error, .. } => Err(error),
         }
     }
-    /// The manifest of one generation; none if it was never published.
+    /// Returns the manifest of one generation; `None` if it was never published.
     ///
     /// Errors: data (the bytes are not a manifest, or belong to another stage, or its files were given up), invalid (a
     /// newer program wrote it).
@@ -104,7 +105,8 @@ impl Store {
             }
         }
     }
-    /// Stage digest and generation of every manifest, sorted; for people and garbage collection, not for decisions.
+    /// Returns stage digest and generation of every manifest, sorted; for display and garbage collection, not for
+    /// decisions.
     pub async fn list_manifests(&self) -> Result<Vec<(Digest, u32)>> {
         let names = self.list(layout::ARTIFACTS).await?;
         let mut found: Vec<_> = names.iter().filter_map(|name| split_name(name)).collect();
@@ -150,13 +152,13 @@ pub(crate) fn parse(path: &str, bytes: &[u8], stage: &Digest, generation: u32) -
             manifest.stage_digest, manifest.generation
         )));
     }
-    // What could never be read again must not be a hit.
+    // Outputs that could never be read again must not be a hit.
     let mut files = manifest.outputs.values().flat_map(|output| &output.files);
     files.try_for_each(require_inside).map_err(|e| damaged(format!("{path}: {}", e.message)))?;
     Ok(manifest)
 }
 
-/// Unknown bytes may be a later format rather than damage.
+/// Distinguishes a later format from damage.
 fn unreadable(path: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
     #[derive(Deserialize)]
     struct Header {
@@ -181,7 +183,7 @@ fn damaged(message: String) -> Error {
     )
 }
 
-/// Stage digest and generation in the path of a manifest.
+/// Parses stage digest and generation from the path of a manifest.
 pub(crate) fn split_name(path: &str) -> Option<(Digest, u32)> {
     let mut parts = path.rsplit('/');
     let generation = parts.next()?.strip_suffix(".json")?.parse().ok()?;

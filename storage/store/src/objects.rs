@@ -1,9 +1,9 @@
 //! Payload files by content: `objects/<aa>/<sha256>`.
 //!
 //! Equal bytes are stored once and a name never changes its meaning, so puts need no create-only rule and may be
-//! repeated. Before a put is skipped, the object that is there is read to its end: name and size say nothing about
-//! damage, and storing the same bytes again heals it. One that is not young is put anyway: garbage collection goes by
-//! age, and whoever stores bytes is about to name them. Bytes are hashed twice, so a file that changes while it is
+//! repeated. Before a put is skipped, the existing object is read to its end: name and size do not reveal damage, and
+//! storing the same bytes again repairs it. An object that is not young is put anyway: garbage collection goes by age,
+//! and a process that stores bytes is about to name them. Bytes are hashed twice, so a file that changes while it is
 //! stored is an error and never becomes a wrong object.
 
 use crate::damage::missing;
@@ -18,11 +18,11 @@ use futures::{StreamExt, TryStreamExt, stream};
 use std::path::{Path, PathBuf};
 use trainyard_core::{Digest, Error, FileEntry, Result};
 
-/// Requests in flight for checks of many objects.
+/// Concurrent requests of checks of many objects.
 const CONCURRENT: usize = 16;
 
 impl Store {
-    /// Stores bytes under their digest, unless they are there already, undamaged and young. Returns digest and size in
+    /// Stores bytes under their digest, unless they exist already, undamaged and young. Returns digest and size in
     /// bytes.
     pub async fn put_object(&self, bytes: Bytes) -> Result<(Digest, u64)> {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
@@ -32,15 +32,15 @@ impl Store {
         }
         Ok((digest, size))
     }
-    /// Whether the object is there with this size in bytes.
+    /// Whether the object exists with this size in bytes.
     pub async fn has_object(&self, digest: &Digest, size: u64) -> Result<bool> {
         Ok(self.connection().size(&layout::object(digest)).await? == Some(size))
     }
-    /// Whether all files' objects are there with their sizes.
+    /// Whether all files' objects exist with their sizes.
     pub async fn has_objects(&self, files: &[FileEntry]) -> Result<bool> {
         Ok(self.first_missing(files).await?.is_none())
     }
-    /// The bytes of an object, checked against its digest. Errors: lost (missing), data (damaged).
+    /// Reads an object and checks it against its digest. Errors: lost (missing), data (damaged).
     pub async fn read_object(&self, digest: &Digest) -> Result<Bytes> {
         let path = layout::object(digest);
         let mut bytes = Vec::new();
@@ -55,13 +55,13 @@ impl Store {
             Some(_) => Ok(bytes.into()),
         }
     }
-    /// Path of an object in a store that is a folder; none in any other.
+    /// Returns the path of an object in a store that is a folder; `None` in any other.
     pub fn object_path(&self, digest: &Digest) -> Option<PathBuf> {
         self.local_root().map(|root| root.join(layout::object(digest)))
     }
 
-    /// Whether the object is there, undamaged, and so young that no garbage collection takes it away before its name
-    /// stands in a result. A store that is only read is asked for soundness alone.
+    /// Whether the object exists, is undamaged, and is so young that garbage collection keeps it until a result names
+    /// it. In a read-only store only damage is checked.
     pub(crate) async fn is_there_for_long(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.is_sound(digest, size).await? {
             return Ok(false);
@@ -73,21 +73,21 @@ impl Store {
         let now = self.options().clock.unix_millis();
         Ok(modified.is_some_and(|modified| now.saturating_sub(modified) < RENEWED.as_millis() as i64))
     }
-    /// Whether the object is there with this size and, when read to its end, has its digest.
+    /// Whether the object exists with this size and, when read to its end, has its digest.
     pub(crate) async fn is_sound(&self, digest: &Digest, size: u64) -> Result<bool> {
         if !self.has_object(digest, size).await? {
             return Ok(false);
         }
         Ok(matches!(self.object_digest(digest).await, Ok(Some((found, _))) if found == *digest))
     }
-    /// Digest and size of the bytes under an object's name.
+    /// Returns digest and size of the bytes under an object's name.
     pub(crate) async fn object_digest(&self, digest: &Digest) -> Result<Option<(Digest, u64)>> {
         if let Some(path) = self.object_path(digest) {
             return blocking(move || hash_local(&path)).await;
         }
         self.stream_object(digest, |_| Ok(())).await
     }
-    /// Checks that all objects are there. Errors: lost, naming the first file whose object is missing.
+    /// Checks that all objects exist. Errors: lost, naming the first file whose object is missing.
     pub(crate) async fn require_objects(&self, files: &[FileEntry]) -> Result<()> {
         match self.first_missing(files).await? {
             Some(file) => Err(missing(self.url(), &layout::object(&file.digest)).at(format!("file `{}`", file.path))),
@@ -105,7 +105,7 @@ impl Store {
     }
 }
 
-/// Digest and size of a file; none if there is no such file.
+/// Returns digest and size of a file; `None` if it does not exist.
 fn hash_local(path: &Path) -> Result<Option<(Digest, u64)>> {
     match local::size(path) {
         Ok(Some(_)) => hash_file(path).map(Some),

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options of opening a store.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Chance, Clock, SystemClock};
 
-/// What to do if the store's folder does not exist. It does not apply to buckets, where an empty prefix is an empty
-/// store.
+/// Handling of a missing store folder. It does not apply to buckets, where an empty prefix is an empty store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Missing {
-    /// Make it. Fails if the store is opened read-only.
+    /// Create it. Fails if the store is opened read-only.
     #[default]
     Make,
     /// Fail.
@@ -25,25 +24,26 @@ pub enum Missing {
 pub struct StoreOptions {
     /// Local stores: flush files and folders to the disk before a put returns (the site file's `durability: fsync`).
     pub durability_fsync: bool,
-    /// Refuse every put, and skip the probe.
+    /// Reject every put, and skip the probe.
     pub read_only: bool,
-    /// Prove at opening that puts are create-only. Only a process whose parent has proved it for the same store may
-    /// skip this.
+    /// Verify at opening that puts are create-only. Only a process whose parent has verified the same store may skip
+    /// this.
     pub probe: bool,
-    /// Local stores: what to do if the folder does not exist.
+    /// Local stores: handling of a missing folder.
     pub missing: Missing,
-    /// How long requests that fail for a passing reason are repeated, once the store is open. Zero, the default, is for
-    /// commands that people wait for: a few tries within seconds.
+    /// Time for which requests with a transient error are retried, once the store is open. Zero, the default, is for
+    /// interactive commands: a few attempts within seconds.
     pub outage: Duration,
-    /// Names the probe, measures outages, and tells the age of garbage.
+    /// Clock that names the probe and measures outages and the age of garbage.
     pub clock: Arc<dyn Clock>,
-    /// Makes the name of the probe unique.
+    /// Source of randomness for unique probe names.
     pub chance: Chance,
 }
 
 impl Default for StoreOptions {
-    /// No flush, writable, probed, made if it is missing, impatient, with the machine's clock. The seed comes from the
-    /// machine too, since the probe's name must differ from that of any process on any host; no output depends on it.
+    /// Returns options without flush, writable, probed, with a missing folder created, without patience, and with the
+    /// machine's clock. The seed comes from the machine too, since the probe's name must differ from that of any
+    /// process on any host; no output depends on it.
     fn default() -> Self {
         let seed = RandomState::new().build_hasher().finish();
         Self {

@@ -1,7 +1,7 @@
-//! Repeats requests that fail for a passing reason, until their answer is clear or the store was away for too long.
+//! Retries requests with a transient error, until the response is clear or the outage was too long.
 //!
-//! Under the requests of this crate, `object_store` sends each a few times within about a second. That is enough for a
-//! lost packet; a server that starts again takes minutes.
+//! Below this layer, `object_store` retries each request a few times within about a second. That suffices for a lost
+//! packet; a server restart takes minutes.
 
 use crate::problem::{is_final, is_refusal};
 use async_trait::async_trait;
@@ -12,52 +12,52 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use trainyard_core::Clock;
 
-/// How long a store may be away.
+/// Longest tolerated outage of a store.
 #[derive(Clone)]
 pub(crate) struct Patience {
     outage: Duration,
     clock: Arc<dyn Clock>,
-    /// Whether somebody was told that the store is away: once is enough for all requests.
+    /// Whether the outage was reported: once is enough for all requests.
     told: Arc<AtomicBool>,
 }
 
-/// The tries of one request.
+/// Retry state of one request.
 pub(crate) struct Tries<'a> {
     patience: &'a Patience,
-    /// Made however short the patience is.
+    /// Minimum number of attempts, even without patience.
     least: u32,
     made: u32,
-    /// When the first began, by the monotonic clock.
+    /// Start of the first attempt, by the monotonic clock.
     since: Duration,
-    /// When the store began to refuse the credentials, if the last try ended so.
+    /// Start of the store's refusal of the credentials, if the last attempt ended so.
     refused: Option<Duration>,
 }
 
-/// How long refused credentials may take to be renewed. A right that is missing for good should be heard of sooner than
-/// a store that is away.
+/// Longest time for a renewal of refused credentials. A permanently missing permission should be reported sooner than
+/// an outage.
 const RENEWAL: Duration = Duration::from_secs(120);
 
 impl Patience {
-    /// Waits for nobody.
+    /// Returns a patience of zero.
     pub fn none(clock: &Arc<dyn Clock>) -> Self {
         Self { outage: Duration::ZERO, clock: clock.clone(), told: Arc::default() }
     }
-    /// The same for a store that may be away as long as this.
+    /// Returns a patience of this duration.
     pub fn with_outage(&self, outage: Duration) -> Self {
         Self { outage, ..self.clone() }
     }
-    /// Begins a request that is tried at least this often.
+    /// Begins a request with this minimum number of attempts.
     pub fn tries(&self, least: u32) -> Tries<'_> {
         Tries { patience: self, least, made: 0, since: self.clock.monotonic(), refused: None }
     }
-    /// The same rule for the parts of an upload, which only `object_store` can repeat.
+    /// Returns the same rule for the parts of an upload, which only `object_store` can retry.
     pub fn for_parts(&self) -> Arc<dyn RetryPolicy> {
         Arc::new(Parts { outage: self.outage })
     }
 }
 
 impl Tries<'_> {
-    /// After a try that failed: waits before the next one, or says that there should be none.
+    /// Waits after a failed attempt; returns whether another attempt should follow.
     pub async fn again(&mut self, url: &str, error: &object_store::Error) -> bool {
         self.made += 1;
         let now = self.patience.clock.monotonic();
@@ -77,7 +77,7 @@ impl Tries<'_> {
         tokio::time::sleep(wait(self.made)).await;
         true
     }
-    /// After a try with a clear answer.
+    /// Records a clear response.
     pub fn answered(&self, url: &str) {
         if self.made > 0 && self.patience.told.swap(false, Ordering::Relaxed) {
             tracing::warn!(url, "the store answers again");
@@ -85,10 +85,10 @@ impl Tries<'_> {
     }
 }
 
-/// An outage that nobody need hear of.
+/// Outages shorter than this are not reported.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Time before the next try: from 20 ms, doubling up to 10 s.
+/// Returns the delay before the next attempt: from 20 ms, doubling up to 10 s.
 fn wait(tries: u32) -> Duration {
     Duration::from_millis(10 << tries.clamp(1, 10))
 }

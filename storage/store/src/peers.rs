@@ -1,5 +1,5 @@
-//! Where the processes of an attempt say how they are reached, and how they ended: `nodes/<rank>.json` and
-//! `nodes/<rank>.end.json` in its folder, each written once.
+//! Addresses and ends of the processes of an attempt: `nodes/<rank>.json` and `nodes/<rank>.end.json` in its folder,
+//! each written once.
 
 use crate::attempts::encode;
 use crate::connection::Created;
@@ -10,12 +10,12 @@ use trainyard_core::peers::{NodeAddress, NodeEnd};
 use trainyard_core::{AttemptNumber, Result, RunId, StageKey};
 
 impl Store {
-    /// Says how a process of an attempt is reached: `Ours`, or the bytes of another process of this rank.
+    /// Publishes the address of a process of an attempt: `Ours`, or the bytes of another process of this rank.
     pub async fn put_address(&self, spec: &AttemptSpec, address: &NodeAddress) -> Result<Created> {
         let path = format!("{}.json", node(&spec.run, &spec.stage, spec.attempt, address.rank));
         self.create(&path, encode(&path, address)?).await
     }
-    /// How a process of an attempt is reached; none before it has said so.
+    /// Returns the address of a process of an attempt; `None` before it is published.
     pub async fn address(
         &self,
         run: &RunId,
@@ -25,12 +25,12 @@ impl Store {
     ) -> Result<Option<NodeAddress>> {
         self.json(&format!("{}.json", node(run, stage, attempt, rank))).await
     }
-    /// Says how a process of an attempt ended that is not its first. The first word counts.
+    /// Records how a process other than the first of its attempt ended. The first record counts.
     pub async fn put_node_end(&self, spec: &AttemptSpec, end: &NodeEnd) -> Result<()> {
         let path = format!("{}.end.json", node(&spec.run, &spec.stage, spec.attempt, end.rank));
         self.create(&path, encode(&path, end)?).await.map(|_| ())
     }
-    /// How a process of this attempt ended; none before it has.
+    /// Returns how a process of this attempt ended; `None` before its end.
     pub async fn node_end(&self, spec: &AttemptSpec, rank: u32) -> Result<Option<NodeEnd>> {
         self.json(&format!("{}.end.json", node(&spec.run, &spec.stage, spec.attempt, rank))).await
     }

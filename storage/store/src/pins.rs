@@ -1,6 +1,6 @@
-//! Pins: manifests that garbage collection must keep, whatever its options say.
+//! Pins: manifests that garbage collection must keep, whatever its options are.
 //!
-//! What people say about a manifest is numbered and create-only, and the newest statement counts:
+//! Pin statements about a manifest are numbered and create-only, and the newest counts:
 //! `pins/<aa>/<stage-digest>/<generation>/<n>`.
 
 use crate::connection::Created;
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trainyard_core::{Digest, Error, Result};
 
-/// Version of the form of a statement.
+/// Version of the statement format.
 const FORMAT: u32 = 1;
 
-/// What was last said about a manifest.
+/// The last statement about a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub format: u32,
-    /// The stage.
+    /// Stage digest.
     pub stage_digest: Digest,
-    /// The generation of its manifest.
+    /// Generation of the manifest.
     pub generation: u32,
     /// Whether the manifest is to be kept.
     pub pinned: bool,
-    /// When this was said, in Unix milliseconds.
+    /// Time of the statement, in Unix milliseconds.
     pub at: i64,
-    /// Why, in the words of who said it.
+    /// Reason given by the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Store {
-    /// Pins a manifest, or takes its pin away. Returns whether that changed anything. Only of a pin that is there
-    /// before garbage collection reads the pins does it know.
+    /// Pins or unpins a manifest. Returns whether that changed anything. Garbage collection honors only pins that exist
+    /// before it reads them.
     ///
     /// Errors: invalid (the store was opened read-only), data (an earlier statement cannot be read).
     pub async fn set_pin(&self, stage: &Digest, generation: u32, pinned: bool, note: Option<String>) -> Result<bool> {
@@ -53,14 +53,14 @@ impl Store {
             let at = self.options().clock.unix_millis();
             let said = Pin { format: FORMAT, stage_digest: stage.clone(), generation, pinned, at, note: note.clone() };
             let bytes = serde_json::to_vec(&said).map_err(|e| Error::bug(format!("{path}: no JSON form: {e}")))?;
-            // Who was first has said something new, which is read next.
+            // The winner made a new statement, which is read next.
             if self.create(&path, bytes.into()).await? == Created::Ours {
                 return Ok(true);
             }
         }
     }
-    /// All pins that hold, by stage digest and generation. Errors: data (one cannot be read), invalid (a newer program
-    /// wrote it).
+    /// Returns all pins in force, by stage digest and generation. Errors: data (one cannot be read), invalid (a newer
+    /// program wrote it).
     pub async fn pins(&self) -> Result<Vec<Pin>> {
         let mut last: BTreeMap<String, u64> = BTreeMap::new();
         for name in self.list(layout::PINS).await? {

@@ -1,16 +1,16 @@
-//! Where a store's URL points, by its text alone.
+//! Parses a store's URL.
 //!
-//! A wrong URL stays wrong, while a place out of reach may be there tomorrow; exit codes tell the two apart. Text that
-//! only looks like a URL (`s3:/bucket`, `s3//bucket`) is an error: taken for a folder, it would quietly become one.
+//! A wrong URL stays wrong, while an unreachable place may come back; exit codes distinguish the two. Text that only
+//! resembles a URL (`s3:/bucket`, `s3//bucket`) is an error: otherwise it would silently become a folder.
 
 use crate::registry::{BUCKETS, meant, scheme};
 use crate::schemes::Scheme;
 use object_store::path::Path as Name;
 use trainyard_core::{Error, Result};
 
-/// The schemes of places on this machine.
+/// Schemes of places on this machine.
 const HERE: [&str; 2] = ["file", "memory"];
-/// Schemes of what is no store here; text that begins with one is never meant as a folder.
+/// Schemes that are not stores; text that begins with one is never meant as a folder.
 const FOREIGN: [&str; 3] = ["hf", "http", "https"];
 
 #[derive(Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub(crate) enum Place<'a> {
         name: &'a str,
         prefix: Option<Name>,
     },
-    /// An empty name gives each opener a store of its own.
+    /// An empty name gives each opener a separate store.
     Memory(&'a str),
 }
 
@@ -45,7 +45,7 @@ impl<'a> Place<'a> {
         Err(Error::invalid(format!("this build has no store scheme `{before}://`, found in \"{url}\"")).help(help))
     }
 
-    /// A path, unless it looks like a mistyped URL.
+    /// Returns a path, unless it resembles a mistyped URL.
     fn folder(text: &'a str) -> Result<Self> {
         let Some((before, rest)) = mistyped(text) else { return Ok(Self::Folder(text)) };
         let url = match (before.as_str(), meant(&before)) {
@@ -84,7 +84,7 @@ fn examples() -> String {
     format!("write {}, or the path of a folder", buckets.join(", "))
 }
 
-/// The scheme and the rest of text such as `s3:/bucket/x`, `S3:bucket` and `s3//bucket`.
+/// Splits text such as `s3:/bucket/x`, `S3:bucket` and `s3//bucket` into the scheme and the rest.
 fn mistyped(text: &str) -> Option<(String, &str)> {
     let end = text.find([':', '/'])?;
     let (before, rest) = (text[..end].to_lowercase(), &text[end..]);

@@ -1,5 +1,5 @@
-//! Errors of `object_store` and of files as Trainyard's own: one sentence that names the path, with the causes below
-//! it.
+//! Converts errors of `object_store` and of files to Trainyard's: one sentence that names the path, followed by the
+//! causes.
 
 use crate::registry::of_url;
 use crate::root::Gone;
@@ -7,7 +7,7 @@ use std::error::Error as StdError;
 use std::io::{self, ErrorKind as Io};
 use trainyard_core::Error;
 
-/// The error of a failed request. `action` is what failed: `write`, `read`, `list` or `delete`.
+/// Returns the error of a failed request. `action` is the failed operation: `write`, `read`, `list` or `delete`.
 pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
     if lacks_credentials(error) {
@@ -41,7 +41,7 @@ pub(crate) fn fault(action: &str, url: &str, path: &str, error: &object_store::E
     found.caused_by(error)
 }
 
-/// The error of a failed file operation. `place` names the file.
+/// Returns the error of a failed file operation. `place` names the file.
 pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
     let message = format!("cannot {action} {place}: {error}");
     match error.kind() {
@@ -54,7 +54,7 @@ pub(crate) fn io_fault(action: &str, place: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Whether nothing was written for sure, and trying again at once would fail in the same way.
+/// Whether certainly nothing was written, and an immediate retry would fail in the same way.
 pub(crate) fn is_final(error: &object_store::Error) -> bool {
     use object_store::Error as E;
     if lacks_credentials(error) || find_io(error).and_then(Gone::find).is_some() {
@@ -82,8 +82,8 @@ pub(crate) fn is_final(error: &object_store::Error) -> bool {
     )
 }
 
-/// Whether the store refused the credentials. They may have run out and be renewed within minutes; the rights of a
-/// disk's user are another matter.
+/// Whether the store refused the credentials. They may have expired and be renewed within minutes, unlike the
+/// permissions of a disk's user.
 pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
     use object_store::Error as E;
     let refused = matches!(error, E::PermissionDenied { .. } | E::Unauthenticated { .. }) || lacks_credentials(error);
@@ -93,8 +93,8 @@ pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
 /// Parts of the addresses of metadata services.
 const METADATA: [&str; 4] = ["/latest/api/token", "/latest/meta-data", "169.254.169.254", "metadata.google.internal"];
 
-/// Without credentials in the environment the client asks the metadata service of a cloud machine. Elsewhere nobody
-/// answers, and that service's address would only mislead.
+/// Whether credentials are missing. Without credentials in the environment the client queries the metadata service of a
+/// cloud machine. Elsewhere that service does not exist, and its address in an error would be misleading.
 fn lacks_credentials(error: &object_store::Error) -> bool {
     let mut source: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(this) = source {
@@ -107,7 +107,7 @@ fn lacks_credentials(error: &object_store::Error) -> bool {
     false
 }
 
-/// The first `io::Error` in the chain: of a disk, or of an HTTP client's connection.
+/// Returns the first `io::Error` in the chain: of a disk, or of an HTTP client's connection.
 fn find_io(error: &object_store::Error) -> Option<&io::Error> {
     let mut source: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(this) = source {

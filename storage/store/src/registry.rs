@@ -1,22 +1,22 @@
-//! The schemes of stores in buckets. A folder and memory need none: they are places of this machine.
+//! The schemes of stores in buckets. A folder and memory need no scheme: they are places on this machine.
 
 use crate::schemes::{Scheme, az, gs, s3};
 
-/// All of them, in the order in which help names them.
+/// All bucket schemes, in the order in which help names them.
 pub(crate) const BUCKETS: [&Scheme; 3] = [&s3::SCHEME, &az::SCHEME, &gs::SCHEME];
 
-/// The scheme of this name.
+/// Returns the scheme of this name.
 pub(crate) fn scheme(name: &str) -> Option<&'static Scheme> {
     BUCKETS.into_iter().find(|scheme| scheme.name == name)
 }
 
-/// The scheme that somebody means who writes this name, in whatever case.
+/// Returns the scheme that a name means, ignoring case, aliases included.
 pub(crate) fn meant(name: &str) -> Option<&'static Scheme> {
     let name = name.to_lowercase();
     BUCKETS.into_iter().find(|scheme| scheme.name == name || scheme.aliases.contains(&name.as_str()))
 }
 
-/// The scheme of a URL; none for a place of this machine.
+/// Returns the scheme of a URL; `None` for a place on this machine.
 pub(crate) fn of_url(url: &str) -> Option<&'static Scheme> {
     scheme(url.split_once("://")?.0)
 }

@@ -1,8 +1,8 @@
-//! Answers of services that cost something, by the digest of their request: `requests/<aa>/<digest>.json`.
+//! Responses of paid services, by the digest of their request: `requests/<aa>/<digest>.json`.
 //!
-//! A record is put create-only as soon as its answer came, so a process that dies later does not lose it, and of two
-//! that ask the same at the same time both end with the same answer. No manifest names records: what a stage used of
-//! them is among its outputs. Whoever removes the folder `requests` pays again, and loses nothing else.
+//! A record is put create-only as soon as its response arrives, so a process that dies later does not lose it, and two
+//! concurrent equal requests end with the same response. No manifest names records: a stage's outputs contain what it
+//! used of them. Removing the folder `requests` means paying again, and has no other effect.
 
 use crate::connection::Created;
 use crate::layout;
@@ -11,14 +11,14 @@ use bytes::Bytes;
 use trainyard_core::{Digest, Result};
 
 impl Store {
-    /// Keeps the record of an answered request. Returns what stands there in the end: the record, or an earlier one.
+    /// Stores the record of an answered request. Returns the record in the store: this or an earlier one.
     pub async fn keep_request(&self, request: &Digest, record: Bytes) -> Result<Bytes> {
         match self.create(&layout::request(request), record.clone()).await? {
             Created::Ours => Ok(record),
             Created::Theirs(earlier) => Ok(earlier),
         }
     }
-    /// The record of a request; none if it was never answered.
+    /// Returns the record of a request; `None` if it was never answered.
     pub async fn request(&self, request: &Digest) -> Result<Option<Bytes>> {
         self.get(&layout::request(request)).await
     }

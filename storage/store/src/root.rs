@@ -1,7 +1,8 @@
-//! The folder of a store on a disk, told from whatever may come to stand in its place.
+//! The folder of a store on a disk, distinguished from any later folder at the same path.
 //!
-//! A store that is removed, or whose disk is unmounted, must not quietly begin anew under a run that has written half
-//! of its journal. So only whoever opens a store makes its folder, and later only folders below it are made.
+//! A store that is removed, or whose disk is unmounted, must not silently start empty during a run that has written
+//! half of its journal. So the store's folder is created only when the store is opened, and later only folders below
+//! it.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +10,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The folder that was there when the store was opened.
+/// The folder that existed when the store was opened.
 #[derive(Debug, Clone)]
 pub(crate) struct Root {
     path: PathBuf,
@@ -17,7 +18,7 @@ pub(crate) struct Root {
     inode: u64,
 }
 
-/// The folder is not there any more, or is another one. It is the inner error of an [`io::Error`].
+/// The folder is gone, or is another one. It is the inner error of an [`io::Error`].
 #[derive(Debug)]
 pub(crate) struct Gone(PathBuf);
 
@@ -39,10 +40,10 @@ impl Root {
             Err(e) => Err(e),
         }
     }
-    /// Makes a folder below this one, and those between them.
+    /// Creates a folder below this one, and those between them.
     pub fn make_below(&self, folder: &Path) -> io::Result<()> {
         self.require()?;
-        // Mostly only the last one is missing.
+        // Usually only the last one is missing.
         match fs::create_dir(folder) {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {}
             made => return made,
@@ -72,7 +73,7 @@ impl fmt::Display for Gone {
 impl std::error::Error for Gone {}
 
 impl Gone {
-    /// This error inside of another.
+    /// Finds this error inside of another.
     pub fn find(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use trainyard_core::{Result, RunId};
 
 impl Store {
-    /// All runs, oldest first (run ids sort by time).
+    /// Returns all runs, oldest first (run ids sort by time).
     pub async fn list_runs(&self) -> Result<Vec<RunId>> {
         let mut runs = Vec::new();
         for month in self.list_folders(layout::RUNS).await? {
@@ -15,11 +15,11 @@ impl Store {
         runs.sort();
         Ok(runs)
     }
-    /// Puts what is to be known of a run whose journal ends in front of batch `end`. A summary that is there stays.
+    /// Puts the summary of a run whose journal ends before batch `end`. An existing summary stays.
     pub async fn put_summary(&self, run: &RunId, end: u64, summary: Bytes) -> Result<()> {
         self.create(&layout::summary(run, end), summary).await.map(|_| ())
     }
-    /// The summary of a run; none if there is none, or if the journal went on behind it.
+    /// Returns the summary of a run; `None` if it does not exist or the journal has grown since.
     pub async fn summary(&self, run: &RunId) -> Result<Option<Bytes>> {
         let names = self.list_names(&layout::summaries(run)).await?;
         let Some(end) = names.iter().filter_map(|end| end.parse::<u64>().ok()).max() else { return Ok(None) };

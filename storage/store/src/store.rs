@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// How many names are tried for the probe.
+/// Number of names that are tried for the probe.
 const PROBE_NAMES: u32 = 3;
-/// Openings of this process.
+/// Number of openings by this process.
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
 /// An open store. Cheap to clone.
@@ -27,21 +27,21 @@ struct Inner {
 }
 
 impl Store {
-    /// Whether a URL can name a store at all, by its text. Errors: invalid (unknown scheme, no bucket, bad prefix).
+    /// Checks whether a URL can name a store, by its text. Errors: invalid (unknown scheme, no bucket, bad prefix).
     pub fn check_url(url: &str) -> Result<()> {
         Place::parse(url).map(|_| ())
     }
-    /// Opens a store by URL and proves that its puts are create-only, by two puts of one fresh name from two
+    /// Opens a store by URL and verifies that its puts are create-only, by two puts of one fresh name from two
     /// connections:
     ///
-    /// - a path or `file://…`: a folder, made unless the options say otherwise
+    /// - a path or `file://…`: a folder, created unless the options forbid it
     /// - `s3://bucket/prefix`: credentials, region and endpoint come from the `AWS_*` environment variables
     /// - `az://container/prefix`: account, credentials and endpoint from `AZURE_*`
     /// - `gs://bucket/prefix`: credentials and endpoint from `GOOGLE_*`
-    /// - `memory://`: a store of its own; `memory://name`: one shared by this process
+    /// - `memory://`: a private store; `memory://name`: one shared within this process
     ///
     /// Errors: invalid (those of [`Store::check_url`], no permission, not create-only, a folder that does not exist and
-    /// may not be made), retryable (network).
+    /// may not be created), retryable (network).
     pub async fn open(url: &str, options: StoreOptions) -> Result<Self> {
         let connection = Connection::open(url, &options)?;
         let store = Self(Arc::new(Inner { connection, options }));
@@ -51,7 +51,7 @@ impl Store {
         }
         Ok(store.patient())
     }
-    /// A store over any `object_store`, for tests that inject faults. `name` is used in messages.
+    /// Opens a store over any `object_store`, for tests that inject faults. `name` is used in messages.
     pub async fn over(objects: Arc<dyn ObjectStore>, name: &str, options: StoreOptions) -> Result<Self> {
         let connection = Connection::over(objects, name, &options);
         let store = Self(Arc::new(Inner { connection: connection.clone(), options }));
@@ -60,7 +60,7 @@ impl Store {
         }
         Ok(store.patient())
     }
-    /// The same store for requests that may wait as long as this while it is away; see [`StoreOptions::outage`].
+    /// Returns the same store with this patience during outages; see [`StoreOptions::outage`].
     #[must_use]
     pub fn with_outage(&self, outage: Duration) -> Self {
         let options = StoreOptions { outage, ..self.0.options.clone() };
@@ -69,43 +69,43 @@ impl Store {
     fn patient(self) -> Self {
         self.with_outage(self.0.options.outage)
     }
-    /// The URL in full; opening it again gives the same store.
+    /// Returns the complete URL; opening it again gives the same store.
     pub fn url(&self) -> &str {
         self.0.connection.url()
     }
-    /// The folder of a store on a disk; none for any other.
+    /// Returns the folder of a store on a disk; `None` for any other.
     pub fn local_root(&self) -> Option<&Path> {
         self.0.connection.root()
     }
-    /// How it was opened.
+    /// Returns the options of the opening.
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
     }
-    /// Puts `bytes` under a name that must not exist yet. It is `Ours` if these very bytes are there in the end, even
-    /// if an earlier try put them.
+    /// Puts `bytes` under a name that must not exist yet. The result is `Ours` if exactly these bytes are stored in the
+    /// end, even if an earlier attempt put them.
     ///
     /// Errors, naming the path: retryable (disk full, network), invalid (read-only, no permission).
     pub async fn create(&self, path: &str, bytes: Bytes) -> Result<Created> {
         self.writable(path)?;
         self.0.connection.create(path, bytes).await
     }
-    /// The bytes under a name; none if there is no such object.
+    /// Returns the bytes under a name; `None` if there is no such object.
     pub async fn get(&self, path: &str) -> Result<Option<Bytes>> {
         self.0.connection.get(path).await
     }
-    /// All names under a folder, at any depth, sorted. A listing decides nothing.
+    /// Lists all names under a folder, at any depth, sorted. No decision may depend on a listing.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>> {
         Ok(self.0.connection.list(prefix).await?.into_iter().map(|entry| entry.path).collect())
     }
-    /// All objects under a folder, at any depth, sorted by path.
+    /// Lists all objects under a folder, at any depth, sorted by path.
     pub async fn entries(&self, prefix: &str) -> Result<Vec<Entry>> {
         self.0.connection.list(prefix).await
     }
-    /// The names of the folders right under a folder, sorted.
+    /// Lists the names of the folders directly under a folder, sorted.
     pub async fn list_folders(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_folders(prefix).await
     }
-    /// The names of the objects right under a folder, sorted. A listing decides nothing.
+    /// Lists the names of the objects directly under a folder, sorted. No decision may depend on a listing.
     pub async fn list_names(&self, prefix: &str) -> Result<Vec<String>> {
         self.0.connection.list_names(prefix).await
     }
@@ -117,7 +117,7 @@ impl Store {
     pub(crate) fn connection(&self) -> &Connection {
         &self.0.connection
     }
-    /// Refuses a put into a store that was opened read-only.
+    /// Rejects a put into a store that was opened read-only.
     pub(crate) fn writable(&self, path: &str) -> Result<()> {
         if self.0.options.read_only {
             return Err(Error::invalid(format!("cannot write {}/{path}: the store was opened read-only", self.url())));
@@ -143,7 +143,7 @@ impl Store {
                 continue;
             }
             let answer = second.create(&path, theirs).await;
-            // A probe that stays behind does no harm.
+            // A leftover probe is harmless.
             let _ = first.delete(&path).await;
             return match answer? {
                 Created::Theirs(bytes) if bytes == ours => Ok(()),

@@ -1,8 +1,8 @@
-//! What an attempt says while it runs, log and metrics: numbered chunks, and pages that hold many of them.
+//! Log and metrics of a running attempt: numbered chunks, and pages that hold many of them.
 //!
-//! A chunk every two seconds is 300,000 objects a week. So whoever writes them puts those from one multiple of [`PAGE`]
-//! to the next into one object behind them, and removes them; at its end also those that are left. Numbers stay those
-//! of chunks: a reader asks for a chunk, and if that is gone for the page that would hold it.
+//! A chunk every two seconds is 300,000 objects a week. So the writer puts the chunks from one multiple of [`PAGE`] to
+//! the next into one object once they are complete, and removes them; at its end also the remaining ones. Numbers stay
+//! those of chunks: a reader requests a chunk, and if that is gone the page that would contain it.
 
 use crate::connection::Created;
 use crate::layout;
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use trainyard_core::{AttemptNumber, Error, Result, RunId, StageKey};
 
-/// Chunks of a full page. They have 256 KiB at most, and whoever writes or reads a page holds it in memory.
+/// Chunks of a full page. They have 256 KiB at most, and writers and readers hold a page in memory.
 pub const PAGE: u32 = 64;
-/// Version of the form of pages.
+/// Version of the page format.
 const FORMAT: u32 = 1;
-/// Chunks behind the first that are read at the same time, and removed.
+/// Chunks after the first that are read, or removed, concurrently.
 const AHEAD: usize = 16;
 
 /// The streams of an attempt that are stored in chunks.
@@ -30,34 +30,34 @@ pub enum Chunk {
     Metrics,
 }
 
-/// The first line of a page. The chunks follow it, one behind the other.
+/// The first line of a page. The concatenated chunks follow it.
 #[derive(Serialize, Deserialize)]
 struct Header {
     format: u32,
-    /// Number of its first chunk.
+    /// Number of the first chunk.
     first: u32,
     /// Bytes of each chunk.
     sizes: Vec<usize>,
 }
 
-/// Where a stream of an attempt lies.
+/// Location of a stream of an attempt.
 #[derive(Clone)]
 struct Place {
     attempt: String,
     name: &'static str,
 }
 
-/// The chunks of a stream, in order, up to the first that is not there.
+/// The chunks of a stream, in order, up to the first missing one.
 pub struct Chunks<'a> {
     store: &'a Store,
     place: Place,
-    /// Number of the chunk that comes next.
+    /// Number of the next chunk.
     next: u32,
     /// Chunks of a page.
     ready: VecDeque<Bytes>,
-    /// The page behind them is to be asked for first.
+    /// Whether the page after them is requested first.
     in_pages: bool,
-    /// Chunks that are on their way.
+    /// Chunks in flight.
     coming: Option<BoxStream<'a, Result<Option<Bytes>>>>,
 }
 
@@ -84,7 +84,7 @@ impl Place {
 }
 
 impl Chunks<'_> {
-    /// The next chunk; none at the end.
+    /// Returns the next chunk; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(chunk) = self.ready.pop_front() {
@@ -101,7 +101,7 @@ impl Chunks<'_> {
                 return Ok(Some(chunk));
             }
             self.coming = None;
-            // It may have gone into a page, perhaps a moment ago.
+            // The chunk may have been moved into a page, perhaps a moment ago.
             self.in_pages = self.turn_page().await?;
             if self.ready.is_empty() {
                 return Ok(None);
@@ -109,7 +109,7 @@ impl Chunks<'_> {
         }
     }
 
-    /// Opens the page that would hold the next chunk; whether another full page may follow it.
+    /// Opens the page that would contain the next chunk; returns whether another full page may follow it.
     async fn turn_page(&mut self) -> Result<bool> {
         let first = self.next - self.next % PAGE;
         let Some(chunks) = self.store.page(&self.place, first).await? else { return Ok(false) };
@@ -119,14 +119,14 @@ impl Chunks<'_> {
     }
 }
 
-/// Chunks from a number on; none for one that is not there.
+/// Reads chunks from a number on; `None` for a missing one.
 fn chunks_from<'a>(store: &'a Store, place: &Place, first: u32) -> BoxStream<'a, Result<Option<Bytes>>> {
     let place = place.clone();
     let read = move |number| {
         let path = place.chunk(number);
         async move { store.get(&path).await }
     };
-    // The first alone: whoever follows a stream mostly finds that there is nothing new.
+    // The first alone: a reader that follows a stream usually finds no new chunk.
     stream::once(read(first)).chain(stream::iter(first + 1..).map(read).buffered(AHEAD)).boxed()
 }
 
@@ -143,8 +143,8 @@ impl Store {
     ) -> Result<Created> {
         self.create(&Place::new(run, stage, attempt, stream).chunk(number), bytes).await
     }
-    /// Puts stored chunks, which follow each other from `first` on, a multiple of [`PAGE`], into one object, and
-    /// removes them. One that cannot be removed does no harm.
+    /// Puts stored, consecutive chunks from `first` on, a multiple of [`PAGE`], into one object, and removes them. A
+    /// chunk that cannot be removed is harmless.
     pub async fn put_page(
         &self,
         run: &RunId,
@@ -171,7 +171,7 @@ impl Store {
         }
         Ok(())
     }
-    /// A stream of an attempt from chunk `first` on, joined, and the number of the chunk to ask for next.
+    /// Returns a stream of an attempt from chunk `first` on, joined, and the number of the next chunk to request.
     pub async fn read_chunks(
         &self,
         run: &RunId,
@@ -188,7 +188,7 @@ impl Store {
         }
         Ok((text, number))
     }
-    /// A stream of an attempt from chunk `first` on, chunk by chunk. A few are read at the same time.
+    /// Returns a stream of an attempt from chunk `first` on, chunk by chunk. A few are read concurrently.
     pub fn chunks(
         &self,
         run: &RunId,
@@ -200,7 +200,7 @@ impl Store {
         let place = Place::new(run, stage, attempt, stream);
         Chunks { store: self, place, next: first, ready: VecDeque::new(), in_pages: false, coming: None }
     }
-    /// Whether some chunks of a stream lie in pages.
+    /// Whether some chunks of a stream are in pages.
     pub async fn has_pages(
         &self,
         run: &RunId,
@@ -211,8 +211,8 @@ impl Store {
         let first = Place::new(run, stage, attempt, stream).page(0);
         Ok(self.connection().size(&first).await?.is_some())
     }
-    /// The number behind the last chunk of a stream, as a listing shows it: for who goes on with one. A listing that
-    /// misses some only costs requests, since a chunk that is there is never written over.
+    /// Returns the number after the last chunk of a stream, as a listing shows it, for a writer that continues the
+    /// stream. An incomplete listing only costs requests, since existing chunks are never overwritten.
     pub async fn next_chunk(
         &self,
         run: &RunId,
@@ -229,7 +229,7 @@ impl Store {
         Ok(chunks.max(last + held))
     }
 
-    /// The chunks of a page; none if there is no such page.
+    /// Returns the chunks of a page; `None` if there is no such page.
     async fn page(&self, place: &Place, first: u32) -> Result<Option<Vec<Bytes>>> {
         let path = place.page(first);
         let Some(bytes) = self.get(&path).await? else { return Ok(None) };
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::StoreOptions;
 
-    /// A stream whose first `all` chunks were put, and of those the first `paged` into pages.
+    /// Returns a stream whose first `all` chunks were put, and the first `paged` of them moved into pages.
     async fn stored(all: u32, paged: u32) -> (Store, RunId, StageKey) {
         let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
         let (run, stage) = (RunId("20261121-000000-000000".into()), StageKey("s".into()));

@@ -14,13 +14,13 @@ use std::path::Path;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Error, Result};
 
-/// Bytes of one part; S3 and Google demand at least 5 MiB for all but the last.
+/// Bytes of one part; S3 and Google require at least 5 MiB for all but the last.
 const PART: usize = 8 << 20;
 /// S3 and Google allow 10,000 parts, so very large files get larger parts.
 const PARTS: u64 = 9_000;
 
 impl Store {
-    /// Stores a file under its digest, streaming, unless it is there already, undamaged and young. Returns digest and
+    /// Stores a file under its digest, streaming, unless it exists already, undamaged and young. Returns digest and
     /// size in bytes.
     ///
     /// Errors: invalid (no such file, read-only store), data (the file changed meanwhile), retryable (disk full,
@@ -49,7 +49,7 @@ impl Store {
     pub(crate) async fn upload_bytes(&self, place: &str, bytes: Bytes) -> Result<()> {
         let name = parse(place)?;
         let mut tries = self.connection().tries(TRIES);
-        // Overwriting is safe: the same name means the same bytes, and it heals a damaged object.
+        // Overwriting is safe: the same name means the same bytes, and it repairs a damaged object.
         while let Err(e) = self.put_once(&name, &bytes).await {
             if !tries.again(self.url(), &e).await {
                 return Err(fault("write", self.url(), place, &e));
@@ -59,7 +59,7 @@ impl Store {
         self.protect(place);
         Ok(())
     }
-    /// Writes an object over what is there. Only for objects that decide nothing.
+    /// Overwrites an object. Only for objects that decide nothing.
     pub(crate) async fn overwrite(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.writable(path)?;
         let name = parse(path)?;
@@ -84,7 +84,7 @@ impl Store {
             if !tries.again(self.url(), &e).await {
                 return Err(fault("write", self.url(), place, &e));
             }
-            // The upload may have been completed, and only the answer lost.
+            // The upload may have been completed, and only the response lost.
             if matches!(self.is_sound(digest, size).await, Ok(true)) {
                 break;
             }
@@ -93,7 +93,7 @@ impl Store {
         self.protect(place);
         Ok(())
     }
-    /// One upload from the first part to the last. The inner result is the store's.
+    /// Makes one upload from the first part to the last. The inner result is the store's.
     async fn upload_once(
         &self,
         name: &Name,
@@ -111,7 +111,7 @@ impl Store {
         };
         let sent = send_parts(upload.as_mut(), file, digest, size).await;
         if !matches!(sent, Ok(Ok(()))) {
-            // Parts that stay behind are removed by the bucket's own rules.
+            // Leftover parts are removed by the bucket's own rules.
             let _ = upload.abort().await;
         }
         sent
@@ -156,7 +156,7 @@ async fn send_parts(
     Ok(upload.complete().await.map(|_| ()))
 }
 
-/// Digest and size of a file, read in pieces.
+/// Returns digest and size of a file, read in pieces.
 pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
     let mut file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let (mut hasher, mut size, mut piece) = (Hasher::new(), 0, vec![0; 1 << 20]);
@@ -171,7 +171,7 @@ pub(crate) fn hash_file(path: &Path) -> Result<(Digest, u64)> {
     }
 }
 
-/// Runs file work where it may block.
+/// Runs blocking file work on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,

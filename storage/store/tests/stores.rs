@@ -1,4 +1,4 @@
-//! The conformance suite on every kind of store, and how stores behave when they fail.
+//! The conformance suite on every kind of store, and failures of stores.
 
 #[path = "gcs/server.rs"]
 mod gcs;
@@ -33,10 +33,10 @@ async fn a_folder_conforms() {
     conformance::suite(folder.path().join("a store").to_str().unwrap(), scratch().path()).await;
 }
 
-/// Runs the suite below the place that a variable names; without it, the test says that it is skipped.
+/// Runs the suite below the place that a variable names; without it, the test prints that it is skipped.
 async fn conforms_if_named(variable: &str) {
     let Ok(url) = std::env::var(variable) else {
-        // Past the harness, which keeps to itself what a test that passes prints.
+        // Bypasses the harness, which captures the output of a test that passes.
         let _ = writeln!(std::io::stderr(), "skipped: {}: {variable} names no bucket", file!());
         return;
     };
@@ -64,7 +64,7 @@ async fn a_bucket_of_google_conforms() {
     conforms_if_named("TRAINYARD_TEST_GS").await;
 }
 
-/// This program again with other variables, as tests may not change their own: runs one of its tests.
+/// Starts this program again with other variables, since tests may not change their own, to run one of its tests.
 fn again(test: &str, variables: &[(&str, &str)]) -> std::process::Output {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     command.args([test, "--exact", "--nocapture"]).envs(variables.iter().copied());
@@ -188,7 +188,7 @@ async fn a_store_that_comes_back_in_time_is_waited_for() {
     let folder = scratch();
     let file = folder.path().join("large");
     std::fs::write(&file, vec![7; 9 << 20]).unwrap();
-    // More often than the impatient try.
+    // More often than the minimum number of attempts.
     faulty.inject(Fault::LostRequest, "name", 6);
     assert_eq!(store.create("a/name", Bytes::from_static(b"mine")).await, Ok(Created::Ours));
     faulty.inject(Fault::LostRequest, "objects/", 6);
@@ -228,7 +228,7 @@ async fn a_store_whose_folder_is_gone_is_not_made_again() {
         let store = Store::open(root.to_str().unwrap(), options).await.unwrap();
         store.create("a/b", Bytes::from_static(b"1")).await.unwrap();
         std::fs::rename(&root, &aside).unwrap();
-        // Removed, or another folder in its place, as behind a disk that is unmounted.
+        // Removed, or replaced by another folder, as when a disk is unmounted.
         for replaced in [false, true] {
             if replaced {
                 std::fs::create_dir(&root).unwrap();

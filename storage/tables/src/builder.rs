@@ -22,7 +22,7 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// A table without columns.
+    /// Creates a table without columns.
     pub fn new() -> Self {
         Self::default()
     }
@@ -60,11 +60,11 @@ impl TableBuilder {
         self.columns.push((name.to_string(), values));
         self
     }
-    /// Number of rows of the first column.
+    /// Returns the number of rows of the first column.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, column)| column.len())
     }
-    /// All columns as one batch. Errors: bug (columns of different lengths, or two with the same name).
+    /// Returns all columns as one batch. Errors: bug (columns of different lengths, or two with the same name).
     pub fn build(&self) -> Result<RecordBatch> {
         for (i, (name, column)) in self.columns.iter().enumerate() {
             if column.len() != self.rows() {

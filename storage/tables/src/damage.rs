@@ -11,13 +11,13 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// The error of a file that cannot be read as Parquet.
+/// Returns the error of a file that cannot be read as Parquet.
 pub(crate) fn unreadable(path: &Path, why: impl Display) -> Error {
     Error::data(format!("{} is corrupt, truncated or not a Parquet file: {why}", path.display()))
         .help("give another file, or run the stage that made it again")
 }
 
-/// The error of a file that cannot be written.
+/// Returns the error of a file that cannot be written.
 pub(crate) fn unwritable(path: &Path, error: ParquetError) -> Error {
     match find_io(&error) {
         Some(io) => io_error(path, io),

@@ -68,7 +68,7 @@ impl<'a> Columns<'a> {
         let values = self.items(name, lists)?.as_string::<i32>();
         Ok(ranges(lists).map(|range| range.map(|i| values.value(i).to_string()).collect()).collect())
     }
-    /// Lists of structs: the range of each row, and the concatenated fields as columns.
+    /// Reads lists of structs: the range of each row, and the concatenated fields as columns.
     pub(crate) fn struct_lists(
         &self,
         name: &str,
@@ -78,17 +78,17 @@ impl<'a> Columns<'a> {
         let parts = self.items(name, lists)?.as_struct();
         Ok((ranges(lists).collect(), self.inner(name, parts, fields)))
     }
-    /// One struct per row, as columns.
+    /// Reads one struct per row, as columns.
     pub(crate) fn structs(&self, name: &str, fields: &Schema) -> Result<Columns<'a>> {
         Ok(self.inner(name, self.whole(name)?.as_struct(), fields))
     }
-    /// Numbers by name, one set per row.
+    /// Reads numbers by name, one set per row.
     pub(crate) fn named_numbers(&self, name: &str) -> Result<Vec<BTreeMap<String, f64>>> {
         let (ranges, parts) = self.struct_lists(name, &Schema::new(NAMED_NUMBER.clone()))?;
         let (names, values) = (parts.strings("name")?, parts.numbers::<Float64Type>("value")?);
         Ok(ranges.into_iter().map(|range| range.map(|i| (names[i].clone(), values[i])).collect()).collect())
     }
-    /// Words of a closed set.
+    /// Reads words of a closed set.
     pub(crate) fn words<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
         let parse = |word: String| {
             serde_json::from_value(Value::String(word)).map_err(|e| self.wrong(format!("column `{name}`: {e}")))
@@ -102,7 +102,7 @@ impl<'a> Columns<'a> {
     fn column(&self, name: &str) -> Result<&ArrayRef> {
         self.columns.get(name).ok_or_else(|| Error::bug(format!("no column `{name}` in this schema")))
     }
-    /// A column without nulls.
+    /// Returns a column without nulls.
     fn whole(&self, name: &str) -> Result<&ArrayRef> {
         let column = self.column(name)?;
         self.refuse_nulls(name, column)?;

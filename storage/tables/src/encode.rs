@@ -28,14 +28,14 @@ pub(crate) fn bools(values: impl Iterator<Item = bool>) -> ArrayRef {
     Arc::new(BooleanArray::from(values.collect::<Vec<_>>()))
 }
 
-/// One list of numbers per row.
+/// Builds one list of numbers per row.
 pub(crate) fn lists<'a, T: ArrowPrimitiveType>(rows: impl Iterator<Item = &'a [T::Native]>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let values: Vec<T::Native> = rows.iter().flat_map(|row| row.iter().copied()).collect();
     nested(rows.iter().map(|row| row.len()), primitive::<T>(values), None)
 }
 
-/// One list of numbers per row, or null.
+/// Builds one list of numbers per row, or null.
 pub(crate) fn optional_lists<'a, T: ArrowPrimitiveType>(
     rows: impl Iterator<Item = Option<&'a [T::Native]>>,
 ) -> ArrayRef {
@@ -50,7 +50,7 @@ pub(crate) fn bool_lists<'a>(rows: impl Iterator<Item = &'a [bool]>) -> ArrayRef
     nested(rows.iter().map(|row| row.len()), bools(rows.iter().flat_map(|row| row.iter().copied())), None)
 }
 
-/// Lists of the given lengths over their concatenated values.
+/// Builds lists of the given lengths over their concatenated values.
 pub(crate) fn nested(lengths: impl Iterator<Item = usize>, values: ArrayRef, valid: Option<NullBuffer>) -> ArrayRef {
     Arc::new(ListArray::new(
         schema::item(values.data_type().clone()),
@@ -65,7 +65,7 @@ pub(crate) fn structs(fields: &DataType, columns: Vec<ArrayRef>) -> ArrayRef {
     Arc::new(StructArray::new(fields, columns, None))
 }
 
-/// One list of names and numbers per row, sorted by name.
+/// Builds one list of names and numbers per row, sorted by name.
 pub(crate) fn named_numbers<'a>(rows: impl Iterator<Item = &'a BTreeMap<String, f64>>) -> ArrayRef {
     let rows: Vec<_> = rows.collect();
     let names = strings(rows.iter().flat_map(|row| row.keys().map(String::as_str)));

@@ -3,7 +3,7 @@
 use crate::{Message, Trajectory};
 use std::collections::BTreeSet;
 
-/// Agent turns (from 0) followed by a failed tool result.
+/// Returns the agent turns (from 0) followed by a failed tool result.
 pub fn errored_turns(row: &Trajectory) -> BTreeSet<u16> {
     errored(&row.messages, answers_in_prompt(row))
 }
@@ -20,14 +20,14 @@ pub fn mask_turns(mask: &mut [bool], turns: &[u16], errored: &BTreeSet<u16>) -> 
     hit.len()
 }
 
-/// Assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row without tokens
-/// is encoded from its messages, and every one is a turn.
+/// Counts the assistant messages that belong to the prompt of a rollout, whose turns are counted after it. A row
+/// without tokens is encoded from its messages, and every assistant message is a turn.
 pub fn answers_in_prompt(row: &Trajectory) -> usize {
     let all = row.messages.iter().filter(|m| m.role == "assistant").count();
     if row.token_ids.is_empty() { 0 } else { all.saturating_sub(row.turns as usize) }
 }
 
-/// The first `skipped` assistant messages do not count as turns.
+/// Returns the failed turns; the first `skipped` assistant messages do not count as turns.
 fn errored(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
     let mut said = 0;
     let mut errored = BTreeSet::new();
@@ -44,7 +44,7 @@ fn errored(messages: &[Message], skipped: usize) -> BTreeSet<u16> {
 }
 
 /// Whether a tool's result ends like an error: `error: …`, or the last line of an exception (`NameError: …`,
-/// `Exception`). Asked only of rows that count failed calls, since a program may print such a line on purpose.
+/// `Exception`). Checked only in rows that count failed calls, since a program may print such a line on purpose.
 fn reads_as_error(content: &str) -> bool {
     let last = content.trim_end().lines().next_back().unwrap_or("").trim_start();
     let name = last.split([':', ' ', '(']).next().unwrap_or("");

@@ -11,7 +11,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 
 /// Writes a table as CSV, or some of its columns. Returns the number of rows. Errors: those of reading; retryable, if
-/// `out` takes no more.
+/// `out` rejects a write.
 pub fn export_csv(path: &Path, columns: Option<&[String]>, out: &mut dyn Write) -> Result<u64> {
     let reader = BatchReader::open_part(path, &Part { columns, ..Part::default() })?;
     let names: Vec<_> = reader.schema().fields().iter().map(|field| quoted(field.name())).collect();

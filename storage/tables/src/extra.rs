@@ -1,11 +1,11 @@
-//! Columns that a file has only if a row of it uses them.
+//! Columns that a file has only if one of its rows uses them.
 //!
-//! Conversations of other programs have fields that ours do without. A table without them keeps the columns, and so the
-//! bytes and the digest, that it had before they were known.
+//! Conversations of other programs have fields that Trainyard's do not need. A table without them keeps its columns,
+//! and so the bytes and the digest that it had in versions before these columns.
 
 use crate::problem::Message;
 
-/// Which of the additional columns are used.
+/// Set of used additional columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extra {
     /// `messages.name`
@@ -23,7 +23,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// All of them.
+    /// All additional columns.
     pub const ALL: Self = Self {
         name: true,
         reasoning_content: true,
@@ -33,7 +33,7 @@ impl Extra {
         restarts: true,
     };
 
-    /// What these messages use.
+    /// Returns the columns that these messages use.
     pub fn of<'a>(messages: impl Iterator<Item = &'a Message>) -> Self {
         messages.fold(Self::default(), |used, message| {
             used.and(Self {
@@ -44,7 +44,7 @@ impl Extra {
             })
         })
     }
-    /// What either uses.
+    /// Returns the union of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {

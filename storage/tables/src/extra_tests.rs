@@ -13,7 +13,7 @@ fn conversation(id: &str, message: Message) -> Trajectory {
     Trajectory { id: id.into(), messages: vec![said("q"), message], ..Trajectory::default() }
 }
 
-/// The names of the columns after those that every table has, and those of the fields of messages.
+/// Returns the names of the columns after those that every table has, and those of the fields of messages.
 fn columns(path: &Path) -> (Vec<String>, Vec<String>) {
     let schema = read_schema(path).unwrap();
     let DataType::List(item) = schema.field_with_name("messages").unwrap().data_type() else { panic!("{schema:?}") };
@@ -75,7 +75,7 @@ fn fields_of_other_writers_are_found_by_name() {
     let path = folder.path().join("data.parquet");
     let message = Message { name: Some("n".into()), tool_call_id: Some("i".into()), ..said("x") };
     let row = Problem { messages: vec![message], ..Problem::default() };
-    // The widest file there is, cut to some fields in another order, and with one that nobody knows.
+    // The widest possible file, reduced to some fields in another order, plus an unknown one.
     let batch =
         arrow_array::RecordBatch::try_new(Problem::schema(Extra::ALL), Problem::encode(&[row], Extra::ALL)).unwrap();
     let messages = batch.column_by_name("messages").unwrap();

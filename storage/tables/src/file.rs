@@ -17,7 +17,7 @@ use std::sync::Arc;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Rows given to the encoder at once.
+/// Rows passed to the encoder at once.
 const PIECE: usize = 1024;
 /// Rows of a row group.
 pub(crate) const ROW_GROUP: usize = 16 * PIECE;
@@ -90,14 +90,14 @@ fn properties(group: usize) -> Result<WriterProperties> {
         .build())
 }
 
-/// Which part of a file is read.
+/// Part of a file to read.
 #[derive(Debug, Clone, Default)]
 pub struct Part<'a> {
     /// Number of rows to skip.
     pub offset: usize,
-    /// Number of rows to read at most; none = all.
+    /// Maximum number of rows to read; `None` reads all.
     pub limit: Option<usize>,
-    /// Columns by name, read in the file's order; none = all. Unknown names are ignored.
+    /// Columns by name, read in the file's order; `None` reads all. Unknown names are ignored.
     pub columns: Option<&'a [String]>,
 }
 
@@ -137,15 +137,15 @@ impl BatchReader {
         let reader = guarded(path, || builder.build())?;
         Ok(Self { path: path.to_path_buf(), rows, schema, reader, failed: false })
     }
-    /// Path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// The schema of the batches, with the file's metadata.
+    /// Returns the schema of the batches, with the file's metadata.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
-    /// Number of rows in the whole file.
+    /// Returns the number of rows in the whole file.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -186,12 +186,12 @@ pub fn read_batches(path: &Path) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     Ok((reader.schema(), reader.collect::<Result<_>>()?))
 }
 
-/// The schema of a file.
+/// Returns the schema of a file.
 pub fn read_schema(path: &Path) -> Result<SchemaRef> {
     Ok(open(path)?.schema().clone())
 }
 
-/// The number of rows of a file, from its footer.
+/// Returns the number of rows of a file, from its footer.
 pub fn row_count(path: &Path) -> Result<u64> {
     Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
 }

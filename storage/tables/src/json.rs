@@ -1,4 +1,4 @@
-//! Cells and rows as JSON, whole or cut for a preview.
+//! Cells and rows as JSON, whole or truncated for a preview.
 //!
 //! Numbers keep their value (an f32 prints as its shortest text), NaN and infinities become null, bytes become
 //! lower-case hexadecimal, and dates and other rare types become their Arrow text.
@@ -15,23 +15,23 @@ use serde_json::{Map, Number, Value};
 use std::path::Path;
 use trainyard_core::Result;
 
-/// How much of a cell is shown.
+/// Limits on the size of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Number of characters of a text.
+    /// Maximum characters of a text.
     pub text: usize,
-    /// Number of items of a list or map.
+    /// Maximum items of a list or map.
     pub items: usize,
 }
 
 impl Cut {
-    /// Everything.
+    /// No limits.
     pub const NONE: Self = Self { text: usize::MAX, items: usize::MAX };
-    /// What a manifest's preview shows.
+    /// Limits of a manifest's preview.
     pub const PREVIEW: Self = Self { text: 240, items: 24 };
 }
 
-/// At most `limit` rows from row `offset` on, as uncut JSON objects with all columns.
+/// Returns at most `limit` rows from row `offset` on, as untruncated JSON objects with all columns.
 pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for batch in BatchReader::open_part(path, &Part { offset, limit: Some(limit), columns: None })? {
@@ -41,13 +41,13 @@ pub fn rows_as_json(path: &Path, offset: usize, limit: usize) -> Result<Vec<Valu
     Ok(rows)
 }
 
-/// One row as a JSON object.
+/// Returns one row as a JSON object.
 pub fn row_as_json(batch: &RecordBatch, row: usize, cut: Cut) -> Value {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
     Value::Object(names.zip(batch.columns()).map(|(name, column)| (name, cell_as_json(column, row, cut))).collect())
 }
 
-/// One cell as JSON.
+/// Returns one cell as JSON.
 pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
     if column.is_null(row) {
         return Value::Null;
@@ -86,7 +86,7 @@ pub fn cell_as_json(column: &dyn Array, row: usize, cut: Cut) -> Value {
     }
 }
 
-/// An f32 as the f64 with the same shortest text, so 0.1 stays 0.1.
+/// Returns an f32 as the f64 with the same shortest text, so 0.1 stays 0.1.
 fn single(value: f32) -> Value {
     value.to_string().parse().ok().and_then(Number::from_f64).map_or(Value::Null, Value::Number)
 }

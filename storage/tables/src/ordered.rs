@@ -1,7 +1,7 @@
 //! Rows for other programs as JSON whose objects keep their order.
 //!
-//! Readers of prompts see the order of keys: a chat template prints a tool's description as it comes. `serde_json`'s
-//! maps sort them, so these rows have a form of their own.
+//! The order of keys matters in prompts: a chat template prints a tool's description in the given order. `serde_json`'s
+//! maps sort keys, so these rows have a separate type.
 
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -15,27 +15,27 @@ pub enum Ordered {
     Null,
     /// True or false.
     Bool(bool),
-    /// A whole number.
+    /// Integer.
     Int(i64),
-    /// A number; NaN and infinities are written as null.
+    /// Number; NaN and infinities are written as null.
     Float(f64),
     /// Text.
     Text(String),
-    /// JSON text that is written as it is.
+    /// JSON text, written verbatim.
     Written(String),
     /// A list.
     List(Vec<Ordered>),
-    /// An object, its keys in the order in which they are written.
+    /// Object, its keys in the order in which they are written.
     Object(Vec<(String, Ordered)>),
 }
 
 impl Ordered {
-    /// JSON text, to be written as it is, on one line. Errors: data, if it is none.
+    /// Wraps JSON text, joined into one line, to be written verbatim. Errors: data, if it is not JSON.
     pub fn written(text: &str) -> Result<Self> {
         serde_json::from_str::<&RawValue>(text).map_err(|e| Error::data(format!("it is no JSON: {e}")))?;
         Ok(Self::Written(text.replace(['\n', '\r'], " ")))
     }
-    /// An object of these keys.
+    /// Builds an object of these keys.
     pub fn object<const N: usize>(keys: [(&str, Self); N]) -> Self {
         Self::Object(keys.into_iter().map(|(key, value)| (key.to_string(), value)).collect())
     }
@@ -49,19 +49,19 @@ impl Ordered {
             (other, _) => other,
         }
     }
-    /// A list of numbers.
+    /// Builds a list of numbers.
     pub fn numbers<T: Into<i64>>(values: impl IntoIterator<Item = T>) -> Self {
         Self::List(values.into_iter().map(|value| Self::Int(value.into())).collect())
     }
-    /// Its keys and values, if it is an object.
+    /// Returns the keys and values of an object; empty for other values.
     pub fn keys(&self) -> &[(String, Self)] {
         if let Self::Object(keys) = self { keys } else { &[] }
     }
-    /// The value of a key of an object.
+    /// Returns the value of a key of an object.
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.keys().iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
-    /// The JSON text, without line breaks of its own.
+    /// Returns the JSON text, without added line breaks.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| Error::bug(format!("a row is no JSON: {e}")))
     }
@@ -100,7 +100,7 @@ impl Serialize for Ordered {
     }
 }
 
-/// Appends a row to JSON Lines. Errors: retryable, if `out` takes no more.
+/// Appends a row to JSON Lines. Errors: retryable, if `out` rejects a write.
 pub fn write_line(row: &Ordered, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "{}", row.to_json()?).map_err(|e| Error::retryable(format!("a row cannot be written: {e}")))
 }

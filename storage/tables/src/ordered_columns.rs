@@ -1,5 +1,5 @@
-//! [`Ordered`] rows as Parquet. Every column gets the narrowest type that holds all of its values; JSON text that is
-//! already written stays text, since arguments of different tools have no common type.
+//! [`Ordered`] rows as Parquet. Every column gets the narrowest type that holds all of its values; verbatim JSON text
+//! stays text, since arguments of different tools have no common type.
 
 use crate::file::write_batches;
 use crate::ordered::Ordered;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trainyard_core::{Error, Result};
 
-/// The type that values seen so far have in common.
+/// Common type of the values seen so far.
 #[derive(Debug, Clone, PartialEq)]
 enum Type {
     Null,
@@ -33,7 +33,7 @@ pub fn write_parquet(path: &Path, rows: &[Ordered]) -> Result<u64> {
     write_batches(path, batch.schema(), &[batch])
 }
 
-/// All rows as one batch.
+/// Returns all rows as one batch.
 fn batch(rows: &[Ordered]) -> Result<RecordBatch> {
     let mut kind = Type::Object(Vec::new());
     for row in rows {
@@ -52,7 +52,7 @@ fn values<'r>(rows: &'r [Ordered], key: &str) -> Vec<&'r Ordered> {
 }
 
 impl Type {
-    /// The type of a value; `at` is its place, for errors.
+    /// Returns the type of a value; `at` is its place, for errors.
     fn of(value: &Ordered, at: &str) -> Result<Self> {
         Ok(match value {
             Ordered::Null => Self::Null,
@@ -70,7 +70,7 @@ impl Type {
             }
         })
     }
-    /// The type that holds both. Errors: data, with the place.
+    /// Returns the common type of both. Errors: data, with the place.
     fn and(self, other: Self, at: &str) -> Result<Self> {
         Ok(match (self, other) {
             (Self::Null, kind) | (kind, Self::Null) => kind,
@@ -104,14 +104,14 @@ impl Type {
     }
     fn arrow(&self) -> DataType {
         match self {
-            // Readers stumble over columns of no type.
+            // Many readers fail on columns of the null type.
             Self::Null => DataType::Utf8,
             Self::Bool => DataType::Boolean,
             Self::Int => DataType::Int64,
             Self::Float => DataType::Float64,
             Self::Text => DataType::Utf8,
             Self::List(item) => DataType::List(Arc::new(Field::new_list_field(item.arrow(), true))),
-            // Parquet has no object without a key: one is null.
+            // Parquet has no object without a key; it becomes null.
             Self::Object(keys) if keys.is_empty() => DataType::Utf8,
             Self::Object(keys) => DataType::Struct(fields(keys)),
         }
@@ -126,7 +126,7 @@ fn place(at: &str, key: &str) -> String {
     if at.is_empty() { key.to_string() } else { format!("{at}.{key}") }
 }
 
-/// A column of values of one type, or null.
+/// Builds a column of values of one type, or null.
 fn column(kind: &Type, values: &[&Ordered]) -> Result<ArrayRef> {
     Ok(match kind {
         Type::Null => Arc::new(StringArray::new_null(values.len())),

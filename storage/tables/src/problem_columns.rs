@@ -93,7 +93,8 @@ fn message_fields(extra: Extra) -> Vec<Field> {
     fields
 }
 
-/// `list<struct{role, content, tool_calls?, name?, reasoning_content?, tool_call_id?}>`; the last three where used.
+/// Returns the type `list<struct{role, content, tool_calls?, name?, reasoning_content?, tool_call_id?}>`; the last
+/// three where used.
 pub(crate) fn messages_type(extra: Extra) -> DataType {
     list(structure(&message_fields(extra)))
 }

@@ -20,13 +20,13 @@ pub trait TableRow: Sized {
     /// Rows of a row group.
     const GROUP: usize = ROW_GROUP;
 
-    /// The additional columns that these rows use.
+    /// Returns the additional columns that these rows use.
     fn extra(rows: &[Self]) -> Extra;
-    /// The Arrow schema with some additional columns.
+    /// Returns the Arrow schema with some additional columns.
     fn schema(extra: Extra) -> SchemaRef;
-    /// The columns of some rows, in the schema's order; `extra` holds at least what the rows use.
+    /// Encodes rows as columns, in the schema's order; `extra` includes at least the columns that the rows use.
     fn encode(rows: &[Self], extra: Extra) -> Vec<ArrayRef>;
-    /// The rows of some columns.
+    /// Decodes rows from columns.
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>>;
 }
 
@@ -92,7 +92,7 @@ impl<R: TableRow> RowReader<R> {
         conform(path, &file.schema(), &R::schema(Extra::ALL))?;
         Ok(Self { file, row: PhantomData })
     }
-    /// Number of rows in the file.
+    /// Returns the number of rows in the file.
     pub fn rows(&self) -> u64 {
         self.file.rows()
     }
@@ -126,22 +126,22 @@ pub fn read_rows<R: TableRow>(path: &Path) -> Result<Vec<R>> {
     Ok(rows)
 }
 
-/// [`write_rows`] for a `problems` artifact.
+/// Calls [`write_rows`] for a `problems` artifact.
 pub fn write_problems(path: &Path, rows: &[Problem]) -> Result<u64> {
     write_rows(path, rows)
 }
 
-/// [`read_rows`] for a `problems` artifact.
+/// Calls [`read_rows`] for a `problems` artifact.
 pub fn read_problems(path: &Path) -> Result<Vec<Problem>> {
     read_rows(path)
 }
 
-/// [`write_rows`] for a `trajectories` artifact.
+/// Calls [`write_rows`] for a `trajectories` artifact.
 pub fn write_trajectories(path: &Path, rows: &[Trajectory]) -> Result<u64> {
     write_rows(path, rows)
 }
 
-/// [`read_rows`] for a `trajectories` artifact.
+/// Calls [`read_rows`] for a `trajectories` artifact.
 pub fn read_trajectories(path: &Path) -> Result<Vec<Trajectory>> {
     read_rows(path)
 }

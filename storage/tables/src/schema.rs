@@ -19,12 +19,12 @@ pub(crate) fn optional(name: &str, kind: DataType) -> Field {
     Field::new(name, kind, true)
 }
 
-/// A list without null items.
+/// Returns the type of a list without null items.
 pub(crate) fn list(kind: DataType) -> DataType {
     DataType::List(item(kind))
 }
 
-/// The item field of such a list.
+/// Returns the item field of such a list.
 pub(crate) fn item(kind: DataType) -> FieldRef {
     Arc::new(Field::new_list_field(kind, false))
 }
@@ -33,21 +33,22 @@ pub(crate) fn structure(fields: &[Field]) -> DataType {
     DataType::Struct(Fields::from(fields.to_vec()))
 }
 
-/// `list<struct{name, value}>`, sorted by name. Files of versions before it hold a map: no outside reader took those.
+/// Returns the type `list<struct{name, value}>`, sorted by name. Files of earlier versions contain a map, which other
+/// readers rejected.
 pub(crate) fn named_numbers() -> DataType {
     list(named_number())
 }
 
-/// An item of such a list.
+/// Returns the item type of such a list.
 pub(crate) fn named_number() -> DataType {
     structure(&NAMED_NUMBER)
 }
 
-/// Its fields.
+/// Fields of such an item.
 pub(crate) static NAMED_NUMBER: LazyLock<Vec<Field>> =
     LazyLock::new(|| vec![required("name", DataType::Utf8), required("value", DataType::Float64)]);
 
-/// The name and the value of the items of [`named_numbers`], in the type of such a list or of a map.
+/// Returns the name and value fields of [`named_numbers`], from the type of such a list or of a map.
 fn named_parts(kind: &DataType) -> Option<&Fields> {
     let (DataType::Map(items, _) | DataType::List(items)) = kind else { return None };
     match items.data_type() {
@@ -66,7 +67,7 @@ fn is_map_of(found: &DataType, expected: &DataType) -> bool {
     }
 }
 
-/// The index in the file of each expected column; none for a nullable one that is missing.
+/// Returns the index in the file of each expected column; `None` for a missing nullable one.
 ///
 /// Errors: data, naming the file, the column and both types.
 pub fn conform(path: &Path, found: &Schema, expected: &Schema) -> Result<Vec<Option<usize>>> {
@@ -107,8 +108,8 @@ fn readable(found: &DataType, expected: &DataType) -> bool {
     }
 }
 
-/// A column of a [`readable`] type in the fields of the expected one: those that are missing are null, those that are
-/// not expected are left out.
+/// Converts a column of a [`readable`] type to the fields of the expected one: missing ones are null, unexpected ones
+/// are left out.
 pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     if same_shape(column.data_type(), kind) {
         return Ok(column.clone());
@@ -140,7 +141,7 @@ pub(crate) fn fitted(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Arr
     }
 }
 
-/// The batch under a schema with more nullable columns or fields.
+/// Converts a batch to a schema with more nullable columns or fields.
 pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let column = |field: &FieldRef| match batch.column_by_name(field.name()) {
         Some(column) => fitted(column, field.data_type()),

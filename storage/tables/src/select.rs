@@ -34,7 +34,7 @@ pub fn select_rows(from: &Path, to: &Path, keep: &[bool]) -> Result<u64> {
 
 /// Copies rows by number, in any order and with repetitions. Holds the table in memory.
 ///
-/// Errors: bug (a number beyond the end).
+/// Errors: bug (a number past the end).
 pub fn take_rows(from: &Path, to: &Path, rows: &[u64]) -> Result<u64> {
     let (schema, batches) = read_batches(from)?;
     let whole: RecordBatch = concat_batches(&schema, &batches).map_err(|e| no_copy(from, &e))?;

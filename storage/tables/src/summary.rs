@@ -1,4 +1,4 @@
-//! What a manifest says about a table: number of rows, statistics of each column, and a preview.
+//! Summary of a table in a manifest: number of rows, statistics of each column, and a preview.
 
 use crate::file::BatchReader;
 use crate::json::{Cut, cell_as_json, row_as_json};
@@ -9,16 +9,16 @@ use std::path::Path;
 use trainyard_core::Result;
 use trainyard_core::artifact::{ColumnStats, TableSummary};
 
-/// Rows of a preview.
+/// Maximum rows of a preview.
 const PREVIEW_ROWS: usize = 100;
-/// Bytes of a preview as JSON.
+/// Maximum bytes of a preview as JSON.
 const PREVIEW_BYTES: usize = 256 << 10;
-/// How much of a smallest or largest text is kept.
+/// Limits of a smallest or largest text.
 const EXTREME: Cut = Cut { text: 64, items: 0 };
 
 /// Reads a table once and summarizes it: nulls of every column; smallest and largest number, boolean or text; mean of
-/// numbers and booleans. NaN does not count. The preview holds the first rows, at most 100 and 256 KiB, with long cells
-/// cut with `…`.
+/// numbers and booleans. NaN does not count. The preview contains the first rows, at most 100 and 256 KiB, with long
+/// cells truncated with `…`.
 ///
 /// Errors: invalid (no such file), data (corrupt).
 pub fn summarize(path: &Path) -> Result<TableSummary> {

@@ -10,7 +10,7 @@ use arrow_array::types::{
 };
 use arrow_schema::{DataType, TimeUnit};
 
-/// A cell that is not null, as text. Times are ISO 8601; a timestamp with a zone is given in UTC.
+/// Formats a non-null cell as text. Times are ISO 8601; a timestamp with a zone is converted to UTC.
 pub(crate) fn text_of(column: &dyn Array, row: usize) -> Option<String> {
     match column.data_type() {
         DataType::Date32 => date::<Date32Type>(column, row),
@@ -38,7 +38,7 @@ pub(crate) fn text_of(column: &dyn Array, row: usize) -> Option<String> {
         DataType::Decimal64(..) => Some(column.as_primitive::<Decimal64Type>().value_as_string(row)),
         DataType::Decimal128(..) => Some(column.as_primitive::<Decimal128Type>().value_as_string(row)),
         DataType::Decimal256(..) => Some(column.as_primitive::<Decimal256Type>().value_as_string(row)),
-        // What is left (intervals, unions, views of bytes) has no form that readers share.
+        // The remaining types (intervals, unions, views of bytes) have no common text form.
         _ => Some(format!("{:?}", column.slice(row, 1))),
     }
 }

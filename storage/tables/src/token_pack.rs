@@ -1,4 +1,4 @@
-//! The row of a table of token packs: sequences one after another, as training reads them.
+//! The row of a table of token packs: concatenated sequences, as training reads them.
 
 use crate::decode::Columns;
 use crate::encode::{bool_lists, lists, nested, strings};
@@ -16,21 +16,21 @@ use trainyard_core::Result;
 /// Some sequences. The first three lists have one entry per token, the others one per sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TokenPack {
-    /// Token ids of all sequences, one after another.
+    /// Token ids of all sequences, concatenated.
     pub tokens: Vec<u32>,
     /// True for tokens in the loss.
     pub loss_mask: Vec<bool>,
-    /// Place of each token in its sequence, from 0.
+    /// Position of each token in its sequence, from 0.
     pub positions: Vec<u32>,
-    /// Tokens of each sequence.
+    /// Number of tokens of each sequence.
     pub lengths: Vec<u32>,
-    /// Where each sequence begins, and after them the number of all tokens (`cu_seqlens` of attention kernels).
+    /// Start of each sequence, followed by the number of all tokens (`cu_seqlens` of attention kernels).
     pub bounds: Vec<u32>,
-    /// Number of the trajectory that each sequence comes from, from 0, over all packs.
+    /// Number of each sequence's trajectory, from 0, over all packs.
     pub rows: Vec<u32>,
-    /// Its id.
+    /// Id of each sequence's trajectory.
     pub trajectories: Vec<String>,
-    /// Id of its problem.
+    /// Id of each sequence's problem.
     pub problems: Vec<String>,
     /// Turns of the trajectory that are context and not in the loss; the same for all its sequences.
     pub masked_turns: Vec<u32>,

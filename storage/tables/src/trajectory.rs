@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Why an episode ended.
+/// Reason for the end of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -15,11 +15,11 @@ pub enum StopReason {
     Answer,
     /// The agent ended its turn with neither a tool call nor an answer.
     End,
-    /// It reached the token limit of the episode or turn.
+    /// The agent reached the token limit of the episode or turn.
     Length,
-    /// It reached the turn limit.
+    /// The agent reached the turn limit.
     Turns,
-    /// It reached the limit of tool calls.
+    /// The agent reached the limit of tool calls.
     ToolLimit,
     /// The environment failed.
     Error,
@@ -31,44 +31,44 @@ pub enum StopReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It counts.
+    /// The episode counts.
     #[default]
     Ok,
-    /// Something failed that is not the agent's fault (a wall-clock limit, a lost worker). Such episodes are counted
-    /// apart, never scored 0 and never trained on.
+    /// A failure that is not the agent's fault (a wall-clock limit, a lost worker). Such episodes are counted
+    /// separately, never scored 0 and never trained on.
     Infrastructure,
 }
 
 /// The distribution that tokens were sampled from.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sampling {
-    /// 0 = greedy.
+    /// Temperature; 0 is greedy.
     pub temperature: f64,
-    /// 1 = no truncation.
+    /// Nucleus sampling threshold; 1 is no truncation.
     pub top_p: f64,
-    /// 0 = no truncation.
+    /// Number of most likely tokens; 0 is no truncation.
     pub top_k: u32,
 }
 
-/// A filter's judgment of one row.
+/// A filter's verdict on one row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The rule that judged.
+    /// Rule that judged.
     pub rule: String,
-    /// Whether it keeps the row.
+    /// Whether the rule keeps the row.
     pub keep: bool,
-    /// Why.
+    /// Reason for the verdict.
     pub reason: String,
 }
 
 /// One episode. All per-token lists have the same length, prompt included.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Trajectory {
-    /// Unique within the artifact.
+    /// Id, unique within the artifact.
     pub id: String,
     /// Id of the problem.
     pub problem_id: String,
-    /// Number of the group; its rollouts share a baseline.
+    /// Number of the group, whose rollouts share a baseline.
     pub group: u32,
     /// Index within the group.
     pub sample: u32,
@@ -80,51 +80,51 @@ pub struct Trajectory {
     /// Agent turn of each token, from 0.
     pub turn: Vec<u16>,
     /// Natural logarithm of the token's probability under the distribution it was sampled from; 0 where the mask is
-    /// false; none if never recorded.
+    /// false; `None` if not recorded.
     pub logprobs: Option<Vec<f32>>,
-    /// Entropy of that distribution in nats; 0 where the mask is false; none if never recorded.
+    /// Entropy of that distribution in nats; 0 where the mask is false; `None` if not recorded.
     pub entropies: Option<Vec<f32>>,
-    /// Version of the weights that sampled each token; none for demonstrations.
+    /// Version of the weights that sampled each token; `None` for demonstrations.
     pub weights_version: Option<Vec<u32>>,
-    /// Advantage of each token; 0 where the mask is false; none before an update used the row.
+    /// Advantage of each token; 0 where the mask is false; `None` before an update used the row.
     pub advantages: Option<Vec<f32>>,
     /// Number of prompt tokens at the beginning.
     pub prompt_tokens: u32,
-    /// Where further contexts begin in the per-token lists: there the chat template rewrote earlier turns, so nothing
-    /// after such a token was sampled with what is before it in view.
+    /// Start of each further context in the per-token lists: there the chat template rewrote earlier turns, so later
+    /// tokens were sampled without the tokens before it in view.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restarts: Vec<u32>,
 
-    /// The rollout this one was forked from; none at roots.
+    /// Rollout that this one was forked from; `None` at roots.
     pub fork_of: Option<String>,
-    /// Index of the first token of its own.
+    /// Index of the first token after the fork.
     pub fork_at: Option<u32>,
 
     /// Exclusive end token of each step.
     pub step_ends: Vec<u32>,
-    /// Label of each step: the probability that it is right, or 0 or 1; NaN = unlabeled.
+    /// Label of each step: the probability that it is right, or 0 or 1; NaN if unlabeled.
     pub step_labels: Option<Vec<f32>>,
     /// Score of each step by a process reward model.
     pub step_scores: Option<Vec<f32>>,
 
     /// The conversation.
     pub messages: Vec<Message>,
-    /// The tools that were offered, as JSON text of a list: `[{"type": "function", "function": {"name": …}}]`.
+    /// Offered tools, as JSON text of a list: `[{"type": "function", "function": {"name": …}}]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
-    /// The tools of the environment that was played, in the same form, where no message describes them: a template that
-    /// describes tools itself is given these.
+    /// Tools of the environment, in the same form, where no message describes them: a template that describes tools
+    /// itself receives these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_tools: Option<String>,
-    /// Every reward component by name.
+    /// Reward components by name.
     pub rewards: BTreeMap<String, f64>,
-    /// The weighted sum of the components.
+    /// Weighted sum of the components.
     pub reward: f64,
-    /// Reward of each turn, if the environment gives any.
+    /// Reward of each turn, if the environment returns any.
     pub turn_rewards: Vec<f64>,
-    /// Why it ended.
+    /// Reason for the end of the episode.
     pub stop_reason: StopReason,
-    /// Whether it counts.
+    /// Whether the episode counts.
     pub status: Status,
     /// Number of agent turns.
     pub turns: u32,
@@ -132,43 +132,43 @@ pub struct Trajectory {
     pub tool_calls: u32,
     /// Number of tool calls that failed.
     pub tool_errors: u32,
-    /// The final answer as the environment read it.
+    /// Final answer as the environment parsed it.
     pub answer: Option<String>,
-    /// Difficulty of the problem, from 1; 0 = unknown.
+    /// Difficulty of the problem, from 1; 0 if unknown.
     pub level: u32,
-    /// What it was sampled from.
+    /// Distribution that tokens were sampled from.
     pub sampling: Sampling,
     /// Kind of the environment.
     pub environment: String,
-    /// Seed of the stage that made it.
+    /// Seed of the stage that made the row.
     pub seed: u64,
-    /// Content digest of the model; none for demonstrations.
+    /// Content digest of the model; `None` for demonstrations.
     pub model_digest: Option<String>,
     /// Digest of the tokenizer.
     pub tokenizer_digest: String,
     /// Digest of the chat template.
     pub template_digest: String,
-    /// What filters said about it.
+    /// Verdicts of filters.
     pub verdicts: Vec<Verdict>,
-    /// Ids of the rows that it was made from.
+    /// Ids of the rows that this one was made from.
     pub parents: Vec<String>,
-    /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` say whether it entered
-    /// the loss. None for rows that no update used, and in files of versions before this column.
+    /// Number of the update, from 0, that this rollout was sampled for or taken into; `verdicts` record whether it
+    /// entered the loss. `None` for rows that no update used, and in files of versions before this column.
     pub update: Option<u32>,
 }
 
 impl Trajectory {
-    /// The contexts, each a sequence of its own, as places in the per-token lists.
+    /// Returns the contexts, each a separate sequence, as ranges in the per-token lists.
     pub fn contexts(&self) -> Vec<Range<usize>> {
         let ends = self.restarts.iter().map(|at| *at as usize).chain([self.token_ids.len()]);
         let mut start = 0;
         ends.map(|end| std::mem::replace(&mut start, end)..end).collect()
     }
-    /// The tokens of each context.
+    /// Returns the tokens of each context.
     pub fn sequences(&self) -> Vec<&[u32]> {
         self.contexts().into_iter().map(|context| &self.token_ids[context]).collect()
     }
-    /// What a token at `end` has in view.
+    /// Returns the tokens in view of a token at `end`.
     pub fn context_before(&self, end: usize) -> &[u32] {
         let start = self.restarts.iter().map(|at| *at as usize).rfind(|at| *at <= end).unwrap_or(0);
         &self.token_ids[start..end]

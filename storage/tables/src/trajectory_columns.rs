@@ -200,7 +200,7 @@ fn decode_origin(columns: &Columns<'_>, rows: &mut [Trajectory]) -> Result<()> {
     Ok(())
 }
 
-/// The serde name of each value, so JSON and Parquet spell it alike.
+/// Returns the serde name of each value, so JSON and Parquet spell it alike.
 fn words<'a, T: Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> ArrayRef {
     let name = |value: &T| match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,

@@ -1,7 +1,7 @@
-//! Resume points of a stage digest in the store.
+//! Checkpoints of a stage digest in the store.
 //!
-//! One that the store does not take costs the steps since the one before it, should the attempt die, and nothing if it
-//! does not. So it is tried for a while, and then the stage goes on without it.
+//! Saving a checkpoint is best effort: it is retried for a while, then the stage continues without it. If the attempt
+//! dies, a checkpoint that was not saved costs only the steps since the previous one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use trainyard_core::error::io_error;
 use trainyard_core::{AttemptNumber, Digest, Error, ErrorKind, Result};
 use trainyard_store::Store;
 
-/// How long a stage stands still for one request of a resume point.
+/// Longest time that one checkpoint request may block the stage.
 const OUTAGE: Duration = Duration::from_secs(120);
 
-/// Resume points of one attempt: what the stage saves goes to the store, and the newest complete one comes from there.
+/// Checkpoints of one attempt, saved to the store; the newest complete one is restored from there.
 pub struct StoredCheckpoints {
     store: Store,
     handle: Handle,
@@ -28,7 +28,7 @@ pub struct StoredCheckpoints {
 }
 
 impl StoredCheckpoints {
-    /// Resume points of the attempt `spec`, restored into and saved from `folder`.
+    /// Returns the checkpoints of the attempt `spec`, restored into and saved from `folder`.
     pub fn new(store: Store, handle: Handle, spec: &AttemptSpec, folder: PathBuf, reporter: Arc<dyn Reporter>) -> Self {
         Self { store, handle, digest: spec.stage_digest.clone(), attempt: spec.attempt, folder, reporter }
     }
@@ -47,7 +47,7 @@ impl CheckpointStore for StoredCheckpoints {
         }
         let message = match self.put(step, &paths) {
             Ok(()) => AttemptMessage::Checkpoint { step },
-            // What the store is to blame for.
+            // Errors of the store.
             Err(error) if matches!(error.kind, ErrorKind::Retryable | ErrorKind::Invalid | ErrorKind::Lost) => {
                 let text = format!("the resume point of step {step} was not stored, the stage goes on: {error}");
                 AttemptMessage::Log { level: LogLevel::Warn, text }
@@ -75,7 +75,7 @@ impl StoredCheckpoints {
     }
 }
 
-/// A checkpoint store for what takes no resume points.
+/// Checkpoint store for commands that take no checkpoints.
 pub struct NoCheckpoints;
 
 impl CheckpointStore for NoCheckpoints {

@@ -1,8 +1,8 @@
-//! The process of a `run:` stage, from its start to the end of all that it started.
+//! The process of a `run:` stage, from its start to the end of all its descendants.
 //!
-//! What it prints is the stage's log, line by line, each bounded. The command is over when its own process is. What it
-//! left in the background may hold the pipes and write into outputs that are being stored, so it gets a moment for its
-//! last lines and is then killed. The last line on stderr becomes a part of the error.
+//! Output is the log of the stage, line by line, each line bounded. The command ends when its own process ends.
+//! Background processes that it left may still hold the pipes and write into outputs that are being stored, so they get
+//! a short time for their last lines and are then killed. The last line on stderr becomes part of the error.
 
 use super::leftovers::Family;
 use super::memory::{self, Limit};
@@ -18,29 +18,28 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_runtime::executors::kill_marked;
 use wait4::{ResUse, Wait4 as _};
 
-/// Characters of a program's last line that its error repeats.
+/// Characters of the program's last line that the error repeats.
 const REASON: usize = 300;
 
-/// How often a running process is looked at whether it is to stop; its end and its lines are waited for.
+/// Interval of the check whether a running process is to stop; its end and its lines are waited for.
 const LOOK: Duration = Duration::from_millis(100);
-/// Time between asking a process to stop and killing it.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time for the pipes to run empty once the process has ended.
+/// Time to drain the pipes once the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// A command that was started.
+/// A started command.
 pub struct Command<'a> {
-    /// Its process.
     pub child: Child,
-    /// The mark of the attempt, which all that it starts inherits.
+    /// Mark of the attempt, inherited by all processes that it starts.
     pub mark: &'a str,
-    /// The host that started it as the leader of a process group; none in a process of the attempt's own.
+    /// Host that started the command as the leader of a process group; `None` if the attempt has a process to itself.
     pub family: Option<&'a Family>,
 }
 
 impl Command<'_> {
-    /// Carries the process to its end. Returns its highest resident memory in bytes, which is at least that of the
-    /// process that started it. Errors: cancelled, data (another exit code than 0, a signal).
+    /// Waits for the process to end. Returns its peak resident memory in bytes, which is at least that of the process
+    /// that started it. Errors: cancelled, data (an exit code other than 0, a signal).
     pub fn wait(mut self, spec: &AttemptSpec, context: &StageContext) -> Result<u64> {
         let pid = Pid::from_child(&self.child);
         if let Some(family) = self.family {
@@ -66,8 +65,8 @@ impl Command<'_> {
         if ended.status.success() { Ok(ended.rusage.maxrss) } else { Err(failure(ended.status, &last, spec)) }
     }
 
-    /// Ends what the command left behind. Its last lines often say what went wrong, so they are waited for, but not for
-    /// ever.
+    /// Ends the processes that the command left. Their last lines often explain a failure, so they are read first, for
+    /// a bounded time.
     fn settle(&self, pid: Pid, mut pipes: Pipes, see: &mut impl FnMut(Stream, &str), context: &StageContext) {
         let cancelled = context.cancel.is_cancelled();
         pipes.forget_the_process();
@@ -83,8 +82,8 @@ impl Command<'_> {
     }
 }
 
-/// Waits for the process itself; asks it to stop, then makes it, once the attempt is cancelled. One that uses too much
-/// memory is killed at once; then the bytes are returned too.
+/// Waits for the process itself; once the attempt is canceled, sends SIGTERM, then SIGKILL. A process over its memory
+/// limit is killed at once, and its bytes are returned.
 fn end(
     child: &mut Child,
     pid: Pid,
@@ -100,17 +99,17 @@ fn end(
         }
         if let Some(bytes) = limit.as_mut().and_then(Limit::exceeded) {
             used = Some(bytes);
-            // It may have ended in between.
+            // The process may have ended in between.
             let _ = kill_process(pid, Signal::KILL);
         }
         if context.cancel.is_cancelled() {
             let since = *asked.get_or_insert_with(|| {
-                // It may have ended in between.
+                // The process may have ended in between.
                 let _ = kill_process(pid, Signal::TERM);
                 clock.monotonic()
             });
             if clock.monotonic().saturating_sub(since) > GRACE {
-                // It may have ended by itself in between.
+                // The process may have ended by itself in between.
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
@@ -118,7 +117,7 @@ fn end(
     }
 }
 
-/// Returns when the pipes are empty and closed, or their time is up.
+/// Reads the pipes until they are empty and closed, or `DRAIN` has passed.
 fn drain(pipes: &mut Pipes, see: &mut impl FnMut(Stream, &str)) {
     if pipes.are_closed() {
         return;

@@ -16,11 +16,11 @@ use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{BY_INDEX, GPU_ORDER, GPUS, MARK, visible};
 use trainyard_store::credentials;
 
-/// Help for a malformed line of metrics.
+/// Help for a malformed metrics line.
 const METRIC: &str = "write lines like {\"name\": \"accuracy\", \"value\": 0.5}";
 
-/// Starts the process, waits for it, reads its metrics. `url` is the attempt's, which marks the process and all that it
-/// starts; `family` is that of the host, where one carries many attempts.
+/// Starts the process, waits for it, and reads its metrics. `url` is the URL of the attempt, which marks the process
+/// and all its descendants; `family` belongs to the host, where one process runs many attempts.
 pub fn run(spec: &AttemptSpec, context: &mut StageContext, url: &str, family: Option<&Family>) -> Result<()> {
     let metrics = context.scratch.join("metrics.jsonl");
     let mut command = command(spec, context, url)?;
@@ -58,11 +58,11 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
             return Err(Error::bug(format!("stage `{}` of kind run has neither argv nor shell", spec.stage)));
         }
     };
-    // Those of the store are the attempt's own; a command that needs them names them under `secrets`.
+    // Store credentials belong to the attempt; a command that needs them names them under `secrets`.
     for name in credentials(url) {
         command.env_remove(name);
     }
-    // Not every executor tells the attempt itself.
+    // Not every executor sets these for the attempt itself.
     for name in ["RAYON_NUM_THREADS", "OMP_NUM_THREADS"] {
         command.env(name, context.cpus.to_string());
     }
@@ -75,7 +75,7 @@ fn command(spec: &AttemptSpec, context: &StageContext, url: &str) -> Result<Comm
     Ok(command)
 }
 
-/// A string, or a local path in place of `$input`, `$output`, `$text`.
+/// Returns a string, or a local path in place of `$input`, `$output`, `$text`.
 fn word(value: &Value, context: &StageContext) -> Result<String> {
     if let Some(text) = value.as_str() {
         return Ok(text.to_string());
@@ -92,7 +92,7 @@ fn word(value: &Value, context: &StageContext) -> Result<String> {
     Err(Error::bug(format!("this word of a command is not known: {value}")))
 }
 
-/// The artifact's folder; for a list of artifacts the folder that holds `0`, `1`, ….
+/// Returns the folder of an artifact; for a list of artifacts, the folder that contains `0`, `1`, ….
 fn input_path(port: &str, index: Option<u64>, context: &StageContext) -> Result<PathBuf> {
     let artifacts = context.many(port);
     match (index, artifacts) {

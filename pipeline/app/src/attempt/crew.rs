@@ -1,6 +1,6 @@
-//! The threads of a host, one for each attempt under way.
+//! The threads of a host, one for each running attempt.
 //!
-//! A thread that is done with one attempt takes the next: a new one costs more than a small command, most of it in
+//! A thread that has finished an attempt takes the next one: a new thread costs more than a small command, mostly in
 //! fresh memory.
 
 use std::io;
@@ -11,7 +11,7 @@ use std::thread::{Builder, Scope};
 
 type Job<'s> = Box<dyn FnOnce() + Send + 's>;
 
-/// Threads that end with it, once they are done.
+/// Pool of threads, which end when it is dropped and their jobs are done.
 pub struct Crew<'s, 'e> {
     threads: &'s Scope<'s, 'e>,
     jobs: Sender<Job<'s>>,
@@ -20,20 +20,20 @@ pub struct Crew<'s, 'e> {
 
 struct Waiting<'s> {
     jobs: Mutex<Receiver<Job<'s>>>,
-    /// Threads that no job was given to. Only [`Crew::give`] takes from it.
+    /// Number of threads without a job. Only [`Crew::give`] decrements it.
     idle: AtomicUsize,
 }
 
 impl<'s, 'e> Crew<'s, 'e> {
-    /// No thread at first.
+    /// Creates a pool without threads.
     pub fn new(threads: &'s Scope<'s, 'e>) -> Self {
         let (jobs, receiver) = channel();
         let waiting = Arc::new(Waiting { jobs: Mutex::new(receiver), idle: AtomicUsize::new(0) });
         Self { threads, jobs, waiting }
     }
 
-    /// Does a job at once, on a thread that is idle or else on a new one. The job must not panic. Errors: no thread
-    /// could be made.
+    /// Runs a job at once, on an idle thread or else on a new one. The job must not panic. Errors: no thread could be
+    /// created.
     pub fn give(&self, job: Job<'s>) -> io::Result<()> {
         if self.waiting.idle.load(Ordering::SeqCst) > 0 {
             self.waiting.idle.fetch_sub(1, Ordering::SeqCst);
@@ -76,7 +76,7 @@ mod tests {
                     };
                     crew.give(Box::new(job)).unwrap();
                 }
-                // Each of the three waits for the others: they would wait for ever if two shared a thread.
+                // Each of the three waits for the others: two on one thread would deadlock.
                 barrier.wait();
                 while crew.waiting.idle.load(Ordering::SeqCst) < 3 {
                     std::thread::sleep(Duration::from_millis(1));

@@ -1,10 +1,10 @@
-//! An attempt that needs no parent: what it is told, says and leaves lies in its folder of the store.
+//! A detached attempt: its spec, request to stop, log and result are all in its folder of the store.
 //!
-//! Beside the stage, which has the main thread, the runtime's worker writes heartbeats and log, looks for the request
-//! to stop and for a living writer, and hears SIGTERM, the first that Slurm, Kubernetes and Ray send. A thread that
-//! needs neither the store nor the stage sees to it that whoever has to stop does: at the deadline, or after any other
-//! reason to stop, the stage gets a moment, then all that the attempt started is killed and the process ends. Panics
-//! and a kill leave nothing behind; those are noticed by the executor.
+//! While the stage has the main thread, the runtime's worker writes heartbeats and the log, checks for the request to
+//! stop and for a live writer, and handles SIGTERM, the first signal that Slurm, Kubernetes and Ray send. A thread that
+//! needs neither the store nor the stage enforces the end: at the deadline, or after any other reason to stop, the
+//! stage gets a grace period, then all processes that the attempt started are killed and the process exits. Panics and
+//! SIGKILL leave no record; the executor detects them.
 
 use super::guard::Guard;
 use super::heartbeat::Beats;
@@ -28,14 +28,14 @@ use trainyard_runtime::executors::kill_started;
 use trainyard_runtime::lease;
 use trainyard_store::{Created, Store};
 
-/// Time between two looks for the request to stop.
+/// Interval of checks for the request to stop.
 const ASKED: Duration = Duration::from_secs(5);
-/// Time between asking the stage to stop and killing all that it started.
+/// Time between the request to stop and the kill of all processes that the attempt started.
 const GRACE: Duration = Duration::from_secs(10);
-/// Time to say why, once everything is killed.
+/// Time to report the reason once everything is killed.
 const LAST_WORDS: Duration = Duration::from_secs(30);
 
-/// Runs the attempt. The error, if any, was already reported: to the attempt's folder if there is one, and on stderr,
+/// Runs the attempt. The error, if any, was already reported: to the attempt's folder if it exists, and on stderr,
 /// which is the executor's own log.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -67,21 +67,21 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     });
     let outcome = runtime.block_on(attempt.end(result.map_err(redaction::error)));
     attempt.log.close();
-    // It only puts what is left; if it panicked, the log is short.
+    // The task only writes what is left; if it panicked, the log is short.
     let _ = runtime.block_on(writing);
-    // A request that hangs must not hold the process.
+    // A hanging request must not block the exit.
     runtime.shutdown_background();
     drop(guard);
     outcome
 }
 
-/// Says on stderr that there is no result.
+/// Reports on stderr that there is no result.
 fn say(error: &Error) {
     let causes: Vec<&str> = error.causes().collect();
     tracing::error!(?causes, "the attempt did not succeed: {error}");
 }
 
-/// The store and the spec of an attempt that has not ended: a batch system may start a job again, and late.
+/// Opens the store and the spec of an attempt that has not ended: a batch system may start a job again, and late.
 async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
     let (store, spec) = open(url).await?;
     let has_result = store.result(&spec.run, &spec.stage, spec.attempt).await?.is_some();
@@ -95,7 +95,7 @@ async fn open_new(url: &str) -> Result<(Store, AttemptSpec)> {
 struct Detached {
     url: String,
     store: Store,
-    /// The same, for what must not wait for a store that is away.
+    /// The same store, for requests that must not wait out an outage.
     impatient: Store,
     spec: AttemptSpec,
     clock: Arc<dyn Clock>,
@@ -104,7 +104,7 @@ struct Detached {
     beats: Beats,
     log: Arc<ChunkWriter>,
     handle: Handle,
-    /// Why it did not succeed, once that is said.
+    /// Reason for the failure, once reported.
     failure: OnceCell<Error>,
 }
 
@@ -117,7 +117,7 @@ impl Reporter for Detached {
 }
 
 impl Detached {
-    /// Starts everything that goes on beside the stage. The process began at this time of the clock. The task ends once
+    /// Starts all background work of the attempt. `started` is the start of the process by `clock`. The task ends once
     /// the log is closed. Must be called in a runtime.
     fn begin(
         url: &str,
@@ -141,7 +141,7 @@ impl Detached {
             handle: Handle::current(),
             failure: OnceCell::new(),
         });
-        // A signal that cannot be listened to ends the process, as it does by default.
+        // If the signal cannot be handled, it ends the process, as it does by default.
         if let Ok(signal) = signal(SignalKind::terminate()) {
             tokio::spawn(this.clone().hear(signal));
         }
@@ -174,7 +174,7 @@ impl Detached {
         }
     }
 
-    /// Ends the process if it does not end by itself: at its deadline, or when it was asked to stop.
+    /// Ends the process if it does not end by itself, at its deadline or after a request to stop.
     fn enforce(self: Arc<Self>) {
         let passed = self.clock.monotonic().saturating_sub(self.started);
         let limit = self.spec.timeout_millis.map(|limit| Duration::from_millis(limit).saturating_sub(passed));
@@ -187,19 +187,19 @@ impl Detached {
         let saying = self.clone();
         self.handle.spawn(async move {
             saying.fail(Error::cancelled("the stage did not stop in time")).await;
-            // Nobody hears only if this took too long.
+            // The receiver is gone only if this took too long.
             let _ = said.send(());
         });
-        // However it went, the process must end.
+        // The process must end in any case.
         let _ = hears.recv_timeout(LAST_WORDS);
         std::process::exit(1)
     }
 
-    /// Leaves what the work came to.
+    /// Stores the outcome of the work.
     async fn end(&self, outcome: Result<AttemptResult>) -> Result<()> {
         let error = match outcome {
             Ok(result) => {
-                // Whoever finds the result finds the log.
+                // The log is complete before the result is visible.
                 self.log.flush().await;
                 let put = self.store.put_result(&result).await;
                 kill_started(&self.url);
@@ -216,7 +216,7 @@ impl Detached {
         };
         Err(self.fail(error).await)
     }
-    /// Says why there is no result: in the log, and in `failure.json`. The first error counts.
+    /// Records why there is no result, in the log and in `failure.json`. The first error counts.
     async fn fail(&self, error: Error) -> Error {
         let said = self.failure.get_or_init(|| async move {
             let stop = self.stopped().await;
@@ -248,7 +248,8 @@ impl Detached {
         });
         said.await.clone()
     }
-    /// Why the attempt was stopped, if it was. A batch system that was asked to cancel the attempt sends a signal too.
+    /// Returns why the attempt was stopped, if it was. A batch system that was requested to cancel the attempt also
+    /// sends a signal.
     async fn stopped(&self) -> Option<Stop> {
         match self.stops.why()? {
             signal @ Stop::Signal(_) => {
@@ -260,7 +261,7 @@ impl Detached {
     }
 }
 
-/// The request to stop, if there is one. One that cannot be read is one all the same.
+/// Returns the request to stop, if there is one. An unreadable request counts as one.
 async fn request(store: &Store, spec: &AttemptSpec) -> Result<Option<CancelRequest>> {
     match store.cancel_request(spec).await {
         Err(error) if error.kind == ErrorKind::Data => Ok(Some(CancelRequest { format: 1, timed_out: false })),

@@ -1,9 +1,9 @@
-//! Which files of an output folder become files of an artifact: regular ones, under names that mean the same on every
-//! machine.
+//! Selects which files of an output folder become files of an artifact: regular ones, under names that are valid on
+//! every machine.
 //!
-//! A command may leave anything. What cannot be stored and fetched again as it is gets an error here, never another
-//! form. A link to a file or folder of the same output is stored as what it points to; any other link would bring
-//! things into the artifact that nobody meant.
+//! A command may leave anything. A file that cannot be stored and fetched again unchanged is an error; it is never
+//! converted. A link to a file or folder of the same output is stored as its target; any other link would add
+//! unintended files to the artifact.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt as _;
@@ -11,16 +11,15 @@ use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// A file to store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutputFile {
-    /// Below the folder, with `/`.
+    /// Path below the folder, separated by `/`.
     pub path: String,
-    /// Where its bytes are.
+    /// Local path of the bytes.
     pub place: PathBuf,
 }
 
-/// All files below a folder, sorted by path. Errors: data (a name or a type that cannot be stored).
+/// Lists all files below a folder, sorted by path. Errors: data (a name or a type that cannot be stored).
 pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
     let kind = std::fs::symlink_metadata(folder).map_err(|e| io_error(folder, &e))?.file_type();
     if !kind.is_dir() {
@@ -36,15 +35,15 @@ pub fn files_below(folder: &Path) -> Result<Vec<OutputFile>> {
 }
 
 struct Walk<'a> {
-    /// Without links.
+    /// Path without links.
     root: &'a Path,
     found: Vec<OutputFile>,
-    /// The folders above the present one, without links: one that comes again would never end.
+    /// Folders above the current one, without links; a repeated folder is a cycle.
     open: Vec<PathBuf>,
 }
 
 impl Walk<'_> {
-    /// `place` holds no links; `path` is how it was reached below the root.
+    /// Lists a folder; `place` has no links in it, `path` is how it was reached below the root.
     fn folder(&mut self, place: &Path, path: &str) -> Result<()> {
         self.open.push(place.to_path_buf());
         for entry in std::fs::read_dir(place).map_err(|e| io_error(place, &e))? {
@@ -80,7 +79,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// What a link points to in the end.
+    /// Resolves a link.
     fn follow(&self, link: &Path, path: &str) -> Result<(PathBuf, FileType)> {
         let refuse = |why: &str, help: &str| Err(Error::data(format!("{path:?} is a link {why}")).help(help));
         let Ok(target) = link.canonicalize() else {
@@ -100,12 +99,12 @@ impl Walk<'_> {
     }
 }
 
-/// The name, if every machine that fetches it can make a file of this name, and a terminal can show it.
+/// Returns the name if every machine can create a file of this name and a terminal can show it.
 fn storable(name: Option<&str>) -> Option<&str> {
     name.filter(|n| !n.contains('\\') && !n.contains(char::is_control))
 }
 
-/// What is not a regular file, with its article.
+/// Names a type other than a regular file, with its article.
 fn describe(kind: FileType) -> &'static str {
     match kind {
         k if k.is_symlink() => "a link",
@@ -126,7 +125,7 @@ mod tests {
     use tempfile::TempDir;
     use trainyard_core::ErrorKind;
 
-    /// An output folder with `a/x` and `b`.
+    /// Creates an output folder with `a/x` and `b`.
     fn output() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("a")).unwrap();

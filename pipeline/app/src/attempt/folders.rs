@@ -1,7 +1,7 @@
-//! The folders of the attempts of a host, in its scratch folder.
+//! Scratch folders of the attempts of a host.
 //!
-//! A folder that an attempt left empty serves another: most commands write nothing there, and making and removing
-//! folders costs more than a small command.
+//! A folder that an attempt left empty is reused: most commands write nothing there, and creating and removing folders
+//! costs more than a small command.
 
 use super::work::WORK;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
 
-/// The folders of one host.
 pub struct Folders<'a> {
     scratch: &'a Path,
     empty: Mutex<Vec<PathBuf>>,
 }
 
 impl<'a> Folders<'a> {
-    /// Those in a scratch folder that is empty.
+    /// Manages folders in an empty scratch folder.
     pub fn of(scratch: &'a Path) -> Self {
         Self { scratch, empty: Mutex::default() }
     }
-    /// A folder with nothing in it but, perhaps, an empty working directory; `id` was given to no other attempt.
+    /// Returns a folder that is empty but, perhaps, for an empty working directory. `id` is unique to the attempt.
     pub fn take(&self, id: u64) -> Result<Folder<'_>> {
         if let Some(path) = self.empty().pop() {
             return Ok(Folder { path, folders: self });
@@ -34,14 +33,13 @@ impl<'a> Folders<'a> {
     }
 }
 
-/// The folder of one attempt; dropping it removes what is in it.
+/// Folder of one attempt; dropping it removes its content.
 pub struct Folder<'a> {
     path: PathBuf,
     folders: &'a Folders<'a>,
 }
 
 impl Folder<'_> {
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,13 +50,13 @@ impl Drop for Folder<'_> {
         if is_as_new(&self.path).unwrap_or(false) {
             self.folders.empty().push(std::mem::take(&mut self.path));
         } else {
-            // What cannot be removed now goes with the host's folder.
+            // A folder that cannot be removed now is removed with the host's folder.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
-/// Whether there is nothing in a folder, or only an empty working directory that can be written.
+/// Whether a folder is empty or has only an empty, writable working directory in it.
 fn is_as_new(folder: &Path) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -77,7 +75,7 @@ mod tests {
     use std::fs::{Permissions, create_dir, set_permissions, write};
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// What an attempt does in its folder, and whether the next one gets the same.
+    /// Runs `does` as an attempt in its folder; returns whether the next attempt gets the same folder.
     fn is_given_again(does: impl FnOnce(&Path)) -> bool {
         let scratch = tempfile::tempdir().unwrap();
         let folders = Folders::of(scratch.path());

@@ -1,31 +1,30 @@
-//! A process beside an attempt that nobody holds: `trainyard attempt guard`. It ends what the attempt started, should
-//! the attempt be killed.
+//! A process next to a detached attempt, `trainyard attempt guard`, that ends the attempt's processes should the
+//! attempt be killed.
 //!
-//! An attempt ends its commands itself, but SIGKILL leaves it no time, and may reach the attempt alone: Ray does so
-//! when it loses a node. The guard holds the end of a pipe from the attempt, which closes when that is gone. It carries
-//! neither the attempt's mark nor its URL among its arguments, so it is not taken for a part of the attempt.
+//! An attempt ends its commands itself, but SIGKILL leaves it no time and may reach the attempt alone: Ray does so when
+//! it loses a node. The guard has one end of a pipe from the attempt, which closes when the attempt is gone. Its
+//! arguments contain neither the attempt's mark nor its URL, so it is not mistaken for a part of the attempt.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{MARK, NODE, SUPERVISED, kill_marked};
 
-/// What stands in the place of an attempt's URL.
+/// Argument in place of an attempt's URL.
 const GUARD: &str = "guard";
 
-/// Whether this process is a guard.
 pub fn is_guard(url: &str) -> bool {
     url == GUARD
 }
 
-/// Ends all that carries the mark told in the first line, once there are no more lines.
+/// Reads the mark from the first line and, at the end of the input, kills all processes that carry it.
 pub fn main() -> Result<()> {
     let broken = |e: std::io::Error| Error::bug(format!("the guard cannot read its mark: {e}"));
     let mut input = std::io::stdin().lock();
     let mut mark = String::new();
     input.read_line(&mut mark).map_err(broken)?;
     let mut rest = Vec::new();
-    // However it ends, the attempt is gone.
+    // The attempt is gone, however the input ends.
     let _ = input.read_to_end(&mut rest);
     let mark = mark.trim_end();
     if !mark.is_empty() {
@@ -40,8 +39,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Starts the guard of what carries a mark. Without one the attempt goes on: it is needed only if the attempt is
-    /// killed.
+    /// Starts the guard of the processes with this mark. Without a guard the attempt continues: it is needed only if
+    /// the attempt is killed.
     pub fn of(mark: &str) -> Option<Self> {
         Self::start(mark).inspect_err(|error| tracing::info!(%error, "the attempt has no guard")).ok()
     }
@@ -61,7 +60,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It ends at once, or was ended with the rest.
+        // The guard ends at once, or was killed with the rest.
         let _ = self.child.wait();
     }
 }

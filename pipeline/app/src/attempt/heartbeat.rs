@@ -1,4 +1,4 @@
-//! Signs of life of an attempt in the store, and the state that they carry.
+//! Heartbeats of an attempt in the store, with its state.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -7,7 +7,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptSpec, HEARTBEAT, Heartbeat,
 use trainyard_runtime::slots::host;
 use trainyard_store::Store;
 
-/// What the next heartbeat says.
+/// Content of the next heartbeat.
 pub struct Beats {
     state: Mutex<State>,
     changed: Notify,
@@ -27,7 +27,7 @@ impl Default for Beats {
 }
 
 impl Beats {
-    /// The attempt does something else now, which the store hears of at once.
+    /// Sets the phase of the attempt and triggers a heartbeat.
     pub fn enter(&self, phase: Phase) {
         let mut state = self.state();
         if state.phase != phase {
@@ -35,7 +35,7 @@ impl Beats {
             self.changed.notify_one();
         }
     }
-    /// Keeps how far the attempt is; other messages are nothing to a heartbeat.
+    /// Records the progress of the attempt; ignores other messages.
     pub fn message(&self, message: &AttemptMessage) {
         match message {
             AttemptMessage::Progress { .. } => self.state().progress = Some(message.clone()),
@@ -46,10 +46,10 @@ impl Beats {
             | AttemptMessage::Error { .. } => {}
         }
     }
-    /// Beats until it is dropped. A heartbeat that cannot be stored is no error: the next one may be. The store should
-    /// not be waited for.
+    /// Writes heartbeats until it is dropped. A heartbeat that cannot be stored is not an error: the next one may
+    /// succeed. `store` should not wait out outages.
     pub async fn keep(&self, store: &Store, spec: &AttemptSpec, clock: &dyn Clock) {
-        // A batch system may start one attempt again; who follows it looks for greater numbers.
+        // A batch system may restart an attempt; observers expect increasing numbers.
         let last = store.heartbeat(&spec.run, &spec.stage, spec.attempt).await;
         let mut beat = last.ok().flatten().map_or(0, |last| last.beat);
         loop {

@@ -1,9 +1,9 @@
-//! One process that carries the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
+//! One process that runs the commands of many attempts: `trainyard attempt <store-url>#host-<name>`.
 //!
-//! The engine that started it sends orders; each attempt has a thread. When the orders end, the engine has died or does
-//! not need it any more: within 2 s all that attempts started ends, what left its process group or lost its parent
-//! included, even if a command ignores that it is asked to stop. The main thread starts no process, so that the orphans
-//! that come to it are told from commands.
+//! The engine that started it sends orders; each attempt has a thread. The end of the orders means that the engine has
+//! died or no longer needs the host: within 2 s all processes that attempts started are killed, including those that
+//! left their process group, lost their parent, or ignore SIGTERM. The main thread starts no process, so that orphans
+//! adopted by it are distinguishable from commands.
 
 use super::crew::Crew;
 use super::folders::Folders;
@@ -31,10 +31,10 @@ use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::{Order, Said, kill_marked};
 use trainyard_store::Store;
 
-/// How long attempts get to stop by themselves when the orders end.
+/// Grace period for attempts when the orders end.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Carries attempts until the orders end.
+/// Runs attempts until the orders end.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
     let scratch = Scratch::new()?;
@@ -53,12 +53,12 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
         if host.all_ended_within(GRACE) {
             return read;
         }
-        // Threads of attempts that still wait for something must not hold this process.
+        // Threads of blocked attempts must not keep this process alive.
         for url in host.urls() {
             kill_marked(&url);
         }
         kill_marked(url);
-        // What is left of it is removed by whoever makes the next one.
+        // Leftovers are removed when the next scratch folder is created.
         let _ = std::fs::remove_dir_all(scratch.path());
         std::process::exit(130)
     });
@@ -71,13 +71,13 @@ struct Host<'a> {
     handle: Handle,
     folders: Folders<'a>,
     family: Family,
-    /// By whether every put is flushed.
+    /// Stores, by whether every put is flushed.
     stores: Mutex<HashMap<bool, Store>>,
     running: Mutex<HashMap<u64, Arc<Running>>>,
     ended: Condvar,
 }
 
-/// An attempt under way.
+/// A running attempt.
 struct Running {
     url: String,
     cancel: CancelToken,
@@ -124,7 +124,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Carries one attempt to its end.
+    /// Runs one attempt to its end.
     fn carry(&self, id: u64, running: &Running, spec: &AttemptSpec, lock: Option<OwnedFd>) {
         let _span = span(spec).entered();
         let carried = catch_unwind(AssertUnwindSafe(|| self.attempt(id, running, spec)))
@@ -134,7 +134,7 @@ impl Host<'_> {
         self.over(id, carried.map_err(|error| redaction::error(name_timeout(error, timed_out))));
     }
 
-    /// Tells the end of an attempt.
+    /// Reports the end of an attempt.
     fn over(&self, id: u64, carried: Result<AttemptResult>) {
         let said = match carried {
             Ok(result) => Said::Ended { id, stored: true, result: Some(Box::new(result)), error: None },
@@ -167,7 +167,7 @@ impl Host<'_> {
         work.to_its_end()
     }
 
-    /// The store of an attempt. All of one host have the same, opened once for each durability.
+    /// Returns the store of an attempt. All attempts of a host share one store, opened once for each durability.
     fn store(&self, url: &str, spec: &AttemptSpec) -> Result<Store> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let store = match stores.get(&spec.fsync) {
@@ -186,7 +186,7 @@ impl Host<'_> {
     fn stop_all(&self) {
         self.running().values().for_each(|running| running.cancel.cancel());
     }
-    /// Waits until every attempt is over. Returns whether that came in time.
+    /// Waits until every attempt is over. Returns whether all ended within `limit`.
     fn all_ended_within(&self, limit: Duration) -> bool {
         let some = |running: &mut HashMap<u64, Arc<Running>>| !running.is_empty();
         let waited = self.ended.wait_timeout_while(self.running(), limit, some);
@@ -200,7 +200,7 @@ impl Host<'_> {
     }
 }
 
-/// Reports for the attempt of this number.
+/// Reporter of the attempt with this number.
 struct OneOfMany(u64);
 
 impl Reporter for OneOfMany {
@@ -209,7 +209,7 @@ impl Reporter for OneOfMany {
     }
 }
 
-/// Writes one line. A broken pipe means that the engine died, which the end of the orders tells.
+/// Writes one line. A broken pipe means that the engine died, which the end of the orders reveals too.
 fn say(said: &Said) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(&said.to_line()).and_then(|()| out.flush());

@@ -9,8 +9,8 @@ use trainyard_core::{Result, error::io_error};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
-/// `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would lay them open, others
-/// downloaded.
+/// Fetches inputs to `<folder>/<port>/<index>/…`; files of a local store are linked, or copied where links would expose
+/// them to changes, others downloaded.
 pub async fn materialize(
     store: &Store,
     spec: &AttemptSpec,
@@ -37,8 +37,8 @@ pub async fn materialize(
     Ok(fetched)
 }
 
-/// A link shares its bytes with what is published. The kinds of this program only read; any other command is stopped by
-/// the permissions of stored files, unless it runs as root, whom they do not bind.
+/// Chooses between links and copies. A link shares its bytes with the published file. Built-in kinds only read; any
+/// other command is stopped by the permissions of stored files, except root, which ignores them.
 fn mode(spec: &AttemptSpec) -> FetchMode {
     let laid_open = spec.kind == RUN_KIND && rustix::process::geteuid().is_root();
     if laid_open { FetchMode::Copy } else { FetchMode::Link }

@@ -1,9 +1,10 @@
-//! What a command leaves behind when its own process has ended: found without a look at every process of the machine.
+//! Finds the processes that a command left when its own process has ended, without a scan of all processes of the
+//! machine.
 //!
-//! A host is a subreaper: what loses its parent becomes the host's own child. So of everything that a command started,
-//! each process that still lives is in the command's process group, descends from such a process, or descends from one
-//! that the host has adopted. If the group is empty and nobody was adopted, nothing is left. Otherwise the mark decides
-//! whose it is, at the price of a scan. An attempt with a process of its own always scans.
+//! A host is a subreaper: orphans become its children. So every live process that a command started is in the command's
+//! process group, descends from such a process, or descends from one that the host has adopted. If the group is empty
+//! and no orphan was adopted, nothing is left. Otherwise the mark decides which attempt owns a process, at the price of
+//! a scan. An attempt with a process to itself always scans.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, test_kill_process_group, waitpid};
@@ -11,15 +12,15 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_runtime::executors::kill_marked;
 
-/// What a host knows of the processes below it.
+/// Process tree of a host.
 #[derive(Default)]
 pub struct Family {
-    /// The commands that run now.
+    /// Running commands.
     commands: Mutex<BTreeSet<i32>>,
 }
 
 impl Family {
-    /// Makes this process the one that orphans below it come to.
+    /// Makes this process a subreaper.
     pub fn adopt() -> Self {
         #[cfg(target_os = "linux")]
         if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
@@ -27,26 +28,26 @@ impl Family {
         }
         Self::default()
     }
-    /// A command that this process started.
+    /// Records a command that this process started.
     pub fn started(&self, command: Pid) {
         self.commands().insert(command.as_raw_nonzero().get());
     }
-    /// Kills what the command left, once its own process was waited for. Returns how many processes were found.
+    /// Kills the processes that the command left, once its own process was waited for. Returns how many were found.
     pub fn settle(&self, command: Pid, mark: &str) -> usize {
         self.commands().remove(&command.as_raw_nonzero().get());
         if is_empty(command) && !self.has_adopted() {
             return 0;
         }
         let found = kill_marked(mark);
-        // Where processes cannot be found by their mark, their group must do. It comes second, since a process that is
-        // dead already has no mark to be counted by.
+        // The process group is the fallback where processes cannot be found by their mark. It is killed second, since
+        // the mark of a dead process cannot be counted.
         let _ = kill_process_group(command, Signal::KILL);
         self.has_adopted();
         found
     }
 
-    /// Whether a process below this one has lost its parent and lives; takes the status of those that do not. Orphans
-    /// come to the main thread, and commands are started by others.
+    /// Whether a live orphan was adopted; reaps the dead ones. Orphans become children of the main thread, commands are
+    /// started by others.
     fn has_adopted(&self) -> bool {
         let own = std::process::id();
         let Ok(children) = std::fs::read_to_string(format!("/proc/self/task/{own}/children")) else { return true };
@@ -62,7 +63,7 @@ impl Family {
     }
 }
 
-/// Whether a process group has no member any more. One that may not be signalled is one.
+/// Whether a process group is empty. A member that may not be signaled counts as one.
 fn is_empty(group: Pid) -> bool {
     matches!(test_kill_process_group(group), Err(Errno::SRCH))
 }
@@ -74,7 +75,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use trainyard_runtime::executors::MARK;
 
-    /// Runs a script as a host runs a command; returns how many processes it left, and how many of its mark live after.
+    /// Runs a script as a host runs a command; returns how many processes it left, and how many with its mark survive.
     fn left_by(script: &str, mark: &str) -> (usize, usize) {
         let family = Family::adopt();
         let mut command = Command::new("sh");
@@ -86,10 +87,10 @@ mod tests {
         (family.settle(pid, mark), kill_marked(mark))
     }
 
-    /// One test, since all of a process share who is adopted.
+    /// One test, since adopted orphans are shared by the whole process.
     #[test]
     fn what_a_command_leaves_is_found_and_one_that_leaves_nothing_costs_no_scan() {
-        // With the mark of somebody who lives, a scan would find that one.
+        // With the mark of a live process, a scan would find that process.
         let mark = format!("memory://#{}-quiet", std::process::id());
         let mut other = Command::new("sleep").arg("100").env(MARK, &mark).spawn().unwrap();
         let (found, living) = left_by("true", &mark);

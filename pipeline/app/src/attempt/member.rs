@@ -1,5 +1,5 @@
-//! A process of an attempt on several machines that is not its first: it runs the command and says in the store how
-//! that ended. It stops when the attempt is over, which it sees in the store.
+//! A process of a multi-node attempt other than the first: it runs the command and records in the store how that ended.
+//! It stops when the attempt is over, which it learns from the store.
 
 use super::nodes::mark;
 use super::opening::{open, runtime, span};
@@ -21,12 +21,12 @@ use trainyard_runtime::executors::kill_started;
 use trainyard_runtime::lease;
 use trainyard_store::Store;
 
-/// Time between two looks for the end of the attempt.
+/// Interval of checks for the end of the attempt.
 const LOOK: Duration = Duration::from_secs(2);
-/// Time between asking the command to stop and killing all that it started.
+/// Time between the request to stop the command and the kill of all processes that it started.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Runs the process. It ends well if it could say in the store how it ended.
+/// Runs the process. It succeeds if it could record in the store how the command ended.
 pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     let runtime = runtime()?;
     let (store, spec) = runtime.block_on(open(url))?;
@@ -65,12 +65,12 @@ pub fn main(url: &str, catalogue: &Catalogue) -> Result<()> {
     }
     let end = NodeEnd { format: 1, rank, error: error.map(|error| explained(error, &stops, &spec)) };
     let put = runtime.block_on(store.put_node_end(&spec, &end));
-    // A request that hangs must not hold the process.
+    // A hanging request must not block the exit.
     runtime.shutdown_background();
     put
 }
 
-/// Why the process stopped, where the stage only knows that it did.
+/// Explains why the process stopped, where the stage only reports that it did.
 fn explained(error: Error, stops: &Stops, spec: &AttemptSpec) -> Error {
     match stops.why() {
         Some(why) if error.kind == ErrorKind::Cancelled => why.explain(spec).1,
@@ -78,7 +78,7 @@ fn explained(error: Error, stops: &Stops, spec: &AttemptSpec) -> Error {
     }
 }
 
-/// Stops with the attempt: when it has left its end, is to stop, or its run is over.
+/// Stops when the attempt has ended or is to stop, or its run is over.
 fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
     let impatient = store.with_outage(Duration::ZERO);
     let (looks, leased) = ((impatient.clone(), spec.clone(), stops.clone()), (impatient, spec.clone(), stops.clone()));
@@ -93,7 +93,7 @@ fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
         let (store, spec, stops) = leased;
         stops.stop(lease::watch(&store, &spec, &SystemClock::new()).await.into());
     });
-    // A signal that cannot be listened to ends the process, as it does by default.
+    // If the signal cannot be handled, it ends the process, as it does by default.
     if let Ok(mut terminate) = signal(SignalKind::terminate()) {
         let stops = stops.clone();
         tokio::spawn(async move {
@@ -104,7 +104,7 @@ fn look_for_the_end(store: &Store, spec: &AttemptSpec, stops: &Arc<Stops>) {
     }
 }
 
-/// Whether the attempt has ended, or is to. What cannot be looked for says nothing.
+/// Whether the attempt has ended or is to end. Failed lookups count as no.
 async fn is_over(store: &Store, spec: &AttemptSpec) -> bool {
     matches!(store.cancel_request(spec).await, Ok(Some(_)))
         || matches!(store.result(&spec.run, &spec.stage, spec.attempt).await, Ok(Some(_)))

@@ -1,8 +1,8 @@
-//! The memory that an attempt asked for is what it gets: one that uses more is ended, with an error that says so.
+//! Enforces the memory request of an attempt: one that uses more is ended, with an error that gives the reason.
 //!
-//! Batch systems do that where they can count, and a machine without limits would let the kernel choose a victim. So
-//! every attempt counts for itself, once a second: the memory of a process and of all below it. Resident memory is
-//! cheap to read but counts a page of two processes twice; so before anything is ended, shared pages are divided.
+//! Batch systems enforce it only where they can measure, and on a machine without limits the kernel would choose a
+//! victim. So every attempt measures itself once a second: the memory of a process and all its descendants. Resident
+//! memory is cheap to read but counts shared pages twice; so before anything is ended, shared pages are divided.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::units::format_size;
 use trainyard_core::{Clock, Error, ErrorKind, Result, SystemClock};
 
-/// Time between two looks.
+/// Interval between two measurements.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a process and those below it may use, looked at now and then.
+/// Memory limit of a process tree, checked periodically.
 pub struct Limit {
     bytes: u64,
     process: u32,
@@ -25,12 +25,12 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The limit of an attempt for this process and those below it; none if it did not ask for an amount.
+    /// Returns the limit of an attempt for this process tree; `None` if it requested no amount.
     pub fn of(spec: &AttemptSpec, process: u32) -> Option<Self> {
         let bytes = spec.resources.memory;
         (bytes > 0).then(|| Self { bytes, process, clock: SystemClock::new(), next: Duration::ZERO })
     }
-    /// Bytes in use, if they are too many. Looks at most once a second.
+    /// Returns the bytes in use if they exceed the limit. Measures at most once a second.
     pub fn exceeded(&mut self) -> Option<u64> {
         let now = self.clock.monotonic();
         if now < self.next {
@@ -47,14 +47,14 @@ impl Limit {
     }
 }
 
-/// The error of a stage that used this many bytes.
+/// Returns the error of a stage that used this many bytes.
 pub fn exceeded(spec: &AttemptSpec, used: u64) -> Error {
     let (used, limit) = (format_size(used), format_size(spec.resources.memory));
     Error::invalid(format!("stage `{}` ran out of memory: it used {used} of the {limit} that it asked for", spec.stage))
         .help("ask for more under `resources: {memory: …}`, or let the stage use less")
 }
 
-/// Runs a stage in this process; it is asked to stop if this process and those below it use too much.
+/// Runs a stage in this process and cancels it if this process tree exceeds the limit.
 pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() -> Result<()>) -> Result<()> {
     let Some(mut limit) = Limit::of(spec, std::process::id()) else { return stage() };
     let found = AtomicU64::new(0);
@@ -80,7 +80,7 @@ pub fn limited(spec: &AttemptSpec, cancel: &CancelToken, stage: impl FnOnce() ->
     }
 }
 
-/// A process and all below it. Those that lost their parents belong to somebody else.
+/// Returns a process and its descendants, without orphans, which belong to another parent.
 fn tree(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
@@ -98,14 +98,14 @@ fn numbers(list: &str) -> Vec<u32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Resident bytes, shared pages counted whole; none if the process is gone.
+/// Returns resident bytes, shared pages counted whole; `None` if the process is gone.
 fn resident(process: u32) -> Option<u64> {
     let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = pages.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Resident bytes, shared pages divided by those who share them; none where the kernel does not tell.
+/// Returns resident bytes, shared pages divided by their number of users; `None` where the kernel does not report them.
 fn proportional(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
@@ -121,7 +121,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use trainyard_core::attempt::AttemptResources;
 
-    /// A shell below a shell that holds a text of 60 MB, and says when it does.
+    /// Starts a shell below a shell that allocates a text of 60 MB and prints a line when it has.
     fn hog() -> Child {
         let script = "sh -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" x); echo ready; sleep 100'; true";
         let mut command = Command::new("sh");

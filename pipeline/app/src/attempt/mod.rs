@@ -1,10 +1,10 @@
 //! One attempt of one stage: `trainyard attempt <store-url>#<attempt-folder>`.
 //!
-//! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs
-//! hashed, summarized and stored as objects → `result.json`, create-only. Publication is the engine's. What the
-//! attempt says on the way goes through pipes where its executor holds them (`supervision`), and into the store
-//! everywhere else (`detached`): then the URL is all that the attempt needs. The commands of `run:` stages need no such
-//! process each: where they end with their engine, one `host` carries them all.
+//! `spec.json` → inputs and sources fetched into scratch → the stage, which sees local folders only → outputs hashed,
+//! summarized and stored as objects → `result.json`, create-only. The engine publishes. Messages of the attempt go
+//! through pipes where its executor holds them (`supervision`), and into the store everywhere else (`detached`), where
+//! the attempt needs only its URL. The commands of `run:` stages do not need a process each: where they end with their
+//! engine, one `host` runs them all.
 
 mod checkpoints;
 mod child;

@@ -1,8 +1,8 @@
-//! An attempt on several machines, as its first process sees it: that one is the attempt, the others help it.
+//! A multi-node attempt from the view of its first process, which is the attempt; the other processes assist it.
 //!
-//! The others fetch, meet and run the same command, and say in the store how it ended (`member`); outputs, metrics and
-//! the log are those of the first. It ends well only if all do: it stops at the first of them that failed, and waits
-//! for the rest.
+//! The others fetch, meet and run the same command, and record in the store how it ended (`member`); outputs, metrics
+//! and the log are taken from the first. The attempt succeeds only if all processes do: it stops at the first that
+//! failed, and waits for the rest.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,15 +13,15 @@ use trainyard_core::peers::NodeEnd;
 use trainyard_core::{Error, Result};
 use trainyard_store::Store;
 
-/// Time between two looks at the others.
+/// Interval between two checks of the other processes.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The mark of what a process of the attempt starts: each kills its own only, should two be on one machine.
+/// Returns the mark of the processes that this rank starts: each rank kills only its own, should two share a machine.
 pub fn mark(url: &str, rank: u32) -> String {
     format!("{url} node {rank}")
 }
 
-/// The other processes of the attempt, as the first sees them.
+/// The other processes of the attempt, as seen by the first.
 pub struct Others {
     store: Store,
     spec: AttemptSpec,
@@ -31,13 +31,13 @@ pub struct Others {
 }
 
 impl Others {
-    /// Those of an attempt on so many machines.
+    /// Returns the others of an attempt on `nodes` machines.
     pub fn new(store: &Store, spec: &AttemptSpec, nodes: u32, handle: Handle) -> Arc<Self> {
         Arc::new(Self { store: store.clone(), spec: spec.clone(), nodes, handle, failed: Mutex::new(None) })
     }
 
-    /// Carries out the work of the first process, stopped by `stop` if one of the others fails, then waits for them.
-    /// `cancel` stops everything.
+    /// Does the work of the first process, stopped by `stop` if one of the others fails, then waits for them. `cancel`
+    /// stops everything.
     pub fn beside(
         self: &Arc<Self>,
         cancel: &CancelToken,
@@ -49,7 +49,7 @@ impl Others {
         let watching = std::thread::spawn(move || this.watch(&ends.0, &ends.1, &ends.2));
         let worked = work();
         over.cancel();
-        // It only looks; if it panicked, the others are waited for below all the same.
+        // The thread only watches; if it panicked, the others are still waited for below.
         let _ = watching.join();
         if let Some(error) = self.failure() {
             return Err(error);
@@ -62,7 +62,7 @@ impl Others {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks until the work is over, or one of the others has failed.
+    /// Watches the others until the work is over or one of them has failed.
     fn watch(&self, cancel: &CancelToken, stop: &CancelToken, over: &CancelToken) {
         while !over.is_cancelled() {
             if cancel.is_cancelled() || self.look().is_err() {
@@ -72,7 +72,7 @@ impl Others {
         }
     }
 
-    /// Waits until the others have ended well.
+    /// Waits until all others have succeeded.
     fn wait(&self, cancel: &CancelToken) -> Result<()> {
         while !self.look()? {
             if cancel.is_cancelled() {
@@ -105,7 +105,7 @@ impl Others {
     }
 }
 
-/// Sleeps, at most until one of them is set.
+/// Sleeps until the time is up or one of the tokens is set.
 fn pause(time: Duration, tokens: &[&CancelToken]) {
     let step = Duration::from_millis(20);
     let mut slept = Duration::ZERO;

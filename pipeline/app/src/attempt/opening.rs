@@ -6,16 +6,16 @@ use trainyard_core::attempt::{AttemptSpec, STORE_OUTAGE};
 use trainyard_core::{Error, Result};
 use trainyard_store::{Missing, Store, StoreOptions};
 
-/// The runtime of an attempt. Its worker carries what goes on beside the stage, which has the thread that calls.
+/// Returns the runtime of an attempt. Its worker does the background work; the stage runs on the calling thread.
 pub fn runtime() -> Result<Runtime> {
     let made = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     made.map_err(|e| Error::retryable(format!("no runtime: {e}")))
 }
 
-/// The store and the spec that an attempt's URL names. How durable the store has to be and how long it may be away
-/// stand in the spec, so that they are the same wherever the attempt runs.
+/// Opens the store and the spec that an attempt's URL names. Durability and the longest tolerated outage of the store
+/// come from the spec, so that they are the same wherever the attempt runs.
 pub async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
-    // The folder of an attempt holds no `#`; the path of a store may.
+    // The folder of an attempt contains no `#`; the path of a store may.
     let (store_url, folder) = url.rsplit_once('#').ok_or_else(|| {
         Error::invalid(format!("`{url}` is not an attempt URL"))
             .help("executors start this command with `<store-url>#<attempt-folder>`")
@@ -26,8 +26,8 @@ pub async fn open(url: &str) -> Result<(Store, AttemptSpec)> {
     Ok((store.with_outage(outage(&spec)), spec))
 }
 
-/// The store of an attempt. The engine that started the attempt proved it. If it is gone by now, it must not be made
-/// again.
+/// Opens the store of an attempt. The engine that started the attempt verified the store; if it is gone by now, it must
+/// not be created again.
 pub async fn open_store(url: &str, fsync: bool) -> Result<Store> {
     let options = StoreOptions {
         probe: false,
@@ -39,12 +39,12 @@ pub async fn open_store(url: &str, fsync: bool) -> Result<Store> {
     Store::open(url, options).await
 }
 
-/// How long the store of this attempt may be away.
+/// Returns the longest tolerated outage of the store.
 pub fn outage(spec: &AttemptSpec) -> Duration {
     spec.store_outage_millis.map_or(STORE_OUTAGE, Duration::from_millis)
 }
 
-/// The span of the attempt's diagnostics.
+/// Returns the tracing span of the attempt.
 pub fn span(spec: &AttemptSpec) -> tracing::Span {
     tracing::info_span!("attempt", run = %spec.run, stage = %spec.stage, attempt = spec.attempt)
 }

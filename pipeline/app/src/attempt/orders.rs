@@ -1,7 +1,7 @@
-//! The orders of a host: JSON Lines from a socket, some of which bring the lock of an attempt's slots.
+//! Orders of a host: JSON Lines from a socket, some with the lock of an attempt's slots.
 //!
-//! The locks stay open to the commands that the host starts. Should the engine and the host both be killed, they last
-//! as long as anything that was started under them; in all other cases whoever took the slots gives them back.
+//! The commands that the host starts inherit the locks. Should the engine and the host both be killed, the locks last
+//! as long as any of their commands; in all other cases the owner of the slots releases them.
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::collections::VecDeque;
@@ -11,28 +11,26 @@ use std::os::fd::{AsFd, OwnedFd};
 use trainyard_core::{Error, Result};
 use trainyard_runtime::executors::Order;
 
-/// Locks that may come with one piece.
+/// Locks that one read may receive.
 const LOCKS: usize = 64;
-/// Bytes that are read at once.
+/// Read buffer size in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// Reads orders.
 pub struct Orders<S> {
     socket: S,
-    /// What came and was not read as an order yet.
+    /// Bytes received but not yet parsed.
     waiting: Vec<u8>,
-    /// Up to here there is no line end.
+    /// Length of the prefix that has no line end.
     searched: usize,
-    /// In the order of the lines that they belong to.
+    /// Locks, in the order of the lines that they belong to.
     locks: VecDeque<OwnedFd>,
 }
 
 impl<S: AsFd> Orders<S> {
-    /// Reads from a socket.
     pub fn from(socket: S) -> Self {
         Self { socket, waiting: Vec::new(), searched: 0, locks: VecDeque::new() }
     }
-    /// Waits for the next order, and the lock that it brings; none at the end. Errors: bug (it cannot be read).
+    /// Waits for the next order and its lock; returns `None` at the end. Errors: bug (the order cannot be read).
     pub fn next(&mut self) -> Result<Option<(Order, Option<OwnedFd>)>> {
         loop {
             if let Some(end) = self.waiting[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -50,7 +48,7 @@ impl<S: AsFd> Orders<S> {
         }
     }
 
-    /// Reads what there is. Returns whether more may come.
+    /// Reads available bytes. Returns whether more may follow.
     fn read(&mut self) -> Result<bool> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(LOCKS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -85,7 +83,7 @@ mod tests {
         [serde_json::to_vec(&order).unwrap(), b"\n".to_vec()].concat()
     }
 
-    /// Sends bytes and a file with them.
+    /// Sends bytes along with a file descriptor.
     fn send(socket: &UnixStream, bytes: &[u8], file: &File) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);

@@ -11,7 +11,7 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{ArtifactKind, Error, Output, Result};
 use trainyard_store::Store;
 
-/// Stores everything that the stage left and builds its result.
+/// Stores all outputs of the stage and builds its result.
 pub async fn store(store: &Store, spec: &AttemptSpec, mut context: StageContext) -> Result<AttemptResult> {
     require_finite(&context.metrics, &context.comparisons)?;
     let mut outputs = std::collections::BTreeMap::new();

@@ -1,8 +1,8 @@
-//! Where the processes that run at the same time meet: those of one attempt on several machines, and those of a group.
+//! Rendezvous of processes that run at the same time: those of a multi-node attempt, and those of a group.
 //!
-//! Each says in the store where it is reached and waits until all have. What they are told of each other are variables
-//! of the command's environment. Nobody waits for ever: a batch system may start a part of a group only, and what it
-//! started must not hold its machines for the rest.
+//! Each process stores its address and waits until all have. The addresses of the others become variables of the
+//! command's environment. The wait is bounded: a batch system may start only a part of a group, which must not occupy
+//! its machines for the rest.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -17,45 +17,45 @@ use trainyard_runtime::executors::NODE;
 use trainyard_runtime::slots::host;
 use trainyard_store::{Created, Store};
 
-/// Time between two looks for those that are missing: a disk is cheap to ask, a bucket is not.
+/// Interval of checks for missing peers: a request to a disk is cheap, one to a bucket is not.
 const LOOK_LOCAL: Duration = Duration::from_millis(50);
 const LOOK_REMOTE: Duration = Duration::from_secs(1);
 
-/// The number of this process among those of its attempt; 0 for the first, or the only one.
+/// Returns the rank of this process in its attempt; 0 for the first or only one.
 pub fn rank(url: &str) -> u32 {
     let told = std::env::var(NODE).unwrap_or_default();
     rank_in(&told, url)
 }
 
-/// Commands inherit the variable, so it counts only beside the attempt's own URL.
+/// Parses the rank. Commands inherit the variable, so it counts only together with the attempt's own URL.
 fn rank_in(told: &str, url: &str) -> u32 {
     told.split_once(' ').filter(|(_, of)| *of == url).and_then(|(rank, _)| rank.parse().ok()).unwrap_or(0)
 }
 
-/// Machines that the attempt runs on.
+/// Returns the number of machines that the attempt runs on.
 pub fn nodes(spec: &AttemptSpec) -> u32 {
     spec.peers.iter().find(|peer| peer.stage == spec.stage).map_or(1, |peer| peer.nodes)
 }
 
 /// A process that is to meet its peers.
 pub struct Meeting<'a> {
-    /// Where they meet.
+    /// Store of the rendezvous.
     pub store: &'a Store,
-    /// What the attempt is told.
+    /// Spec of the attempt.
     pub spec: &'a AttemptSpec,
-    /// Its number among the processes of its attempt.
+    /// Rank of the process in its attempt.
     pub rank: u32,
-    /// Store requests run on it.
+    /// Runtime of store requests.
     pub handle: Handle,
     /// Set when the attempt must stop.
     pub cancel: &'a CancelToken,
 }
 
 impl Meeting<'_> {
-    /// Says where this process is reached and waits for all others. Returns the variables that say where those are;
-    /// none for an attempt without peers.
+    /// Publishes the address of this process and waits for all others. Returns the variables with their addresses,
+    /// empty for an attempt without peers.
     ///
-    /// Errors: cancelled, retryable (some did not come in time), lost (another process has this rank).
+    /// Errors: cancelled, retryable (some did not arrive in time), lost (another process has this rank).
     pub fn hold(&self) -> Result<BTreeMap<String, String>> {
         if self.spec.peers.is_empty() {
             return Ok(BTreeMap::new());
@@ -119,7 +119,7 @@ fn describe(peer: &Peer, rank: u32) -> String {
     if peer.nodes > 1 { format!("`{}` on node {rank}", peer.stage) } else { format!("`{}`", peer.stage) }
 }
 
-/// What a process is told; documented in `docs/workflows.md`.
+/// Returns the environment variables of a process; documented in `docs/workflows.md`.
 fn variables(
     spec: &AttemptSpec,
     own: &NodeAddress,
@@ -147,13 +147,14 @@ fn variables(
     variables
 }
 
-/// A port that nobody listens on now. The command has to take it soon: nothing keeps it free.
+/// Returns an unused port. It is not reserved, so the command has to bind it soon.
 fn port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|e| Error::retryable(format!("no free port: {e}")))
 }
 
-/// The address that this machine's packets carry. Connecting a datagram socket sends none; it only asks the routes.
+/// Returns the source address of this machine's packets. Connecting a datagram socket sends no packet; it only looks up
+/// the route.
 fn own_ip() -> IpAddr {
     let asked = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;

@@ -8,15 +8,15 @@ use std::process::Child;
 use std::time::Duration;
 use trainyard_runtime::executors::{Lines, TEXT_LIMIT};
 
-/// Bytes that are read at once.
+/// Read buffer size in bytes.
 const PIECE: usize = 64 * 1024;
-/// How often a process is looked at whose end the system cannot tell.
+/// Poll interval for a process whose end the system cannot signal.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a command prints, as lines, each bounded.
+/// Output of a command, as bounded lines.
 pub struct Pipes {
     open: Vec<Pipe>,
-    /// Becomes readable when the process has ended; none where the system has no such thing.
+    /// Becomes readable when the process has ended; `None` where the system lacks process descriptors.
     end: Option<OwnedFd>,
     piece: Vec<u8>,
 }
@@ -27,12 +27,10 @@ struct Pipe {
     stream: Stream,
 }
 
-/// Where a line came from.
+/// Source of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output.
     Out,
-    /// Standard error.
     Err,
 }
 
@@ -44,11 +42,11 @@ impl Pipes {
         let pipe = |(fd, stream)| Pipe { file: File::from(fd), lines: Lines::new(TEXT_LIMIT), stream };
         Self { open: out.into_iter().chain(err).map(pipe).collect(), end: end_of(child), piece: vec![0; PIECE] }
     }
-    /// Whether nobody holds the other ends any more.
+    /// Whether the write ends of all pipes are closed.
     pub fn are_closed(&self) -> bool {
         self.open.is_empty()
     }
-    /// Waits for a line, the end of the process or of a pipe, at most as long as `limit`; calls `see` with what came.
+    /// Waits up to `limit` for a line, the end of the process or the end of a pipe; calls `see` for each line.
     pub fn wait(&mut self, limit: Duration, see: &mut impl FnMut(Stream, &str)) {
         let limit = if self.end.is_some() { limit } else { limit.min(LOOK) };
         let mut ready = self.poll(limit).into_iter();
@@ -62,30 +60,30 @@ impl Pipes {
         }
         self.open = open;
     }
-    /// The process was waited for: only the pipes matter now.
+    /// Stops waiting for the process, which has ended; only the pipes matter now.
     pub fn forget_the_process(&mut self) {
         self.end = None;
     }
-    /// Hands over lines that have no end yet.
+    /// Passes on lines without a line end.
     pub fn finish(self, see: &mut impl FnMut(Stream, &str)) {
         for pipe in self.open {
             pipe.lines.finish(&mut |line| see(pipe.stream, line));
         }
     }
 
-    /// Which pipes have something to read, or have ended.
+    /// Returns which pipes have data to read or have ended.
     fn poll(&self, limit: Duration) -> Vec<bool> {
         let pipes = self.open.iter().map(|pipe| PollFd::new(&pipe.file, PollFlags::IN));
         let mut fds: Vec<PollFd<'_>> =
             pipes.chain(self.end.iter().map(|end| PollFd::new(end, PollFlags::IN))).collect();
-        // An interrupted wait is a short one.
+        // An interrupted wait is a short wait.
         let _ = poll(&mut fds, Timespec::try_from(limit).ok().as_ref());
         fds.iter().map(|fd| !fd.revents().is_empty()).collect()
     }
 }
 
 impl Pipe {
-    /// Reads what is there. Returns whether more may come.
+    /// Reads available bytes. Returns whether more may follow.
     fn read(&mut self, piece: &mut [u8], see: &mut impl FnMut(Stream, &str)) -> bool {
         match self.file.read(piece) {
             Ok(0) => false,
@@ -93,7 +91,7 @@ impl Pipe {
                 self.lines.feed(&piece[..size], &mut |line| see(self.stream, line));
                 true
             }
-            // A broken pipe ends the log like any other end; the exit status tells how the process ended.
+            // A broken pipe ends the log like any other end; the exit status shows how the process ended.
             Err(e) => e.kind() == ErrorKind::Interrupted,
         }
     }

@@ -1,9 +1,9 @@
-//! Keeps the values of an attempt's secrets out of what it says: log lines, metrics and errors.
+//! Redacts the values of an attempt's secrets in its log lines, metrics and errors.
 //!
-//! A command may print what it was given, most often in its last line before it fails. Before anything leaves the
-//! attempt, a value of [`SHORTEST`] characters or more is replaced by `[secret NAME]`, and so is each line of one that
-//! has several. Shorter ones would be found in ordinary words. What a command writes into its outputs is its own doing,
-//! and so is a value in another form (base64, a hash). An attempt is a process, so the process knows them.
+//! A command may print its environment, most often in its last line before it fails. Before a message leaves the
+//! attempt, a value of [`SHORTEST`] characters or more is replaced by `[secret NAME]`, and so is each line of a
+//! multi-line value. Shorter values would match ordinary words. Outputs of a command are not redacted, and neither is a
+//! value in another form (base64, a hash). An attempt is a process, so the secrets are global to it.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
@@ -12,13 +12,13 @@ use trainyard_core::Error;
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_runtime::executors::TEXT_LIMIT;
 
-/// Characters of the shortest value that is looked for.
+/// Characters of the shortest value that is redacted.
 pub const SHORTEST: usize = 8;
 
-/// What must not be said: values with the names of their secrets, the longest first.
+/// Values with the names of their secrets, longest first.
 static SECRETS: RwLock<Vec<(String, String)>> = RwLock::new(Vec::new());
 
-/// From here on this value is never said.
+/// Redacts this value from now on.
 pub fn keep(name: &str, value: &str) {
     let mut secrets = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
     let values = std::iter::once(value.trim()).chain(value.lines().map(str::trim));
@@ -30,12 +30,12 @@ pub fn keep(name: &str, value: &str) {
     secrets.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then(a.cmp(b)));
 }
 
-/// A text as it may be said.
+/// Redacts a text.
 pub fn text(text: &str) -> Cow<'_, str> {
     redact(text, &SECRETS.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// An error as it may be said.
+/// Redacts an error.
 pub fn error(mut error: Error) -> Error {
     error.message = text(&error.message).into_owned();
     error.help = error.help.map(|help| text(&help).into_owned());
@@ -44,7 +44,7 @@ pub fn error(mut error: Error) -> Error {
     error
 }
 
-/// Says everything to another reporter, without the secrets.
+/// Reporter that redacts messages for another reporter.
 pub struct Redacted<R>(pub R);
 
 impl<R: Reporter> Reporter for Redacted<R> {
@@ -53,7 +53,7 @@ impl<R: Reporter> Reporter for Redacted<R> {
     }
 }
 
-/// A message as it may be said.
+/// Redacts a message.
 pub fn message(message: AttemptMessage) -> AttemptMessage {
     match message {
         AttemptMessage::Log { level, text: said } => AttemptMessage::Log { level, text: text(&said).into_owned() },
@@ -75,7 +75,7 @@ fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
         if said.contains(value.as_str()) {
             said = Cow::Owned(said.replace(value.as_str(), &mark(name)));
         }
-        // A line that was cut may end in the beginning of a value.
+        // A truncated line may end in the beginning of a value.
         if text.len() + 4 > TEXT_LIMIT
             && let Some(length) = beginning(value).find(|length| said.ends_with(&value[..*length]))
         {
@@ -85,7 +85,7 @@ fn redact<'a>(text: &'a str, secrets: &[(String, String)]) -> Cow<'a, str> {
     said
 }
 
-/// Lengths of the parts that a value may be cut to and still give something away, the longest first.
+/// Returns the lengths of prefixes that still reveal a truncated value, longest first.
 fn beginning(value: &str) -> impl Iterator<Item = usize> {
     value.char_indices().map(|(at, _)| at).filter(|at| *at >= SHORTEST).rev()
 }

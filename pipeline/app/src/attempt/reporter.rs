@@ -1,5 +1,5 @@
-//! Where messages go that do not go into the store: as JSON Lines to stdout, for an engine at its other end, or as text
-//! to stderr, which is the log of whoever started the process.
+//! Reporters outside of the store: JSON Lines on stdout, read by an engine, or text on stderr, which is the log of the
+//! process that started the attempt.
 //!
 //! A broken pipe means that the engine died; the supervision of stdin ends the process then.
 
@@ -30,7 +30,7 @@ pub struct Printed;
 impl Reporter for Printed {
     fn report(&self, message: AttemptMessage) {
         if let AttemptMessage::Log { text, .. } = message {
-            // There is nobody else to tell.
+            // There is no other place to report the error.
             let _ = writeln!(std::io::stderr().lock(), "{text}");
         }
     }

@@ -1,4 +1,4 @@
-//! Answers of services in the store, where every stage of every run finds them.
+//! Responses of services in the store, shared by every stage of every run.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::runtime::Handle;
@@ -6,17 +6,16 @@ use trainyard_api::RequestCache;
 use trainyard_core::{Digest, Result};
 use trainyard_store::Store;
 
-/// Records that are read or put at the same time.
+/// Records read or put concurrently.
 const AT_ONCE: usize = 32;
 
-/// The records of a store.
 pub struct StoredRequests {
     store: Store,
     handle: Handle,
 }
 
 impl StoredRequests {
-    /// Those of `store`; requests to it run on `handle`.
+    /// Returns the records of `store`; requests to it run on `handle`.
     pub fn new(store: Store, handle: Handle) -> Self {
         Self { store, handle }
     }
@@ -28,7 +27,7 @@ impl RequestCache for StoredRequests {
         self.handle.block_on(stream::iter(requests.to_vec()).map(one).buffered(AT_ONCE).try_collect())
     }
     fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
-        // A trial may read a store that it must not write to: its answers are paid for again.
+        // A trial may read a store that it must not write to: its responses are paid for again.
         if self.store.options().read_only {
             return Ok(records.into_iter().map(|(_, record)| record).collect());
         }

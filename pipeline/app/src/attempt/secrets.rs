@@ -1,11 +1,11 @@
-//! Values of the secrets that an attempt is given, from the providers of the site file, read where the attempt runs.
+//! Values of an attempt's secrets, from the providers of the site file, read where the attempt runs.
 
 use super::redaction;
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_runtime::slots::host;
 
-/// Reads those of these names and providers. From then on nothing that the attempt says holds their values.
+/// Reads secrets by name and provider. From then on messages of the attempt are redacted.
 pub fn read(providers: &BTreeMap<String, String>) -> Result<Secrets> {
     let one = |(name, provider): (&String, &String)| {
         let variable = provider.strip_prefix("env:").ok_or_else(|| {

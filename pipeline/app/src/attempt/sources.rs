@@ -1,8 +1,8 @@
-//! Holds the sources of an attempt to the content that its stage digest was made of.
+//! Checks the sources of an attempt against the content that its stage digest covers.
 //!
-//! Hours may lie between plan and attempt, and people edit files meanwhile. What was computed from other bytes must
-//! never be published under the digest of the planned ones, so sources are hashed before the work and again after it:
-//! nobody knows when in between a stage reads them.
+//! Hours may pass between plan and attempt, and files may be edited meanwhile. Results of other bytes must never be
+//! published under the digest of the planned ones, so sources are hashed before the work and again after it: it is
+//! unknown when in between a stage reads them.
 
 use super::uploads::Places;
 use std::path::Path;
@@ -10,8 +10,8 @@ use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::{Error, Result};
 use trainyard_spec::files::{digest_path, is_there};
 
-/// Runs the work between two checks of the sources. Those that came with the attempt lie at their `places`, all others
-/// where the spec says.
+/// Runs the work between two checks of the sources. Uploaded sources are in their `places`, all others at the paths in
+/// the spec.
 pub fn guard_sources(spec: &AttemptSpec, places: &Places, work: impl FnOnce() -> Result<()>) -> Result<()> {
     verify(spec, places, "run the command again: it makes a new plan")?;
     work()?;

@@ -1,4 +1,4 @@
-//! Why an attempt that nobody holds stops before its stage ends.
+//! Reasons why a detached attempt stops before its stage ends.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,18 +9,17 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Error, ErrorKind};
 use trainyard_runtime::lease::Unwanted;
 
-/// Why an attempt stops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody asked for it.
+    /// Requested by a user.
     Cancelled,
-    /// Its time is up.
+    /// Deadline reached.
     TimedOut,
-    /// Nobody has written its run's journal for this long.
+    /// The journal of the run was not written for this long.
     Orphaned(Duration),
-    /// Its run has ended.
+    /// The run has ended.
     RunOver,
-    /// A signal from outside.
+    /// Signal from outside.
     Signal(&'static str),
 }
 
@@ -40,11 +39,11 @@ impl From<Unwanted> for Stop {
 }
 
 impl Stop {
-    /// Whether nobody seemed to want the attempt any more.
+    /// Whether the run of the attempt seemed to be abandoned.
     pub fn is_of_a_run_without_a_writer(&self) -> bool {
         matches!(self, Self::Orphaned(_) | Self::RunOver)
     }
-    /// How the attempt ended, and the error that says so.
+    /// Returns the outcome of the attempt and the error that describes it.
     pub fn explain(&self, spec: &AttemptSpec) -> (AttemptOutcome, Error) {
         match self {
             Self::Cancelled => (AttemptOutcome::Cancelled, Error::cancelled("the attempt was stopped")),
@@ -69,7 +68,7 @@ impl Stop {
     }
 }
 
-/// How an attempt ended that nobody stopped.
+/// Returns the outcome of an attempt that was not stopped.
 pub fn outcome_of(error: &Error) -> AttemptOutcome {
     match error.kind {
         ErrorKind::Lost => AttemptOutcome::Lost,
@@ -78,12 +77,12 @@ pub fn outcome_of(error: &Error) -> AttemptOutcome {
     }
 }
 
-/// The error of a result that came second.
+/// Returns the error of a second result.
 pub fn stale(spec: &AttemptSpec) -> Error {
     Error::lost(format!("attempt {} of {} was ended by somebody else; this one is stale", spec.attempt, spec.stage))
 }
 
-/// Where all that may stop an attempt say so; the first reason counts.
+/// Collects reasons to stop an attempt; the first one counts.
 pub struct Stops {
     token: CancelToken,
     first: Mutex<Option<Stop>>,
@@ -91,14 +90,14 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Nobody has asked yet; `token` is what the stage looks at.
+    /// Starts without a reason; `token` is the one that the stage checks.
     pub fn new(token: CancelToken) -> Self {
         Self { token, first: Mutex::new(None), given: Condvar::new() }
     }
-    /// Asks the stage to stop.
+    /// Requests the stage to stop.
     pub fn stop(&self, why: Stop) {
         {
-            // Before the token, so that whoever sees that finds the reason.
+            // Set before the token, so that an observer of the token finds the reason.
             let mut first = self.first();
             if first.is_none() {
                 tracing::info!(?why, "the attempt stops");
@@ -108,11 +107,11 @@ impl Stops {
         self.token.cancel();
         self.given.notify_all();
     }
-    /// The reason, if there is one.
+    /// Returns the reason, if there is one.
     pub fn why(&self) -> Option<Stop> {
         self.first().clone()
     }
-    /// Blocks until there is a reason, at most as long as `limit`; false if the time is up.
+    /// Blocks until there is a reason, at most for `limit`; returns false on timeout.
     pub fn wait(&self, limit: Option<Duration>) -> bool {
         let first = self.first();
         let waits = |first: &mut Option<Stop>| first.is_none();

@@ -1,10 +1,10 @@
 //! An attempt whose executor holds its pipes: JSON Lines on stdout, the lines `cancel` and `timeout` on stdin, and the
 //! end of stdin.
 //!
-//! The executor says that it holds the other end of stdin ([`SUPERVISED`]). The end of stdin then means that the engine
-//! died: within 2 s all that the attempt started ends, the commands of a `run:` stage and what left its process group
-//! included, even if the stage ignores its token. A parent-death signal would be faster, but it kills this process
-//! before it can end its children.
+//! The executor declares that it holds the other end of stdin ([`SUPERVISED`]). The end of stdin then means that the
+//! engine died: within 2 s all processes of the attempt are killed, including the commands of a `run:` stage and
+//! processes that left the process group, even if the stage ignores its token. A parent-death signal would be faster,
+//! but it kills this process before it can end its children.
 
 use super::opening::{open, runtime, span};
 use super::redaction::{self, Redacted};
@@ -21,14 +21,14 @@ use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Error, ErrorKind, Result};
 use trainyard_runtime::executors::{SUPERVISED, kill_marked};
 
-/// Set when the engine stops the attempt because its time is up.
+/// Set when the engine stops the attempt at its timeout.
 static TIMED_OUT: AtomicBool = AtomicBool::new(false);
 
-/// How long the stage gets to stop by itself.
+/// Grace period of the stage.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Whether the executor of this attempt holds its pipes. The variable may be inherited from another attempt, hence its
-/// value.
+/// Whether the executor of this attempt holds its pipes. The variable may be inherited from another attempt, so its
+/// value is checked.
 pub fn is_supervised(url: &str) -> bool {
     std::env::var_os(SUPERVISED).is_some_and(|held| held == *url)
 }
@@ -69,7 +69,7 @@ fn attempt(url: &str, catalogue: &Catalogue, reporter: &Arc<dyn Reporter>) -> Re
     Ok(())
 }
 
-/// Watches stdin on a thread of its own.
+/// Watches stdin on a separate thread.
 fn follow_stdin(url: &str, cancel: CancelToken) {
     let mark = url.to_string();
     std::thread::spawn(move || {
@@ -91,7 +91,7 @@ fn follow_stdin(url: &str, cancel: CancelToken) {
     });
 }
 
-/// A stage only knows that it was stopped; this names the timeout where that was the reason.
+/// Names the timeout in the error of a stage that only knows that it was stopped.
 pub fn name_timeout(error: Error, timed_out: bool) -> Error {
     if error.kind == ErrorKind::Cancelled && timed_out {
         return Error::cancelled("the attempt was stopped at its timeout").help("raise `timeout`");

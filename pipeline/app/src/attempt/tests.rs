@@ -1,4 +1,4 @@
-//! What an attempt makes of its URL, its spec and its sources.
+//! Tests of an attempt's URL, spec and sources.
 
 use super::checkpoints::StoredCheckpoints;
 use super::opening::open;
@@ -11,7 +11,7 @@ use trainyard_core::attempt::{AttemptMessage, AttemptResources, AttemptSpec, Log
 use trainyard_core::{Digest, ErrorKind, RunId, StageKey};
 use trainyard_store::{Store, StoreOptions, layout};
 
-/// The spec of an attempt without inputs and outputs.
+/// Returns the spec of an attempt without inputs and outputs.
 pub fn spec() -> AttemptSpec {
     AttemptSpec {
         format: 1,
@@ -92,7 +92,7 @@ fn sources_are_held_against_the_plan_before_the_work_and_after_it() {
     );
 }
 
-/// Keeps what is reported.
+/// Keeps all reported messages.
 #[derive(Default)]
 struct Heard(Mutex<Vec<AttemptMessage>>);
 

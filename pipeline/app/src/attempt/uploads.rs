@@ -1,8 +1,8 @@
-//! Sources that travel with an attempt: their files come from objects of the store, and the config names the places
-//! where they lie now.
+//! Sources uploaded with an attempt: their files come from objects of the store, and the config names their local
+//! copies.
 //!
-//! A file keeps its own name, since programs look at endings, and what begins like a program may be executed: objects
-//! have no permissions, and `run: ./train.sh` should mean the same everywhere.
+//! A file keeps its name, since programs check extensions, and a file that begins like a program is made executable:
+//! objects have no permissions, and `run: ./train.sh` should work the same everywhere.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use trainyard_core::{Error, FileEntry, Result};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{FetchMode, Store};
 
-/// The path of a source where the plan was made → where its copy lies.
+/// Path of a source on the planning machine → local path of its copy.
 pub type Places = BTreeMap<String, PathBuf>;
 
 /// Fetches the files of every uploaded source to `<folder>/<n>/<base name>`.
 pub async fn fetch(store: &Store, spec: &AttemptSpec, folder: &Path) -> Result<Places> {
-    // A program must be a file of its own, since its permissions are changed.
+    // A program must be a copy, since its permissions are changed.
     let copied = spec.kind == RUN_KIND;
     let mode = if copied { FetchMode::Copy } else { FetchMode::Link };
     let mut places = Places::new();
@@ -46,7 +46,7 @@ async fn fetch_one(
     mode: FetchMode,
 ) -> Result<PathBuf> {
     let name = match Glob::of(Path::new(source)) {
-        // A folder that is called like a pattern: all files in it are meant.
+        // A folder whose name is a pattern: all files in it are meant.
         Ok(Some(_)) if !files.iter().any(|file| file.path.is_empty()) => Some("*"),
         _ => Path::new(source).file_name().and_then(|name| name.to_str()),
     };
@@ -65,12 +65,12 @@ async fn fetch_one(
     Ok(place)
 }
 
-/// Of a source that is one file, the place is the file.
+/// Returns the local path of a file; for a source that is one file, `place` itself.
 fn path_of(place: &Path, file: &FileEntry) -> PathBuf {
     if file.path.is_empty() { place.to_path_buf() } else { place.join(&file.path) }
 }
 
-/// Lets a script or a program be executed by its path.
+/// Makes a script or a program executable.
 fn make_executable(file: &Path) -> Result<()> {
     let mut first = Vec::new();
     let opened = std::fs::File::open(file).and_then(|opened| {
@@ -85,8 +85,8 @@ fn make_executable(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The spec for this machine: in its config, every text that is the path of an uploaded source is where its copy lies.
-/// A text that only contains such a path stays.
+/// Adapts the spec to this machine: in its config, every text equal to the path of an uploaded source is replaced by
+/// the path of the local copy. A text that only contains such a path is unchanged.
 pub fn localize(spec: &AttemptSpec, places: &Places) -> AttemptSpec {
     let mut here = spec.clone();
     if !places.is_empty() {

@@ -1,4 +1,4 @@
-//! What every attempt does, whoever listens to it: fetch, run the stage, store.
+//! Common work of all attempts, supervised or detached: fetch, run the stage, store.
 
 use super::checkpoints::{NoCheckpoints, StoredCheckpoints};
 use super::inputs::materialize;
@@ -25,37 +25,37 @@ use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_spec::run_stage::KIND as RUN_KIND;
 use trainyard_store::{Created, Store};
 
-/// The working directory of a stage, in the attempt's folder.
+/// Working directory of a stage, in the attempt's folder.
 pub const WORK: &str = "work";
 
-/// What an attempt works with.
+/// Inputs of an attempt's work.
 pub struct Work<'a> {
-    /// The attempt's URL, which marks all that it starts.
+    /// URL of the attempt, which marks all processes that it starts.
     pub url: &'a str,
-    /// The stage kinds that there are.
+    /// Known stage kinds.
     pub catalogue: &'a Catalogue,
-    /// Where inputs come from and outputs go.
+    /// Store of inputs and outputs.
     pub store: &'a Store,
-    /// What the attempt is told.
+    /// Spec of the attempt.
     pub spec: &'a AttemptSpec,
-    /// A folder for its files, empty at first and its own.
+    /// Scratch folder, empty at first and exclusive to the attempt.
     pub scratch: &'a Path,
-    /// What a host knows of the processes below it; none in a process of the attempt's own.
+    /// Process tree of the host; `None` if the attempt has a process to itself.
     pub family: Option<&'a Family>,
-    /// Store requests run on it.
+    /// Runtime of store requests.
     pub handle: Handle,
     /// Set when the attempt must stop.
     pub cancel: CancelToken,
-    /// Becomes true when it must not wait for the store any longer; none if that ends its process.
+    /// Becomes true when the attempt must not wait for the store any longer; `None` if that ends its process.
     pub killed: Option<watch::Receiver<bool>>,
-    /// Receives what the stage says.
+    /// Receives the messages of the stage.
     pub reporter: Arc<dyn Reporter>,
-    /// Hears what the attempt does now.
+    /// Called when the attempt enters a phase.
     pub enter: &'a dyn Fn(Phase),
 }
 
 impl Work<'_> {
-    /// Carries the attempt to its result, which the caller puts.
+    /// Runs the attempt and returns its result, which the caller puts.
     pub fn result(&self) -> Result<AttemptResult> {
         tracing::info!(kind = self.spec.kind, cpus = self.spec.resources.cpus, "attempt opened");
         let clock = SystemClock::new();
@@ -82,7 +82,7 @@ impl Work<'_> {
         self.wait_for(outputs::store(self.store, &spec, context))
     }
 
-    /// Carries the attempt to its end; its result is in the store then.
+    /// Runs the attempt and puts its result in the store.
     pub fn to_its_end(&self) -> Result<AttemptResult> {
         let result = self.result()?;
         match self.wait_for(self.store.put_result(&result))? {
@@ -91,7 +91,7 @@ impl Work<'_> {
         }
     }
 
-    /// Does the part of a process that is not the first of its attempt: what it leaves on its disk is lost.
+    /// Runs a process other than the first of its attempt; its local files are discarded.
     pub fn help(&self, rank: u32) -> Result<()> {
         let (spec, places, mut context) = self.fetch(Arc::new(NoCheckpoints))?;
         guard_sources(&spec, &places, || {
@@ -100,7 +100,7 @@ impl Work<'_> {
         })
     }
 
-    /// Everything that the stage needs, on this machine.
+    /// Fetches all inputs of the stage to this machine.
     fn fetch(&self, checkpoints: Arc<dyn CheckpointStore>) -> Result<(AttemptSpec, Places, StageContext)> {
         (self.enter)(Phase::Fetching);
         let inputs = self.wait_for(materialize(self.store, self.spec, &self.scratch.join("inputs")))?;
@@ -114,7 +114,7 @@ impl Work<'_> {
         Ok((spec, places, context))
     }
 
-    /// Runs the stage, once all that run at the same time are there.
+    /// Runs the stage, once all its peers have arrived.
     fn run(&self, spec: &AttemptSpec, context: &mut StageContext) -> Result<()> {
         context.env.extend(self.meeting(spec, 0).hold()?);
         let count = peers::nodes(spec);
@@ -157,7 +157,8 @@ impl Work<'_> {
     }
 }
 
-/// The context of a stage: fetched inputs, and one empty folder for each output. Answers of services are not kept.
+/// Returns the context of a stage: fetched inputs, and one empty folder for each output. Responses of services are not
+/// kept.
 pub fn context(
     spec: &AttemptSpec,
     inputs: BTreeMap<String, Vec<InputArtifact>>,
@@ -194,14 +195,14 @@ pub fn context(
     })
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub fn panic_text(panic: &Box<dyn std::any::Any + Send>) -> String {
     let text =
         panic.downcast_ref::<&str>().map(ToString::to_string).or_else(|| panic.downcast_ref::<String>().cloned());
     text.unwrap_or_else(|| "no message".into())
 }
 
-/// Highest resident memory of this process in bytes, where the system tells.
+/// Returns the peak resident memory of this process in bytes, where the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with("VmHWM:"))?;

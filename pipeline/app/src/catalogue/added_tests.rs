@@ -1,4 +1,4 @@
-//! What a program adds is an option where options name it, has a page, and is used; another program does not have it.
+//! Parts that a program adds are accepted as options, have a page, and are used; other programs do not have them.
 
 use super::*;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn names(declared: &Declared) -> Vec<&str> {
     declared.metrics.iter().map(|metric| metric.name.as_str()).collect()
 }
 
-/// Says what it hears.
+/// Tool that returns its argument.
 struct Echo;
 
 impl Tool for Echo {
@@ -68,7 +68,7 @@ impl ToolFormat for Quote {
     }
 }
 
-/// Any answer of the same length is right.
+/// Accepts any answer of the same length.
 struct AsLong;
 
 impl Verifier for AsLong {

@@ -1,4 +1,4 @@
-//! Puts a catalogue together: what this workspace has, then what a program adds.
+//! Builds a catalogue from the parts of this workspace and those that a program adds.
 
 use super::Catalogue;
 use crate::tracking::{self, Around, Tracker, Trackers};
@@ -26,13 +26,13 @@ use trainyard_runtime::executors::{self, ExecutorKind};
 
 type MakeStage = Box<dyn FnOnce(&trainyard_train::Parts) -> Box<dyn DynStage>>;
 
-/// Environments are added when all tools, formats and verifiers that their options may name are known.
+/// Environments are added once all tools, formats and verifiers that their options may name are known.
 type AddEnvironment = Box<dyn FnOnce(&mut Environments, &Arc<Toolbox>) -> Result<()>>;
 
-/// The constructor of an environment with options `O`.
+/// Constructor of an environment with options `O`.
 pub type MakeEnvironment<O> = fn(O, &Setup) -> Result<Box<dyn Environment>>;
 
-/// Collects stage kinds, parts and executors; [`Builder::build`] gives the catalogue, or the first mistake.
+/// Collects stage kinds, parts and executors; [`Builder::build`] returns the catalogue, or the first error.
 pub struct Builder {
     learn: trainyard_learn::Parts,
     toolbox: Toolbox,
@@ -49,7 +49,7 @@ pub struct Builder {
     wrong: Option<Error>,
 }
 
-/// Each function adds a part whose options are the part itself.
+/// Defines functions that each add a part whose options are the part itself.
 macro_rules! adds {
     ($($(#[$doc:meta])* $add:ident: $part:ident, $line:path, $($family:ident).+;)*) => {$(
         $(#[$doc])*
@@ -62,7 +62,7 @@ macro_rules! adds {
 }
 
 impl Catalogue {
-    /// Starts from all that this workspace has.
+    /// Starts from all parts of this workspace.
     pub fn builder() -> Builder {
         Builder {
             learn: trainyard_learn::Parts::standard(),
@@ -82,7 +82,7 @@ impl Catalogue {
     }
 }
 
-/// Those of the runtime and of the features that are on, sorted by name.
+/// Returns the executors of the runtime and of the enabled features, sorted by name.
 fn executors_of_this_build() -> Vec<ExecutorKind> {
     let mut kinds = executors::kinds();
     kinds.extend(Vec::from([
@@ -117,7 +117,7 @@ impl Builder {
         self.environments.push(Box::new(move |family, toolbox| family.add(environments::line(toolbox, build))));
         self
     }
-    /// Adds an environment that only asks.
+    /// Adds a question-only environment.
     #[must_use]
     pub fn questions<O: Questions>(self) -> Self {
         self.environment(|options: WithDialogue<O>, setup| Ok(Box::new(QuestionEnvironment::new(options, setup)?)))
@@ -134,7 +134,7 @@ impl Builder {
         let added = self.toolbox.tools.add(part);
         self.note(added)
     }
-    /// Adds a tool-call format. It is made for the tools that its calls may name, and may refuse them.
+    /// Adds a tool-call format. It is built for the tools that its calls may name, and may reject them.
     #[must_use]
     pub fn format(
         mut self,
@@ -170,7 +170,7 @@ impl Builder {
         let added = self.synthesize.add(synthesize::line(method));
         self.note(added)
     }
-    /// Adds a named composition: options of `rl` that `algorithm: <kind>` stands for.
+    /// Adds a named composition: options of `rl` that `algorithm: <kind>` expands to.
     #[must_use]
     pub fn algorithm(
         mut self,
@@ -222,13 +222,13 @@ impl Builder {
         reward: Reward, rewards::registry::reward::<P>, rewards;
         /// Adds a rule of `data/filter`.
         rule: Rule, rules::rule::<P>, rules;
-        /// Adds a scorer of steps, whom `data/step_labels` asks.
+        /// Adds a scorer of steps for `data/step_labels`.
         step_scorer: StepScorer, step_scorers::scorer::<P>, step_scorers;
         /// Adds a rollout strategy.
         strategy: Strategy, learn::strategy::<P>, learn.strategies;
     }
 
-    /// Errors: invalid, if two things of one sort have one name.
+    /// Builds the catalogue. Errors: invalid, if two parts of one family share a name.
     pub fn build(self) -> Result<Catalogue> {
         if let Some(error) = self.wrong {
             return Err(error);
@@ -260,7 +260,7 @@ impl Builder {
         Ok(Catalogue { stages, parts, data, executors: self.executors, trackers: self.trackers })
     }
 
-    /// Keeps the first mistake.
+    /// Keeps the first error.
     fn note(mut self, added: Result<()>) -> Self {
         if let Err(error) = added {
             self.wrong.get_or_insert(error);

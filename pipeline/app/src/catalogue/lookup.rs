@@ -1,5 +1,5 @@
-//! Finds what a name means: a stage kind (`rl`), a family (`losses`), a part (`losses/clip`, or `clip` where no other
-//! has that name), an executor.
+//! Resolves a name: a stage kind (`rl`), a family (`losses`), a part (`losses/clip`, or `clip` where the name is
+//! unique), an executor.
 
 use super::Catalogue;
 use trainyard_api::PartPage;
@@ -7,26 +7,21 @@ use trainyard_core::{Error, KindInfo, Result, StageKinds as _};
 use trainyard_runtime::executors::ExecutorKind;
 use trainyard_spec::diagnostic::suggest;
 
-/// The folders that hold no parts, but are named like those that do.
+/// Folders that hold no parts, but are named like those that do.
 const STAGES: &str = "stages";
 const EXECUTORS: &str = "executors";
 
-/// What a name means.
+/// Meaning of a name.
 pub enum Entry<'a> {
-    /// A stage kind.
     Stage(&'a KindInfo),
-    /// One part of a family.
     Part(Box<PartPage>),
-    /// All members of a family.
     Family(Vec<PartPage>),
-    /// An executor.
     Executor(&'a ExecutorKind),
-    /// All executors.
     Executors(&'a [ExecutorKind]),
 }
 
 impl Catalogue {
-    /// Errors: invalid, with the nearest names or, where a bare name means several parts, all of them.
+    /// Resolves a name. Errors: invalid, with the nearest names or, where a bare name means several parts, all of them.
     pub fn find(&self, name: &str) -> Result<Entry<'_>> {
         if let Some(info) = self.kind(name.strip_prefix("stages/").unwrap_or(name)) {
             return Ok(Entry::Stage(info));
@@ -45,7 +40,8 @@ impl Catalogue {
                 .help(format!("use one of: {}", several.join(", ")))),
         }
     }
-    /// What is wrong with the full name of a part, stage or executor (`filters/void_turn`, `stages/data/filter`).
+    /// Returns the error in the full name of a part, stage or executor (`filters/void_turn`, `stages/data/filter`), if
+    /// any.
     pub fn problem(&self, name: &str) -> Option<String> {
         let hint = |help: Option<String>| help.map(|h| format!("; {h}")).unwrap_or_default();
         let (folder, kind) = name.split_once('/').unwrap_or((name, ""));
@@ -59,7 +55,7 @@ impl Catalogue {
             .then(|| format!("there is no part `{name}` in this build{}", hint(suggest(kind, kinds.iter().copied()))))
     }
 
-    /// Full names of what a name may mean, itself included.
+    /// Returns the full names that a name may mean, itself included.
     fn names_of(&self, name: &str) -> Vec<String> {
         let all = self.folders();
         let all = all.iter().flat_map(|(folder, kinds)| kinds.iter().map(move |kind| (*folder, *kind)));
@@ -68,7 +64,7 @@ impl Catalogue {
             .map(|(full, _)| full)
             .collect()
     }
-    /// Of a full name that is there.
+    /// Returns the entry of an existing full name.
     fn entry(&self, full: &str) -> Entry<'_> {
         let (folder, kind) = full.split_once('/').unwrap_or((full, ""));
         let executor = self.executors().iter().find(|executor| folder == EXECUTORS && executor.name == kind);
@@ -79,7 +75,7 @@ impl Catalogue {
             (None, None) => page().map_or_else(|| Entry::Family(Vec::new()), |page| Entry::Part(Box::new(page))),
         }
     }
-    /// Every folder with the kinds in it.
+    /// Returns every folder with its kinds.
     fn folders(&self) -> Vec<(&'static str, Vec<&str>)> {
         let mut folders: Vec<(&'static str, Vec<&str>)> =
             self.families().into_iter().map(|family| (family.folder(), family.kinds())).collect();

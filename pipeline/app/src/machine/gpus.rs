@@ -1,42 +1,42 @@
 //! The GPUs of this machine, as NVIDIA's management library lists them. The library comes with the driver and is loaded
-//! when it is asked, so the same program runs where there is none.
+//! at run time, so the same program runs on machines without it.
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use std::ffi::OsStr;
 use trainyard_spec::site::Gpu;
 
-/// Names of the library: the driver's packages install the first, those for developers the second as well.
+/// Names of the library: driver packages install the first, development packages the second as well.
 const LIBRARIES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
-/// Where somebody who starts this program says which GPUs it may use.
+/// Environment variable that restricts the GPUs of this program.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// One GPU as the library describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
-    /// By place on the bus, from 0; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA counts the same way.
+    /// Index in bus order, from 0; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` CUDA counts the same way.
     pub index: u32,
-    /// The same on every machine and after every boot.
+    /// Unique id, the same on every machine and after every boot.
     pub uuid: String,
-    /// Its model; empty if the library does not say.
+    /// Model name; empty if the library does not report it.
     pub name: String,
-    /// Bytes; 0 = unknown.
+    /// Memory in bytes; 0 if unknown.
     pub memory: u64,
 }
 
-/// The GPUs that this program may use. The error is a text for people: there is no library, or it does not work.
+/// Returns the GPUs that this program may use. The error is a text for users: the library is missing or does not work.
 pub fn readings() -> Result<Vec<Reading>, String> {
     let visible = std::env::var(VISIBLE).ok();
     Ok(may_use(read_first(&LIBRARIES.map(OsStr::new))?, visible.as_deref()))
 }
 
-/// The same as a pool has them; none without a library.
+/// Returns the GPUs in the form of a pool; empty without a library.
 pub fn gpus() -> Vec<Gpu> {
     let of = |reading: &Reading| Gpu { index: reading.index, memory: reading.memory };
     readings().unwrap_or_default().iter().map(of).collect()
 }
 
-/// Asks the first library that can be loaded.
+/// Queries the first library that can be loaded.
 fn read_first(libraries: &[&OsStr]) -> Result<Vec<Reading>, String> {
     for library in libraries {
         match Nvml::builder().lib_path(library).init() {
@@ -52,7 +52,7 @@ fn read(nvml: &Nvml) -> Result<Vec<Reading>, NvmlError> {
     (0..nvml.device_count()?).map(|index| reading(index, &nvml.device_by_index(index)?)).collect()
 }
 
-/// Older drivers do not tell everything; only what names a GPU must be there.
+/// Reads one GPU. Older drivers do not report everything; only index and UUID are required.
 fn reading(index: u32, device: &Device<'_>) -> Result<Reading, NvmlError> {
     Ok(Reading {
         index,
@@ -62,8 +62,8 @@ fn reading(index: u32, device: &Device<'_>) -> Result<Reading, NvmlError> {
     })
 }
 
-/// Those that the variable lists, by index or by (the beginning of) their UUID. As for CUDA, the list ends at the first
-/// entry that names none.
+/// Selects the GPUs that the variable lists, by index or by (a prefix of) their UUID. As for CUDA, the list ends at the
+/// first invalid entry.
 fn may_use(all: Vec<Reading>, visible: Option<&str>) -> Vec<Reading> {
     let Some(visible) = visible else { return all };
     let named = |entry: &str| match entry.parse::<u32>() {
@@ -82,7 +82,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// A library with the functions that are asked for, and two GPUs; it tells no memory of the second.
+    /// A library with the functions that this program calls, and two GPUs; it reports no memory for the second.
     const LIBRARY: &str = r#"
         #include <string.h>
         struct memory { unsigned version; unsigned long long total, reserved, free, used; };
@@ -105,7 +105,7 @@ mod tests {
     "#;
     const BROKEN: &str = "int nvmlInit_v2(void) { return 9; } int nvmlShutdown(void) { return 0; }";
 
-    /// Compiles a library; `None` where there is no C compiler.
+    /// Compiles a library; returns `None` where there is no C compiler.
     fn library(folder: &Path, source: &str) -> Option<PathBuf> {
         let (text, library) = (folder.join("nvml.c"), folder.join("libnvidia-ml.so.1"));
         std::fs::write(&text, source).unwrap();

@@ -1,4 +1,4 @@
-//! Brings a message to one recipient.
+//! Delivers a message to one recipient.
 
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
@@ -10,15 +10,15 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Recipient;
 
-/// Time for one try, connection included.
+/// Timeout of one attempt, connection included.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time for a command.
+/// Timeout of a command.
 const COMMAND: Duration = Duration::from_secs(30);
-/// Pause between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 const TRIES: u32 = 3;
 
-/// Tells one recipient. Errors: invalid (no address, no such program), retryable (not delivered).
+/// Delivers to one recipient. Errors: invalid (no address, no such program), retryable (not delivered).
 pub async fn deliver(recipient: &Recipient, text: &str, body: &Value) -> Result<()> {
     match recipient {
         Recipient::Webhook(address) => post(address, &body.to_string()).await,
@@ -46,7 +46,7 @@ async fn post(webhook: &str, body: &str) -> Result<()> {
     }
 }
 
-/// The address, or the content of the variable that holds it.
+/// Returns the address, or the content of the variable that holds it.
 pub fn address(webhook: &str) -> Result<Url> {
     let text = match webhook.strip_prefix("env:") {
         None => webhook.to_string(),
@@ -57,7 +57,7 @@ pub fn address(webhook: &str) -> Result<Url> {
     Url::parse(&text).map_err(|e| Error::invalid(format!("its webhook is not an address: {e}")))
 }
 
-/// Hands the body to a program and waits for its end.
+/// Passes the body to a program and waits for its end.
 async fn run(words: &[String], body: &str) -> Result<()> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let place = format!("the notification to the command {program}");
@@ -66,7 +66,7 @@ async fn run(words: &[String], body: &str) -> Result<()> {
     let told = async {
         let mut child = command.spawn().map_err(|e| e.to_string())?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A program that does not read it all has heard enough.
+            // A program may exit without reading all of it.
             let _ = stdin.write_all(body.as_bytes()).await;
         }
         match child.wait().await {
@@ -96,7 +96,7 @@ async fn try_once(client: &Client, url: Url, body: &str) -> std::result::Result<
     request.send().await.map(|response| response.status())
 }
 
-/// The innermost cause: the outer errors only say that a request failed.
+/// Returns the innermost cause: the outer errors only report that a request failed.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut inner = error;
     while let Some(source) = inner.source() {

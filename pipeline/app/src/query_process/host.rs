@@ -1,4 +1,4 @@
-//! The owner's side of a statement: starts the worker, waits up to the limit, and says why there is no answer.
+//! The owner's side of a statement: starts the worker, waits up to the limit, and reports why there is no answer.
 
 use super::{Answer, Order, too_large};
 use crate::wiring;
@@ -12,8 +12,8 @@ use trainyard_core::units::format_duration;
 use trainyard_core::{Error, Result};
 use trainyard_envs::tools::confinement;
 
-/// What a statement prints. Errors: those of the statement; data (more time or memory than allowed); lost (killed from
-/// outside). The worker dies with the calling thread.
+/// Returns the output of a statement. Errors: those of the statement; data (more time or memory than allowed); lost
+/// (killed from outside). The worker dies with the calling thread.
 pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
     let text = serde_json::to_vec(order).map_err(|e| Error::bug(format!("no JSON for this statement: {e}")))?;
     let mut worker = start()?;
@@ -24,7 +24,7 @@ pub async fn ask(order: &Order, timeout: Duration) -> Result<String> {
             Err(Error::lost(format!("the statement's process cannot be reached: {e}")).help("run the command again"))
         }
         Err(_) => {
-            // It may have ended by itself in between.
+            // The worker may have ended by itself in between.
             let _ = worker.kill().await;
             Err(late(timeout))
         }
@@ -45,7 +45,7 @@ fn start() -> Result<Child> {
 /// Sends the order and waits for the worker to end.
 async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = worker.stdin.take() {
-        // If the worker ended before it read this, its exit status says why.
+        // If the worker ended before it read this, its exit status gives the reason.
         let _ = stdin.write_all(order).await;
     }
     let mut reply = Vec::new();
@@ -55,7 +55,8 @@ async fn exchange(worker: &mut Child, order: &[u8]) -> io::Result<(ExitStatus, V
     Ok((worker.wait().await?, reply))
 }
 
-/// What a worker said before it ended, or what its end says. One that runs out of memory dies of a failed allocation.
+/// Returns the worker's reply, or the error that its exit status implies. A worker that runs out of memory dies of a
+/// failed allocation.
 fn read(status: ExitStatus, reply: &[u8], memory: u64) -> Answer {
     if status.success() {
         return serde_json::from_slice::<Answer>(reply)

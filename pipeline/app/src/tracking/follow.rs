@@ -1,4 +1,4 @@
-//! The way from what a run says to the threads of its trackers.
+//! Connects a run's events to the threads of its trackers.
 
 use super::registry::Trackers;
 use super::tracker::{Around, Opened, Point, Seen, Tracker};
@@ -13,25 +13,25 @@ use trainyard_core::event::Record;
 use trainyard_core::{AttemptNumber, Clock, Error, Result, StageKey};
 use trainyard_runtime::{Observer, OpenedRun};
 
-/// What may wait for a tracker that is slow. More of it is left out.
+/// Queue length of a slow tracker; events beyond it are dropped.
 const WAITING: usize = 1 << 16;
-/// Told at once, at most.
+/// Maximum events in one call.
 const TOGETHER: usize = 1_000;
-/// How long news wait for more, so that they are told together.
+/// Time to collect events for one call.
 const GATHER: Duration = Duration::from_millis(500);
-/// Failures in a row after which a tracker is given up.
+/// Consecutive failures after which a tracker is disabled.
 const PATIENCE: u32 = 5;
-/// Time for the trackers to take what is left when a run is over.
+/// Time for the trackers to take the remaining events when a run is over.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// An observer that tells trackers what it sees, beside another one.
+/// Observer that forwards events to trackers in addition to another observer.
 pub struct Tracking {
     inner: Arc<dyn Observer>,
     clock: Arc<dyn Clock>,
     threads: Mutex<Vec<Thread>>,
 }
 
-/// A tracker's end of the way.
+/// The tracker's end of the channel.
 struct Thread {
     kind: String,
     news: SyncSender<Arc<Seen>>,
@@ -39,7 +39,7 @@ struct Thread {
     left_out: Arc<AtomicU64>,
 }
 
-/// Starts the trackers that a site names. Errors: invalid (the options of one), with its place in the list.
+/// Starts the trackers of a site. Errors: invalid (the options of a tracker), with its index in the list.
 pub fn follow(
     family: &Trackers,
     wanted: &[Value],
@@ -66,7 +66,7 @@ impl Thread {
                 let more = if last { "; it is told no more" } else { "" };
                 notes.note(&format!("the tracker `{name}` was not told what happened: {error}{more}"));
             });
-            // Nobody waits any more if the farewell took too long.
+            // The receiver is gone if the final wait took too long.
             ended.send(()).ok();
         };
         let thread = std::thread::Builder::new().name(format!("tracker-{kind}")).spawn(work);
@@ -75,7 +75,7 @@ impl Thread {
     }
 }
 
-/// Tells a tracker what comes until nothing can come any more, or it failed too often.
+/// Forwards events to a tracker until the channel is closed or the tracker failed too often.
 fn serve(
     mut tracker: Box<dyn Tracker>,
     news: &Receiver<Arc<Seen>>,
@@ -127,7 +127,7 @@ impl Tracking {
             }
         }
     }
-    /// Waits a while for the trackers to take what is left. Call it when the run is over.
+    /// Waits for a limited time until the trackers have taken the remaining events. Call it when the run is over.
     pub fn end(&self) {
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let mut left = FAREWELL;
@@ -181,7 +181,7 @@ mod tests {
     use crate::tracking::testing::{Notes, opened, point};
     use trainyard_core::SystemClock;
 
-    /// Fails while it is told to.
+    /// Fails on request.
     struct Fragile {
         taken: Arc<Mutex<Vec<usize>>>,
         failures: u32,

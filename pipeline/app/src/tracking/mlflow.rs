@@ -10,26 +10,26 @@ use trainyard_core::event::{Event, RunOutcome};
 use trainyard_core::{Error, OptionProblem, Result, Secret};
 use trainyard_http::{Address, Call, Desk, Limits};
 
-/// Metrics of one request; the server takes no more.
+/// Maximum metrics of one request; a limit of the server.
 const METRICS: usize = 1_000;
-/// Parameters of one request.
+/// Maximum parameters of one request.
 const PARAMS: usize = 100;
-/// Characters of a parameter's value.
+/// Maximum characters of a parameter's value.
 const VALUE: usize = 500;
 const LIMITS: Limits = Limits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), answer: 1 << 20 };
-/// The tag that holds the run's id, by which a run that goes on is found again.
+/// Tag with the run's id, by which a resumed run is found again.
 const RUN: &str = "trainyard.run";
 
 /// Options of the tracker `mlflow`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MlflowOptions {
-    /// The server: `http://127.0.0.1:5000`.
+    /// URL of the server: `http://127.0.0.1:5000`.
     pub url: String,
-    /// The experiment; the name of the workflow if left out.
+    /// Experiment; the name of the workflow if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub experiment: Option<String>,
-    /// Where a bearer token comes from, as in `env:MLFLOW_TRACKING_TOKEN`; none if left out.
+    /// Source of a bearer token, as in `env:MLFLOW_TRACKING_TOKEN`; no token if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -61,12 +61,12 @@ pub struct Mlflow {
     desk: Desk,
     experiment: Option<String>,
     opened: Option<Opened>,
-    /// The server's id of the run, once it has one.
+    /// The server's id of the run, once assigned.
     run: Option<String>,
 }
 
 impl Mlflow {
-    /// Asks nothing yet. Errors: invalid (the address, a variable that is not set).
+    /// Creates the tracker without a request. Errors: invalid (the address, a variable that is not set).
     pub fn new(options: MlflowOptions) -> Result<Self> {
         let token = options.token.as_deref().and_then(|token| token.strip_prefix("env:")).map(secret).transpose()?;
         let desk = Desk::open(Address::read(&options.url)?, token, LIMITS)?;
@@ -75,7 +75,7 @@ impl Mlflow {
     fn ask(&self, path: &'static str, body: Value) -> Result<Value> {
         Ok(self.desk.ask(Call::post(path, body))?)
     }
-    /// The server's id of the run: the one that it has, or a new one.
+    /// Returns the server's id of the run, created if necessary.
     fn run(&mut self) -> Result<String> {
         if let Some(run) = &self.run {
             return Ok(run.clone());
@@ -168,7 +168,7 @@ fn text(answer: &Value, at: &str) -> Result<String> {
     })
 }
 
-/// None for a number that is not finite: the server would refuse the whole request.
+/// Returns `None` for a number that is not finite: the server would reject the whole request.
 fn metric(key: &str, value: f64, at: i64, step: u64) -> Option<Value> {
     value.is_finite().then(|| json!({"key": name(key), "value": value, "timestamp": at, "step": step}))
 }
@@ -178,7 +178,7 @@ fn parameter(key: &str, value: &Value) -> Value {
     json!({"key": name(key), "value": text.chars().take(VALUE).collect::<String>()})
 }
 
-/// Letters, digits, `_`, `-`, `.`, `/` and blanks are what MLflow takes.
+/// Replaces characters outside of MLflow's letters, digits, `_`, `-`, `.`, `/` and blanks.
 fn name(key: &str) -> String {
     key.chars().map(|c| if c.is_ascii_alphanumeric() || "_-./ ".contains(c) { c } else { '.' }).collect()
 }
@@ -214,7 +214,7 @@ mod tests {
         Mlflow::new(MlflowOptions { url: server.url.clone(), ..MlflowOptions::default() }).unwrap()
     }
 
-    /// Metrics by key.
+    /// Returns metrics by key.
     fn told(asked: &[(String, String)]) -> BTreeMap<String, Vec<(u64, f64)>> {
         let mut found: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
         for (_, body) in asked.iter().filter(|(path, _)| path.ends_with("log-batch")) {

@@ -1,4 +1,4 @@
-//! `openlineage`: which attempts read and wrote which artifacts, as run events of OpenLineage (specification 2-0-2).
+//! `openlineage`: the artifacts that attempts read and wrote, as run events of OpenLineage (specification 2-0-2).
 
 use super::tracker::{Around, Opened, Seen, Tracker, identifier, timestamp};
 use schemars::JsonSchema;
@@ -25,12 +25,12 @@ const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpenLineageOptions {
-    /// A server that takes events at `/api/v1/lineage`, such as Marquez; events go to `file` if left out.
+    /// Server that accepts events at `/api/v1/lineage`, such as Marquez; events go to `file` if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// A file that gets one event per line; a relative path begins at the site file.
+    /// File that receives one event per line; a relative path begins at the site file.
     pub file: String,
-    /// The namespace of jobs.
+    /// Namespace of jobs.
     pub namespace: String,
 }
 
@@ -54,7 +54,7 @@ impl PartOptions for OpenLineageOptions {
     }
 }
 
-/// Where events go.
+/// Destination of events.
 enum Target {
     Server(Box<Desk>),
     File(PathBuf),
@@ -70,7 +70,7 @@ pub struct OpenLineage {
 }
 
 impl OpenLineage {
-    /// Asks nothing yet. Errors: invalid (the address).
+    /// Creates the tracker without a request. Errors: invalid (the address).
     pub fn new(options: OpenLineageOptions, around: &Around) -> Result<Self> {
         let target = match &options.url {
             Some(url) => Target::Server(Box::new(Desk::open(Address::read(url)?, None, LIMITS)?)),
@@ -205,7 +205,7 @@ impl Tracker for OpenLineage {
     }
 }
 
-/// A facet with the two keys that every one has.
+/// Adds the two keys that every facet requires.
 fn facets(schema: &str, mut facet: Value) -> Value {
     let name = schema.rsplit('/').next().unwrap_or(schema);
     facet["_producer"] = PRODUCER.into();
@@ -213,7 +213,7 @@ fn facets(schema: &str, mut facet: Value) -> Value {
     facet
 }
 
-/// The UUID of some names: version 8, whose bits are anybody's (RFC 9562).
+/// Returns the UUID of some names: version 8, whose bits are implementation-defined (RFC 9562).
 fn uuid(names: &[&str]) -> String {
     let hex = identifier(names);
     let variant = ["8", "9", "a", "b"][usize::from(hex.as_bytes()[16] % 4)];

@@ -1,4 +1,4 @@
-//! `opentelemetry`: a span for the run and for each attempt, to any collector that takes OTLP over HTTP as JSON
+//! `opentelemetry`: a span for the run and for each attempt, to any collector that accepts OTLP over HTTP as JSON
 //! (OpenTelemetry protocol 1.x).
 
 use super::tracker::{Opened, Seen, Tracker, identifier};
@@ -13,9 +13,9 @@ use trainyard_core::{AttemptNumber, OptionProblem, Result, StageKey};
 use trainyard_http::{Address, Call, Desk, Limits};
 
 const LIMITS: Limits = Limits { requests: 1, attempts: 3, timeout: Duration::from_secs(10), answer: 1 << 20 };
-/// Kind of a span: internal.
+/// Span kind: internal.
 const INTERNAL: u8 = 1;
-/// Codes of a span's status.
+/// Span status codes.
 const OK: u8 = 1;
 const ERROR: u8 = 2;
 
@@ -23,9 +23,9 @@ const ERROR: u8 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OpenTelemetryOptions {
-    /// The collector; spans go to `/v1/traces` below it.
+    /// URL of the collector; spans go to `/v1/traces` below it.
     pub url: String,
-    /// The name of the service in spans.
+    /// Service name in spans.
     pub service: String,
 }
 
@@ -64,12 +64,12 @@ pub struct OpenTelemetry {
 }
 
 impl OpenTelemetry {
-    /// Asks nothing yet. Errors: invalid (the address).
+    /// Creates the tracker without a request. Errors: invalid (the address).
     pub fn new(options: OpenTelemetryOptions) -> Result<Self> {
         let desk = Desk::open(Address::read(&options.url)?, None, LIMITS)?;
         Ok(Self { desk, service: options.service, opened: None, attempts: BTreeMap::new() })
     }
-    /// The span that an event ends.
+    /// Returns the span that an event ends.
     fn span(&mut self, record: &Record) -> Option<Value> {
         let opened = self.opened.as_ref()?;
         let (run, at) = (&opened.run.0, record.at);
@@ -156,7 +156,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// As text, because JSON's numbers end at 2⁵³ for many readers.
+/// Returns text, because many readers parse JSON numbers exactly only up to 2⁵³.
 fn nanos(unix_millis: i64) -> String {
     (i128::from(unix_millis) * 1_000_000).to_string()
 }
@@ -171,7 +171,7 @@ mod tests {
         let server = Server::start(|_, _| "{}".to_string());
         let options = OpenTelemetryOptions { url: server.url.clone(), ..OpenTelemetryOptions::default() };
         let mut tracker = OpenTelemetry::new(options).unwrap();
-        // In pieces, as they come.
+        // In batches, as events arrive.
         for piece in whole_run().chunks(3) {
             tracker.take(&piece.iter().collect::<Vec<_>>()).unwrap();
         }

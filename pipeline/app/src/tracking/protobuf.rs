@@ -1,42 +1,41 @@
 //! Protocol buffers, as far as trackers write them (<https://protobuf.dev/programming-guides/encoding>).
 
-/// A message that grows by fields.
+/// A message, built field by field.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Message(Vec<u8>);
 
 impl Message {
-    /// The encoded fields.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
-    /// A field of bytes.
+    /// Adds a field of bytes.
     pub fn bytes(mut self, field: u32, value: &[u8]) -> Self {
         self.key(field, 2);
         self.varint(value.len() as u64);
         self.0.extend_from_slice(value);
         self
     }
-    /// A string.
+    /// Adds a string.
     pub fn text(self, field: u32, value: &str) -> Self {
         self.bytes(field, value.as_bytes())
     }
-    /// A message within this one.
+    /// Adds an embedded message.
     pub fn message(self, field: u32, value: &Self) -> Self {
         self.bytes(field, &value.0)
     }
-    /// A whole number that is not negative, or a truth as 0 or 1.
+    /// Adds an unsigned integer, or a boolean as 0 or 1.
     pub fn number(mut self, field: u32, value: u64) -> Self {
         self.key(field, 0);
         self.varint(value);
         self
     }
-    /// A number of 64 bits.
+    /// Adds a 64-bit float.
     pub fn double(mut self, field: u32, value: f64) -> Self {
         self.key(field, 1);
         self.0.extend_from_slice(&value.to_le_bytes());
         self
     }
-    /// A number of 32 bits.
+    /// Adds a 32-bit float.
     pub fn float(mut self, field: u32, value: f32) -> Self {
         self.key(field, 5);
         self.0.extend_from_slice(&value.to_le_bytes());

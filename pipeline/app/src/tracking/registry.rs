@@ -9,12 +9,12 @@ use super::wandb::{Wandb, WandbOptions};
 use trainyard_api::Family;
 use trainyard_api::family::PartKind;
 
-/// The trackers that a site file may name under `tracking`.
+/// Trackers that a site file may name under `tracking`.
 pub type Trackers = Family<dyn Tracker, Around>;
 
 type Line = PartKind<dyn Tracker, Around>;
 
-/// All trackers of this build.
+/// Returns all trackers of this build.
 pub fn family() -> Trackers {
     let members = vec![
         Line::new(|options: MlflowOptions, _| Ok(Box::new(Mlflow::new(options)?))),

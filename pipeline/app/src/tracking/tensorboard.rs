@@ -1,7 +1,7 @@
 //! `tensorboard`: learning curves as event files.
 //!
-//! An event file is a sequence of records, each a length, a checksum, a message and a checksum of that. The messages
-//! are protocol buffers (tensorflow/core/util/event.proto) of four fields.
+//! An event file is a sequence of records, each with a length, a checksum, a message and a checksum of that message.
+//! The messages are protocol buffers (tensorflow/core/util/event.proto) of four fields.
 
 use super::protobuf::Message;
 use super::tracker::{Around, Opened, Seen, Tracker};
@@ -20,7 +20,7 @@ use trainyard_core::{Error, Result, StageKey};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TensorBoardOptions {
-    /// Where the files go; a relative path begins at the site file.
+    /// Folder of the files; a relative path begins at the site file.
     pub folder: String,
 }
 
@@ -46,7 +46,7 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Writes below the folder of the options.
+    /// Creates a tracker that writes below the folder of the options.
     pub fn new(options: &TensorBoardOptions, around: &Around) -> Self {
         Self { folder: around.folder.join(&options.folder), run: None, files: BTreeMap::new() }
     }
@@ -94,13 +94,14 @@ impl Tracker for TensorBoard {
     }
 }
 
-/// A name as a part of a path that every file system takes; stages of embedded workflows become folders in each other.
+/// Returns a name as a path component that is valid on every file system; stages of embedded workflows become nested
+/// folders.
 fn name(text: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "-_.=[],/".contains(c) { c } else { '_' };
     text.trim_start_matches('/').chars().map(plain).collect::<String>().replace("..", "_")
 }
 
-/// A message framed with its length and the checksums.
+/// Frames a message with its length and the checksums.
 fn record(message: &Message) -> Vec<u8> {
     let message = message.as_bytes();
     let length = (message.len() as u64).to_le_bytes();
@@ -111,12 +112,12 @@ fn record(message: &Message) -> Vec<u8> {
     bytes
 }
 
-/// The first message of a file. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
+/// Returns the first message of a file. Fields of an event: 1 wall time, 2 step, 3 version, 5 summary.
 fn version(at: i64) -> Message {
     wall_time(at).text(3, "brain.Event:2")
 }
 
-/// Fields of a value in a summary: 1 tag, 2 number.
+/// Returns the event of one point. Fields of a value in a summary: 1 tag, 2 number.
 fn scalar(at: i64, step: u64, tag: &str, value: f64) -> Message {
     let number = Message::default().text(1, tag).float(2, value as f32);
     wall_time(at).number(2, step).message(5, &Message::default().message(1, &number))
@@ -126,14 +127,14 @@ fn wall_time(at: i64) -> Message {
     Message::default().double(1, at as f64 / 1e3)
 }
 
-/// CRC-32C (Castagnoli), bit by bit: a point has 50 bytes.
+/// Computes CRC-32C (Castagnoli), bit by bit: a point has 50 bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & 0_u32.wrapping_sub(crc & 1)))
     })
 }
 
-/// Checksums of data that may hold checksums are kept in this form.
+/// Masks a checksum, as the format requires for data that may contain checksums.
 fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }

@@ -1,4 +1,4 @@
-//! What the tests of trackers share.
+//! Shared test helpers of trackers.
 
 use super::tracker::{Opened, Point, Seen};
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use trainyard_core::event::{AttemptOutcome, Event, GrantSummary, Record, RunOutc
 use trainyard_core::{AttemptNumber, Digest, Error, RunId, StageKey};
 use trainyard_runtime::Observer;
 
-/// An observer that keeps what people are told.
+/// Observer that keeps user-visible messages.
 #[derive(Default)]
 pub struct Notes(Mutex<Vec<String>>);
 
@@ -45,7 +45,7 @@ fn event(at: i64, event: Event) -> Seen {
     Seen::Event(Record { at, event })
 }
 
-/// A run of two stages, of which the second fails once and then again.
+/// Returns a run of two stages, of which the second fails once and is then retried.
 pub fn whole_run() -> Vec<Seen> {
     let (sft, rl) = (StageKey("sft".into()), StageKey("rl[seed=1]".into()));
     let started = |stage: &StageKey, attempt| Event::AttemptStarted {
@@ -90,7 +90,7 @@ pub fn whole_run() -> Vec<Seen> {
     ]
 }
 
-/// A server on loopback that answers by a function of path and body, and keeps what it was asked.
+/// A loopback server that responds by a function of path and body, and records its requests.
 pub struct Server {
     pub url: String,
     asked: Arc<Mutex<Vec<(String, String)>>>,
@@ -140,7 +140,7 @@ impl Server {
         });
         Self { url, asked }
     }
-    /// Path and body of every request so far.
+    /// Returns path and body of every request so far.
     pub fn asked(&self) -> Vec<(String, String)> {
         self.asked.lock().unwrap().clone()
     }

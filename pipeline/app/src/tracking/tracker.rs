@@ -1,4 +1,4 @@
-//! The trait of trackers, and what they are told.
+//! The trait of trackers, and the events that they receive.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,71 +8,68 @@ use trainyard_core::event::Record;
 use trainyard_core::{AttemptNumber, Digest, Result, RunId, StageKey};
 use trainyard_store::Store;
 
-/// Follows one run. All calls come from one thread, in the order in which things happened.
+/// Follows one run. All calls come from one thread, in chronological order.
 pub trait Tracker: Send {
-    /// Takes what happened since the last call; never empty. Errors: it was not taken, and is not told again.
+    /// Takes the events since the last call, at least one. Errors: the events were not taken, and are not sent again.
     fn take(&mut self, seen: &[&Seen]) -> Result<()>;
 }
 
-/// What trackers are told.
+/// Events that trackers receive.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Seen {
-    /// A writer opened the run. It comes first.
+    /// A writer opened the run. It is the first event.
     Opened(Opened),
-    /// Something was journaled.
+    /// An entry of the journal.
     Event(Record),
     /// A point of a learning curve.
     Point(Point),
 }
 
-/// A run that a writer opened: its first one, or one that goes on with it.
+/// A run that a writer opened, for the first time or to resume it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
-    /// The run.
     pub run: RunId,
-    /// Its workflow.
+    /// Workflow name.
     pub workflow: String,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
-    /// Whether another writer had it before.
+    /// Whether another writer had the run before.
     pub resumed: bool,
     /// Milliseconds since 1970-01-01 UTC.
     pub at: i64,
 }
 
-/// A point of a learning curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// Whose it is.
     pub stage: StageKey,
-    /// The attempt that reported it. One that goes on from a resume point repeats the steps behind that.
+    /// Attempt that reported the point. An attempt resumed from a checkpoint repeats the steps after it.
     pub attempt: AttemptNumber,
-    /// The metric.
+    /// Metric name.
     pub name: String,
-    /// Steps of the stage, from its own count.
+    /// Step, as the stage counts them.
     pub step: u64,
-    /// The value; may be no finite number.
+    /// Value; may be infinite or NaN.
     pub value: f64,
-    /// When it was heard of, in milliseconds since 1970-01-01 UTC.
+    /// Time of receipt in milliseconds since 1970-01-01 UTC.
     pub at: i64,
 }
 
-/// What trackers are built with.
+/// Dependencies of trackers.
 pub struct Around {
-    /// The store of the run, for trackers that look up manifests.
+    /// Store of the run, for trackers that look up manifests.
     pub store: Store,
-    /// Where to wait for the store.
+    /// Runtime of store requests.
     pub handle: Handle,
     /// Folder that relative paths of options begin at: that of the site file.
     pub folder: PathBuf,
 }
 
-/// A name of a run or of a part of one that other programs take: the first bytes of the digest of its own names.
+/// Returns an id for a run or a part of one in other programs: the first bytes of the digest of its names.
 pub(super) fn identifier(names: &[&str]) -> String {
     Digest::of(names.join("\n").as_bytes()).to_string()
 }
 
-/// A time as RFC 3339 writes it, in UTC.
+/// Formats a time as RFC 3339, in UTC.
 pub(super) fn timestamp(unix_millis: i64) -> String {
     jiff::Timestamp::from_millisecond(unix_millis).unwrap_or_default().to_string()
 }

@@ -18,26 +18,26 @@ use trainyard_api::PartOptions;
 use trainyard_core::event::{Event, RunOutcome};
 use trainyard_core::{Error, Result, StageKey};
 
-// Fields of a record, which say its kind.
+// Fields of a record, one for each kind.
 const HISTORY: u32 = 2;
 const SUMMARY: u32 = 3;
 const METRIC: u32 = 12;
 const RUN: u32 = 17;
 const EXIT: u32 = 18;
 const HEADER: u32 = 21;
-/// Characters of a run's id.
+/// Maximum characters of a run's id.
 const ID: usize = 128;
 
 /// Options of the tracker `wandb`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WandbOptions {
-    /// Where the folder `wandb` with the runs lies; a relative path begins at the site file.
+    /// Parent of the folder `wandb` with the runs; a relative path begins at the site file.
     pub folder: String,
-    /// The project; the name of the workflow if left out.
+    /// Project; the name of the workflow if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The user or team; that of the key which uploads if left out.
+    /// User or team; the owner of the API key used for the upload if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
 }
@@ -62,16 +62,16 @@ pub struct Wandb {
     options: WandbOptions,
     folder: PathBuf,
     opened: Option<Opened>,
-    /// The run's file, once something is written.
+    /// File of the run, once a record is written.
     log: Option<Log>,
     /// Rows of the history so far.
     rows: u64,
-    /// Metrics whose axis is known to the file.
+    /// Metrics whose axis is defined in the file.
     defined: BTreeSet<String>,
 }
 
 impl Wandb {
-    /// Writes below the folder of the options.
+    /// Creates a tracker that writes below the folder of the options.
     pub fn new(options: WandbOptions, around: &Around) -> Self {
         let folder = around.folder.join(&options.folder).join("wandb");
         Self { options, folder, opened: None, log: None, rows: 0, defined: BTreeSet::new() }
@@ -83,7 +83,7 @@ impl Wandb {
         let folder = self.folder.join(format!("offline-run-{}-{id}", begun.strftime("%Y%m%d_%H%M%S")));
         let mut log = Log::create(&folder, &format!("run-{id}.wandb"))?;
         let version = concat!("trainyard ", env!("CARGO_PKG_VERSION"));
-        // The second version is that of the oldest client that understands the file.
+        // The second version is that of the oldest client that can read the file.
         let version = Message::default().text(1, version).text(2, "0.70.0");
         log.write(HEADER, &Message::default().message(1, &version))?;
         log.write(RUN, &self.run(opened, &id))?;
@@ -103,18 +103,17 @@ impl Wandb {
             .text(10, &opened.workflow)
             .message(17, &Message::default().number(1, seconds).number(2, nanos))
     }
-    /// Appends a record.
     fn write(&mut self, kind: u32, message: &Message) -> Result<()> {
         if self.log.is_none() {
             self.log = Some(self.create()?);
         }
         self.log.as_mut().map_or(Ok(()), |log| log.write(kind, message))
     }
-    /// Seconds since the run was opened.
+    /// Returns seconds since the run was opened.
     fn runtime(&self, at: i64) -> f64 {
         self.opened.as_ref().map_or(0.0, |opened| (at - opened.at).max(0) as f64 / 1e3)
     }
-    /// Says that a metric is drawn over the steps of its stage.
+    /// Defines the steps of a stage as the axis of its metric.
     fn define(&mut self, stage: &StageKey, metric: &str) -> Result<()> {
         let name = format!("{stage}/{metric}");
         if !self.defined.insert(name.clone()) {
@@ -124,7 +123,7 @@ impl Wandb {
         let axis = escaped(&format!("{stage}/step"));
         self.write(METRIC, &Message::default().text(1, &escaped(&name)).text(4, &axis).message(6, &options))
     }
-    /// Writes a row of the history, and its values as those that are newest.
+    /// Writes a row of the history, and its values as the summary.
     fn row(&mut self, points: &[&Point]) -> Result<()> {
         let Some(first) = points.first() else { return Ok(()) };
         for point in points {
@@ -186,21 +185,21 @@ impl Tracker for Wandb {
     }
 }
 
-/// The id of a run, or of a later part of one.
+/// Returns the id of a run, or of a resumed part of one.
 fn id(opened: &Opened) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     let run: String = opened.run.0.chars().map(plain).take(ID).collect();
     if opened.resumed { format!("{run}-{}", opened.at) } else { run }
 }
 
-/// Items of a history or a summary: keys that are no paths, and values as JSON.
+/// Returns items of a history or a summary: keys without nesting, and values as JSON.
 fn items(values: &[(String, String)]) -> Message {
     values.iter().fold(Message::default(), |message, (key, value)| {
         message.message(1, &Message::default().text(2, key).text(16, value))
     })
 }
 
-/// A value as the client writes it: JSON with `NaN` and `Infinity`.
+/// Formats a value as the client does: JSON with `NaN` and `Infinity`.
 fn written((key, value): (String, f64)) -> (String, String) {
     let text = match value {
         value if value.is_nan() => "NaN".to_string(),
@@ -210,7 +209,7 @@ fn written((key, value): (String, f64)) -> (String, String) {
     (key, text)
 }
 
-/// In names of metrics a dot separates a path.
+/// Escapes dots, which separate paths in names of metrics.
 fn escaped(name: &str) -> String {
     name.replace('\\', "\\\\").replace('.', "\\.")
 }
@@ -219,7 +218,7 @@ fn exit_code(outcome: RunOutcome) -> u64 {
     match outcome {
         RunOutcome::Succeeded => 0,
         RunOutcome::Failed => 1,
-        // What a shell says of a program that was interrupted.
+        // A shell's exit code of an interrupted program.
         RunOutcome::Cancelled => 130,
     }
 }
@@ -244,7 +243,7 @@ mod tests {
         let file = "offline-run-19700101_000001-20261123-100000-abc/run-20261123-100000-abc.wandb";
         let records: Vec<Vec<u8>> =
             fragments(&std::fs::read(home.path().join(file)).unwrap()).into_iter().map(|(_, data)| data).collect();
-        // A record begins with its number; the key of the field that says its kind follows.
+        // A record begins with its number; the key of the field for its kind follows.
         let kinds: Vec<u64> = records.iter().map(|record| key(&record[2..]) >> 3).collect();
         assert_eq!(kinds, [21, 17, 12, 2, 3, 2, 3, 3, 12, 2, 3, 18]);
         assert!(records.iter().enumerate().all(|(n, record)| record[..2] == [8, n as u8 + 1]));
@@ -255,7 +254,6 @@ mod tests {
         assert_eq!(records[11], [8, 12, 0x92, 1, 4, 8, 1, 16, 2], "exit code 1 after two seconds");
     }
 
-    /// A varint.
     fn key(bytes: &[u8]) -> u64 {
         let end = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap();
         bytes[..=end].iter().rev().fold(0, |value, byte| value << 7 | u64::from(byte & 0x7f))

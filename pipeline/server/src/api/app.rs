@@ -1,4 +1,4 @@
-//! What requests work with.
+//! Shared state of request handlers.
 
 use super::tokens::Tokens;
 use crate::book::Actor;
@@ -8,26 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::{Chance, Clock};
 use trainyard_store::Store;
 
-/// What requests work with.
+/// Shared state of request handlers.
 pub struct App {
-    /// The store; it waits for nobody.
+    /// Store without retries during outages.
     pub store: Store,
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// For ids.
+    /// Source of ids.
     pub chance: Chance,
-    /// The daemon beside it.
+    /// Daemon of the same process.
     pub daemon: Arc<Shared>,
-    /// Who may do what. Without any, only requests that name this machine are answered.
+    /// Access rights. Without tokens, only requests that name this machine are accepted.
     pub tokens: Tokens,
-    /// Version of the program.
     pub version: &'static str,
-    /// How many requests changed something; 0 at first.
+    /// Number of requests that changed something; 0 at first.
     pub changes: AtomicU64,
 }
 
 impl App {
-    /// Whoever sent a request that changes a schedule.
+    /// Returns the sender of a request that changes a schedule.
     pub fn actor<'a>(&'a self, name: &'a str) -> Actor<'a> {
         let number = self.changes.fetch_add(1, Ordering::Relaxed);
         Actor { clock: self.clock.as_ref(), chance: self.chance.child("request", &[number]), name }

@@ -1,4 +1,4 @@
-//! Artifacts: what a run published, and what a manifest says about one output.
+//! Artifacts: those that a run published, and the manifest of one output.
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
@@ -14,102 +14,102 @@ use std::sync::Arc;
 use trainyard_core::artifact::TableSummary;
 use trainyard_core::{Digest, Manifest, RunId, StageKey};
 
-/// Artifacts in one answer.
+/// Maximum artifacts in one response.
 const MOST: usize = 1_000;
-/// Files in one answer.
+/// Maximum files in one response.
 const MOST_FILES: usize = 1_000;
 
-/// Whose artifacts.
+/// Selects artifacts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {
-    /// The run that published them or took them from the cache (the latest).
+    /// Run that published the artifacts or took them from the cache (the latest).
     #[serde(default)]
     pub run: Option<String>,
-    /// Index of the first one (0).
+    /// Index of the first artifact (0).
     #[serde(default)]
     pub from: Option<usize>,
-    /// At most this many (100, and never more than 1000).
+    /// Maximum number of artifacts (100, and never more than 1000).
     #[serde(default)]
     pub limit: Option<usize>,
 }
 
-/// Some artifacts of a run.
+/// Page of a run's artifacts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Artifacts {
-    /// The run.
+    /// Run id.
     pub run: RunId,
-    /// In the order of its stages.
+    /// Artifacts, in the order of the run's stages.
     pub artifacts: Vec<ArtifactRow>,
-    /// What `from` takes for the next ones; none if these were the last.
+    /// Value of `from` for the next page; null on the last one.
     pub next: Option<usize>,
 }
 
-/// An artifact in short.
+/// Artifact, in short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactRow {
-    /// The stage that published it.
+    /// Stage that published the artifact.
     pub stage: StageKey,
     /// Output of the stage.
     pub output: String,
-    /// Digest of the stage, which names it in `/artifacts/{digest}/{output}`.
+    /// Digest of the stage, used in `/artifacts/{digest}/{output}`.
     pub stage_digest: Option<String>,
-    /// What it is.
+    /// Kind, digest, size and number of rows.
     #[serde(flatten)]
     pub about: OutputRow,
 }
 
-/// An artifact.
+/// Artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArtifactPage {
     /// Digest of the stage.
     pub stage_digest: String,
-    /// How often it was published before.
+    /// Number of earlier publications.
     pub generation: u32,
     /// Kind of the stage.
     pub stage_kind: String,
     /// Output of the stage.
     pub output: String,
-    /// What it is.
+    /// Kind, digest, size and number of rows.
     #[serde(flatten)]
     pub about: OutputRow,
-    /// The complete config of the stage.
+    /// Complete config of the stage.
     pub config: Value,
-    /// The artifacts that the stage read, by input.
+    /// Artifacts that the stage read, by input.
     pub inputs: BTreeMap<String, Vec<InputRow>>,
     /// Metrics of the stage.
     pub metrics: BTreeMap<String, f64>,
-    /// The run that made it.
+    /// Run that made the artifact.
     pub run: RunId,
-    /// The stage of that run.
+    /// Stage of that run.
     pub stage: StageKey,
-    /// Its files, at most 1000 of them.
+    /// Files of the artifact, at most 1000 of them.
     pub files: Vec<FileRow>,
-    /// How many files it has.
+    /// Total number of files.
     pub files_total: usize,
-    /// Its columns and first rows, if it is a table.
+    /// Columns and first rows, if the artifact is a table.
     pub table: Option<TableSummary>,
 }
 
-/// An artifact that was read.
+/// Artifact used as an input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InputRow {
-    /// Digest of the stage that published it.
+    /// Digest of the stage that published the artifact.
     pub stage_digest: String,
-    /// Its output.
+    /// Output of that stage.
     pub output: String,
     /// Digest of the content.
     pub digest: String,
 }
 
-/// A file of an artifact.
+/// File of an artifact.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileRow {
     /// Path in the artifact's folder.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// SHA-256.
+    /// SHA-256 of the content.
     pub digest: String,
 }
 
@@ -181,7 +181,7 @@ pub async fn show(
     }))
 }
 
-/// The newest manifest of a stage digest.
+/// Returns the newest manifest of a stage digest.
 pub async fn manifest(app: &App, digest: &str) -> Result<Manifest, ApiError> {
     let missing = || {
         let message = format!("no stage of digest `{digest}` is published");
@@ -191,7 +191,7 @@ pub async fn manifest(app: &App, digest: &str) -> Result<Manifest, ApiError> {
     app.store.manifest(&digest).await?.ok_or_else(missing)
 }
 
-/// A reference to an artifact, for answers.
+/// Converts a reference to an artifact for responses.
 pub fn input(input: &trainyard_core::ArtifactRef) -> InputRow {
     InputRow {
         stage_digest: input.stage_digest.to_string(),

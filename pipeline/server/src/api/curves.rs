@@ -13,27 +13,27 @@ use trainyard_core::AttemptNumber;
 use trainyard_runtime::curves;
 use trainyard_store::Chunk;
 
-/// A piece of the learning curves of an attempt.
+/// Page of an attempt's learning curves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curves {
-    /// The attempt; 0 if the stage has none.
+    /// Attempt number; 0 if the stage has no attempt.
     pub attempt: AttemptNumber,
-    /// In the order of reporting.
+    /// Points in the order of reporting.
     pub points: Vec<CurvePoint>,
-    /// What `from` takes to read on. A running attempt may report more.
+    /// Value of `from` for the next page. A running attempt may report more.
     pub next: u32,
-    /// Whether there is more already.
+    /// Whether more points are available already.
     pub more: bool,
 }
 
-/// A point of a learning curve.
+/// Point of a learning curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CurvePoint {
-    /// Name of the metric.
+    /// Metric name.
     pub name: String,
     /// Step, from 1.
     pub step: u64,
-    /// Its value.
+    /// Value of the metric.
     pub value: f64,
 }
 

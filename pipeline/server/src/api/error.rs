@@ -8,26 +8,26 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, ErrorKind};
 
-/// What every answer that is no success holds.
+/// Body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
-    /// The error.
+    /// Error details.
     pub error: ErrorPart,
 }
 
-/// An error.
+/// Error details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorPart {
-    /// What to do about it: `invalid`, `not_found`, `unauthorized`, `forbidden`, `retryable`, `lost`, `cancelled`,
-    /// `data` or `bug`.
+    /// Error class: `invalid`, `not_found`, `unauthorized`, `forbidden`, `retryable`, `lost`, `cancelled`, `data` or
+    /// `bug`.
     pub kind: String,
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to do next.
+    /// Suggested next step.
     pub help: Option<String>,
 }
 
-/// An answer that is no success.
+/// An error response.
 #[derive(Debug)]
 pub struct ApiError {
     pub status: StatusCode,

@@ -1,8 +1,9 @@
-//! Who is let in, before any handler sees a request.
+//! Authorization, before any handler receives a request.
 //!
-//! With tokens, everything but `/health` takes one. Without, the server is bound to loopback, and a request must also
-//! name this machine in `Host`: a page of the internet whose name was bound to 127.0.0.1 does not. No page of another
-//! origin changes anything, since a change takes a JSON body, for which a browser asks first and gets no consent.
+//! With tokens, every path but `/health` requires one. Without, the server is bound to loopback, and a request must
+//! also name this machine in `Host`, which a web page whose domain resolves to 127.0.0.1 does not. A page of another
+//! origin cannot change anything, since a change requires a JSON body, for which a browser sends a preflight request
+//! that is denied.
 
 use super::app::App;
 use super::error::ApiError;
@@ -13,14 +14,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// Whoever sent a request.
+/// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender(pub String);
 
-/// The path that takes no token: programs that watch over a server ask it.
+/// Path that requires no token, for health checks.
 pub const HEALTH: &str = "/api/v1/health";
 
-/// Lets a request pass, or answers it.
+/// Passes a request on or rejects it.
 pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &request) {
         Ok(sender) => {
@@ -55,7 +56,7 @@ fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
     Ok(Sender(format!("api:{name}")))
 }
 
-/// The role that a method takes.
+/// Returns the role that a method requires.
 pub fn needed(method: &Method) -> Role {
     if method.is_safe() { Role::Viewer } else { Role::Operator }
 }
@@ -70,7 +71,7 @@ fn require_loopback(request: &Request) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "the request names another host", Some(help)))
 }
 
-/// A page of another origin is told apart by the browser.
+/// Rejects pages of another origin, which the browser's headers reveal.
 fn require_own_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(origin) = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok()) else { return Ok(()) };
     let host = origin.split_once("://").map_or("", |(_, host)| host);
@@ -80,7 +81,7 @@ fn require_own_origin(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "the request comes from a page of another origin", None))
 }
 
-/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
+/// Whether the host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.parse::<u16>().is_ok() => name,

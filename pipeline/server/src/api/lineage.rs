@@ -1,4 +1,4 @@
-//! From an artifact back to everything that it was made of.
+//! Lineage: from an artifact back to all artifacts that it was made of.
 
 use super::app::App;
 use super::artifacts::{InputRow, input, manifest};
@@ -11,30 +11,30 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use trainyard_core::{Manifest, RunId, StageKey};
 
-/// Stages in one answer.
+/// Maximum stages in one response.
 const MOST: usize = 200;
 
-/// A stage and all stages before it.
+/// Stage with all its ancestors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lineage {
-    /// The stage that was asked for comes first, then what it read, and so on.
+    /// Stages in breadth-first order: the requested stage, its inputs, and so on.
     pub stages: Vec<Ancestor>,
-    /// Whether there are more than 200.
+    /// Whether there are more than 200 stages.
     pub truncated: bool,
 }
 
-/// A published stage.
+/// Published stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ancestor {
-    /// Its digest.
+    /// Stage digest.
     pub stage_digest: String,
-    /// Its kind; none if its manifest is not in the store any more.
+    /// Stage kind; null if the manifest is no longer in the store.
     pub kind: Option<String>,
-    /// The run that made it.
+    /// Run that made the outputs.
     pub run: Option<RunId>,
-    /// The stage of that run.
+    /// Stage of that run.
     pub stage: Option<StageKey>,
-    /// What it read.
+    /// Inputs of the stage.
     pub inputs: Vec<InputRow>,
 }
 

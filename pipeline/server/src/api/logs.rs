@@ -1,4 +1,4 @@
-//! What a stage logged.
+//! Logs of a stage.
 
 use super::app::App;
 use super::error::ApiResult;
@@ -14,27 +14,27 @@ use trainyard_core::attempt::LogRecord;
 use trainyard_core::units::format_time;
 use trainyard_store::Chunk;
 
-/// A piece of a log.
+/// Page of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Log {
-    /// The attempt; 0 if the stage has none with a log.
+    /// Attempt number; 0 if no attempt of the stage has a log.
     pub attempt: AttemptNumber,
-    /// In the order of writing.
+    /// Records in the order of writing.
     pub records: Vec<LogLine>,
-    /// What `from` takes to read on. A running attempt may write more.
+    /// Value of `from` for the next page. A running attempt may write more.
     pub next: u32,
-    /// Whether there is more already.
+    /// Whether more records are available already.
     pub more: bool,
 }
 
-/// A record of a log.
+/// Record of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
-    /// RFC 3339, UTC.
+    /// Time; RFC 3339, UTC.
     pub at: Option<String>,
     /// `info`, `warn`, `error`, …
     pub level: String,
-    /// What was written.
+    /// Text of the record.
     pub text: String,
 }
 

@@ -1,7 +1,7 @@
 //! The HTTP API under `/api/v1`: runs, artifacts and schedules as JSON.
 //!
-//! One list of routes (`routes`) makes both the server and its OpenAPI document, so neither knows a path that the other
-//! lacks. The pages of a browser, and programs, see the store through it; it decides nothing by itself.
+//! One list of routes (`routes`) makes both the server and its OpenAPI document, so the two always agree. Browser pages
+//! and programs access the store through it; it makes no decisions.
 
 mod app;
 mod artifacts;

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the routes and of the types that they take and answer.
+//! The OpenAPI document, made of the routes and of their request and response types.
 
 use super::error::ErrorBody;
 use super::guard::{HEALTH, needed};
@@ -8,10 +8,10 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-/// Where routes begin.
+/// Common prefix of all routes.
 pub const ROOT: &str = "/api/v1";
 
-/// The document: OpenAPI 3.1, whose schemas are JSON Schema 2020-12.
+/// Returns the document: OpenAPI 3.1, whose schemas are JSON Schema 2020-12.
 pub fn document(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| s.definitions_path = "/components/schemas".into());
     let mut generator = SchemaGenerator::new(settings);
@@ -67,12 +67,12 @@ fn operation(route: &Route, path: &str, error: &Value, generator: &mut SchemaGen
     operation
 }
 
-/// The names in braces.
+/// Returns the names in braces.
 fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-/// One parameter for each property.
+/// Returns one parameter for each property.
 fn of_query(schema: &Value) -> Vec<Value> {
     let required = |name: &str| schema["required"].as_array().is_some_and(|list| list.iter().any(|r| r == name));
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();

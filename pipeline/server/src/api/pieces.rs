@@ -1,4 +1,4 @@
-//! Streams of attempts, read in pieces: a log or a curve may be longer than an answer should be.
+//! Paginated streams of attempts: a log or a curve may be too long for one response.
 
 use super::app::App;
 use super::error::ApiError;
@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::{AttemptNumber, StageKey};
 use trainyard_store::Chunk;
 
-/// Bytes of a stream in one answer, beyond which no further chunk is read.
+/// Bytes of a stream in one response; no further chunk is read beyond them.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Which piece.
+/// Selects a page.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PieceQuery {
     /// Key of the stage.
     pub stage: String,
-    /// Number of the attempt (the last one). One that went on from a resume point repeats the steps behind it.
+    /// Attempt number (the last one). An attempt resumed from a checkpoint repeats the steps after it.
     #[serde(default)]
     pub attempt: Option<AttemptNumber>,
-    /// Where to begin (0): `next` of the answer before.
+    /// First chunk (0): `next` of the previous response.
     #[serde(default)]
     pub from: Option<u32>,
 }
 
-/// What was read of a stream.
+/// Page of a stream.
 pub struct Piece {
-    /// The attempt; 0 if the stage has none.
+    /// Attempt number; 0 if the stage has no attempt.
     pub attempt: AttemptNumber,
     pub bytes: Vec<u8>,
-    /// Number of the chunk behind it.
+    /// Number of the chunk after this page.
     pub next: u32,
-    /// Whether that chunk is there already.
+    /// Whether that chunk exists already.
     pub more: bool,
 }
 
-/// Reads a piece. Errors: there is no such run or stage, the store.
+/// Reads a page. Errors: unknown run or stage, those of the store.
 pub async fn read(app: &App, run: &str, query: PieceQuery, stream: Chunk) -> Result<Piece, ApiError> {
     let (run, view) = open(app, run).await?;
     let key = StageKey(query.stage);

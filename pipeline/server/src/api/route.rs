@@ -1,4 +1,4 @@
-//! What a route is.
+//! The type of routes.
 
 use super::app::App;
 use axum::http::Method;
@@ -6,17 +6,16 @@ use axum::routing::MethodRouter;
 use schemars::{Schema, SchemaGenerator};
 use std::sync::Arc;
 
-/// Gives a type's schema.
+/// Generates a type's schema.
 pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// A route.
 pub struct Route {
     pub method: Method,
-    /// Below `/api/v1`, with parameters in braces.
+    /// Path below `/api/v1`, with parameters in braces.
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
-    /// Its properties are the parameters of the query string.
+    /// Schema whose properties are the parameters of the query string.
     pub query: Option<SchemaOf>,
     pub body: Option<SchemaOf>,
     pub answer: SchemaOf,

@@ -1,4 +1,4 @@
-//! Every route: where it is, what it takes, what it answers, and who does the work.
+//! All routes: path, request, response and handler of each.
 
 use super::app::App;
 use super::pieces::PieceQuery;
@@ -26,7 +26,7 @@ fn read<A: JsonSchema>(
     Route { method: Method::GET, path, id, summary, query: None, body: None, answer, handler }
 }
 
-/// A route that reads with a query string.
+/// Builds a route that reads, with a query string.
 fn query<Q: JsonSchema, A: JsonSchema>(
     path: &'static str,
     id: &'static str,
@@ -36,7 +36,7 @@ fn query<Q: JsonSchema, A: JsonSchema>(
     Route { query: Some(Q::json_schema), ..read::<A>(path, id, summary, handler) }
 }
 
-/// A route that changes something.
+/// Builds a route that changes something.
 fn change<B: JsonSchema, A: JsonSchema>(
     path: &'static str,
     id: &'static str,
@@ -50,7 +50,7 @@ async fn document() -> Json<Value> {
     Json(openapi::document(&all()))
 }
 
-/// All routes, in the order of the document.
+/// Returns all routes, in the order of the document.
 pub fn all() -> Vec<Route> {
     use schedules::{Changed, Nothing, Reason, Schedules};
     vec![

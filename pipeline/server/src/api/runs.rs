@@ -1,4 +1,4 @@
-//! Runs: list, look at one, cancel it.
+//! Runs: list, show and cancel.
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
@@ -20,133 +20,133 @@ use trainyard_runtime::cancel::cancel_run;
 use trainyard_runtime::resume::{self, WriterState, writer_state};
 use trainyard_runtime::summary::{self, Known};
 
-/// Runs in one answer.
+/// Maximum runs in one response.
 const MOST_RUNS: usize = 200;
-/// Stages in one answer.
+/// Maximum stages in one response.
 const MOST_STAGES: usize = 2_000;
-/// Runs that are read at the same time.
+/// Runs read concurrently.
 const AT_ONCE: usize = 8;
 
-/// Which runs.
+/// Selects runs.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {
-    /// At most this many (20, and never more than 200).
+    /// Maximum number of runs (20, and never more than 200).
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Only runs that are older than this one: `next` of the answer before.
+    /// Only runs older than this one: `next` of the previous response.
     #[serde(default)]
     pub before: Option<String>,
 }
 
-/// Some runs.
+/// Page of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Runs {
-    /// Newest first.
+    /// Runs, newest first.
     pub runs: Vec<RunRow>,
-    /// What `before` takes for the next ones; none if these were the last.
+    /// Value of `before` for the next page; null on the last one.
     pub next: Option<String>,
 }
 
-/// A run in short.
+/// Run, in short.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRow {
-    /// Its id.
+    /// Run id.
     pub run: RunId,
-    /// `running`, `succeeded`, `failed`, `cancelled`, `unfinished` (nobody goes on with it), or `damaged`.
+    /// `running`, `succeeded`, `failed`, `cancelled`, `unfinished` (no process continues it), or `damaged`.
     pub status: String,
-    /// Why its journal cannot be read.
+    /// Reason why the journal cannot be read.
     pub why: Option<String>,
     /// Name of the workflow.
     pub workflow: Option<String>,
-    /// RFC 3339, UTC.
+    /// Creation time; RFC 3339, UTC.
     pub created: Option<String>,
-    /// From its creation to its end or last sign of life.
+    /// Seconds from creation to end or last heartbeat.
     pub seconds: Option<f64>,
     /// Number of stages in each status.
     pub stages: BTreeMap<String, usize>,
 }
 
-/// Which stages of a run.
+/// Selects stages of a run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ShowQuery {
     /// Index of the first stage (0).
     #[serde(default)]
     pub from: Option<usize>,
-    /// At most this many stages (500, and never more than 2000).
+    /// Maximum number of stages (500, and never more than 2000).
     #[serde(default)]
     pub limit: Option<usize>,
 }
 
-/// A run.
+/// Run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunPage {
-    /// In short.
+    /// Summary.
     #[serde(flatten)]
     pub row: RunRow,
-    /// The workflow file.
+    /// Workflow file.
     pub source: String,
     /// Parameters after defaults.
     pub params: BTreeMap<String, Value>,
     /// Digest of the plan.
     pub plan: Option<String>,
-    /// Who writes its journal.
+    /// Writer of the run's journal.
     pub writer: String,
-    /// Some of its stages, in the order of the plan.
+    /// Page of stages, in the order of the plan.
     pub page: Vec<StageRow>,
-    /// What `from` takes for the next stages; none if these were the last.
+    /// Value of `from` for the next page; null on the last one.
     pub next: Option<usize>,
 }
 
-/// A stage of a run.
+/// Stage of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageRow {
-    /// Its key.
+    /// Stage key.
     pub stage: StageKey,
-    /// Its kind.
+    /// Stage kind.
     pub kind: String,
-    /// Its status.
+    /// Stage status.
     pub status: String,
-    /// When its first attempt started; RFC 3339, UTC.
+    /// Start of the first attempt; RFC 3339, UTC.
     pub started: Option<String>,
-    /// When it ended; RFC 3339, UTC.
+    /// End of the stage; RFC 3339, UTC.
     pub ended: Option<String>,
-    /// Numbers of its attempts.
+    /// Attempt numbers.
     pub attempts: Vec<AttemptNumber>,
-    /// Digest under which it is published.
+    /// Digest under which the stage is published.
     pub digest: Option<String>,
     /// Metrics by name.
     pub metrics: BTreeMap<String, f64>,
     /// Outputs by port.
     pub outputs: BTreeMap<String, OutputRow>,
-    /// Keys of the stages that it comes after.
+    /// Keys of the stages that this one depends on.
     pub after: Vec<StageKey>,
-    /// Why it is in this status.
+    /// Reason for the status.
     pub why: Option<String>,
-    /// Why it failed.
+    /// Reason for the failure.
     pub error: Option<String>,
 }
 
-/// A published output.
+/// Published output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutputRow {
     /// Kind of artifact.
     pub kind: String,
-    /// Digest of its content.
+    /// Digest of the content.
     pub digest: String,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Rows, if it is a table.
+    /// Number of rows, if the output is a table.
     pub rows: Option<u64>,
 }
 
-/// What became of a request to cancel.
+/// Outcome of a request to cancel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cancelled {
-    /// The run.
+    /// Run id.
     pub run: RunId,
-    /// `requested`: it is asked to stop, and ends within seconds; `finished`: it was over before.
+    /// `requested`: the run ends within seconds; `finished`: the run was over before.
     pub outcome: String,
 }
 
@@ -188,7 +188,7 @@ pub async fn show(
     }))
 }
 
-/// Asks a run to stop. To watch a writer of another host takes half a minute, for which nobody waits here.
+/// Requests a run to stop. Checking a writer on another host takes half a minute, too long for a response.
 pub async fn cancel(
     State(app): State<Arc<App>>,
     Path(run): Path<String>,
@@ -210,18 +210,18 @@ pub async fn cancel(
     Ok(Json(Cancelled { run, outcome: "requested".to_string() }))
 }
 
-/// A run by its id, or `latest`.
+/// Finds a run by its id, or `latest`.
 pub async fn find(app: &App, name: &str) -> Result<RunId, ApiError> {
     let missing = || ApiError::not_found(format!("there is no run `{name}`"), "GET /api/v1/runs lists them");
     if name == "latest" {
         return app.store.list_runs().await?.pop().ok_or_else(missing);
     }
-    // Other characters would name other places of the store.
+    // Other characters would address other places of the store.
     let is_id = name.len() >= 8 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if is_id { Ok(RunId(name.to_string())) } else { Err(missing()) }
 }
 
-/// The fold of a run's journal.
+/// Folds a run's journal.
 pub async fn open(app: &App, name: &str) -> Result<(RunId, RunView), ApiError> {
     let run = find(app, name).await?;
     match resume::read_run(&app.store, &run).await {
@@ -289,7 +289,7 @@ fn stage_row(stage: &StageView) -> StageRow {
     }
 }
 
-/// One without an end is `running` while its writer lives.
+/// Returns the status. A run without an end is `running` while its writer is alive.
 fn state(app: &App, view: &RunView) -> &'static str {
     match (view.finished, writer_state(&view.writer, app.clock.as_ref())) {
         (None, WriterState::Alive) => "running",

@@ -1,4 +1,4 @@
-//! Schedules: look at them, pause, resume and trigger them, fill in ranges.
+//! Schedules: list, show, pause, resume, trigger and backfill.
 
 use super::app::App;
 use super::error::{ApiError, ApiResult};
@@ -14,28 +14,28 @@ use std::sync::Arc;
 /// All schedules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedules {
-    /// By name.
+    /// Schedules, sorted by name.
     pub schedules: Vec<ScheduleRow>,
 }
 
-/// Why a schedule is paused.
+/// Request to pause a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// Shown to whoever looks at it.
+    /// Reason, shown with the schedule.
     #[serde(default)]
     pub why: Option<String>,
 }
 
-/// Nothing that needs saying.
+/// Empty body.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-/// Whether something is different now.
+/// Outcome of a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
-    /// False if it was so before.
+    /// Whether the request changed anything.
     pub changed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The server: routes behind the guard, bounded bodies, and an end when it is interrupted.
+//! The HTTP server: guarded routes, bounded bodies, and shutdown on interrupt.
 
 use super::app::App;
 use super::error::ApiError;
@@ -16,10 +16,10 @@ use tokio::net::TcpListener;
 use trainyard_core::{Error, Result};
 use trainyard_runtime::Interrupt;
 
-/// Bytes of a request's body.
+/// Maximum bytes of a request's body.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Everything that the server answers.
+/// Builds the router of all API routes.
 pub fn router(app: Arc<App>) -> Router {
     let mut router = Router::new();
     for route in routes::all() {
@@ -33,7 +33,7 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Listens on an address. Errors: invalid (an address of the network without tokens, one that cannot be bound).
+/// Listens on an address. Errors: invalid (a network address without tokens, one that cannot be bound).
 pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
     if tokens.is_empty() && !address.ip().is_loopback() {
         return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a token"))
@@ -44,7 +44,7 @@ pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
     })
 }
 
-/// Answers until it is interrupted. Errors: retryable (it stopped by itself).
+/// Serves until interrupted. Errors: retryable (the server stopped by itself).
 pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) -> Result<()> {
     let stop = async move { interrupt.beyond(0).await };
     axum::serve(listener, router(app))

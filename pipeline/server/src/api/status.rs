@@ -1,4 +1,4 @@
-//! How the server and its daemon are.
+//! Health of the server and its daemon.
 
 use super::app::App;
 use super::error::ApiResult;
@@ -9,39 +9,39 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// A server that answers.
+/// Health of the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// `ok`, or `degraded`: a file is broken, or a schedule could not be looked at.
+    /// `ok`, or `degraded`: a file is broken, or a schedule could not be checked.
     pub status: String,
-    /// When the daemon looked at its schedules last, RFC 3339 in UTC; none if it has not yet.
+    /// Last time the daemon checked its schedules; RFC 3339, UTC; null before the first check.
     pub looked: Option<String>,
 }
 
-/// The program.
+/// Name and version of the server's program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Version {
     /// Name of the program.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// What is wrong.
+/// Current problems.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problems {
-    /// Workflow files with mistakes; what they said before stays in force.
+    /// Workflow files with mistakes; their previous content stays in force.
     pub broken: Vec<Problem>,
-    /// Schedules that could not be looked at; an empty name stands for the folder.
+    /// Schedules that could not be checked; an empty name means the folder.
     pub schedules: Vec<Problem>,
 }
 
-/// Something that is wrong.
+/// Problem with a file or schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
-    /// The file or schedule.
+    /// File or schedule.
     pub name: String,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub why: String,
 }
 

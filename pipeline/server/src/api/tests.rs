@@ -1,5 +1,5 @@
-//! The document against the server: every path answers, every answer fits its schema, and whoever may not is not let
-//! in.
+//! Checks the document against the server: every path responds, every response matches its schema, and unauthorized
+//! requests are rejected.
 
 use super::app::App;
 use super::openapi::document;
@@ -28,7 +28,7 @@ use trainyard_store::{Chunk, JournalWriter, Store, StoreOptions};
 const NOW: i64 = 1_795_234_530_000;
 const RUN: &str = "20261121-041530-0000abc";
 
-/// A store with a schedule, a finished run and what it published.
+/// Creates a store with a schedule, a finished run and its artifacts.
 async fn filled() -> (Store, Manifest) {
     let store = Store::open("memory://", StoreOptions::default()).await.unwrap();
     let definition = Definition {
@@ -141,7 +141,7 @@ async fn post(app: &Arc<App>, path: &str, body: &Value) -> (StatusCode, Value) {
     answer(app, request.body(Body::from(body.to_string())).unwrap()).await
 }
 
-/// Asserts that a value fits a schema of the document.
+/// Asserts that a value matches a schema of the document.
 #[track_caller]
 fn assert_fits(document: &Value, schema: &Value, value: &Value, what: &str) {
     let mut whole = schema.clone();
@@ -153,7 +153,7 @@ fn assert_fits(document: &Value, schema: &Value, value: &Value, what: &str) {
     assert!(wrong.is_empty(), "{what}: {wrong:?}\n{value:#}");
 }
 
-/// A body that a route takes.
+/// Returns a valid body of a route.
 fn body_of(id: &str) -> Value {
     match id {
         "pause_schedule" => json!({"why": "to see"}),

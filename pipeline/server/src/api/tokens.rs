@@ -1,4 +1,4 @@
-//! Who may do what: a file of tokens.
+//! Access rights: a file of tokens.
 //!
 //! ```text
 //! # role     name    token, or its SHA-256
@@ -6,7 +6,7 @@
 //! viewer     pages   2f0a9c41d7e84b5f9a6c
 //! ```
 //!
-//! A viewer reads, an operator changes things too. Requests bring their token as `Authorization: Bearer TOKEN`.
+//! A viewer reads, an operator also makes changes. Requests carry their token as `Authorization: Bearer TOKEN`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -14,20 +14,19 @@ use subtle::{Choice, ConstantTimeEq};
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
 
-/// Characters that a token has at least.
+/// Minimum characters of a token.
 const SHORTEST: usize = 16;
 const HASHED: &str = "sha256:";
 
-/// What somebody may do.
+/// Access level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Reads.
     Viewer,
-    /// Reads, and changes things.
+    /// Reads and makes changes.
     Operator,
 }
 
-/// Somebody who may do something.
+/// Name, role and token of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Holder {
     role: Role,
@@ -41,8 +40,8 @@ struct Holder {
 pub struct Tokens(Vec<Holder>);
 
 impl Tokens {
-    /// Reads a file of tokens. Errors: invalid (a line that cannot be read, a token that is too short, a file that
-    /// others may read).
+    /// Reads a file of tokens. Errors: invalid (an unreadable line, a token that is too short, a file that other users
+    /// may read).
     pub fn read(path: &Path) -> Result<Self> {
         let mode = std::fs::metadata(path).map_err(|e| io_error(path, &e))?.mode();
         if mode & 0o077 != 0 {
@@ -56,12 +55,10 @@ impl Tokens {
         }
         Ok(tokens)
     }
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// The role and the name of whoever holds a token. It takes as long for a token that is nearly right as for any
-    /// other.
+    /// Returns role and name of a token's owner. The comparison takes constant time.
     pub fn holder(&self, token: &str) -> Option<(Role, &str)> {
         let hash = Digest::of(token.as_bytes());
         let mut found = None;
@@ -88,7 +85,7 @@ const LINE: &str = "write lines of a role (viewer, operator), a name, and a toke
     `sha256:` and the SHA-256 of a token";
 
 fn holder(line: &str) -> Result<Holder> {
-    // The line itself stays out of errors: it holds a secret.
+    // The line itself stays out of errors: it contains a secret.
     let wrong = |what: &str| Error::invalid(what).help(LINE);
     let words: Vec<&str> = line.split_whitespace().collect();
     let [role, name, token] = words.as_slice() else { return Err(wrong("this is not a role, a name and a token")) };

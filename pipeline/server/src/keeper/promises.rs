@@ -1,4 +1,4 @@
-//! Promises runs: for ticks that came due, for what appeared, and for backfills.
+//! Promises runs: for due ticks, for new artifacts and files, and for backfills.
 
 use super::{Around, Keeper};
 use crate::appear::Appeared;
@@ -14,14 +14,14 @@ use trainyard_store::layout;
 const BACKFILLED: usize = 64;
 
 impl Keeper {
-    /// Decides about every tick that came due.
+    /// Decides about every due tick.
     pub(super) async fn fire(&mut self, around: Around<'_>, now: i64) -> Result<()> {
         let moment = Moment { now, seen: self.seen };
         let (name, me) = (self.log.name().to_string(), self.me.clone());
         while let Some(first) = decide(&name, self.log.state(), moment).into_iter().next() {
             let run = self.new_run(around.clock, tick_of(&first));
             let event = |state: &State| {
-                // Somebody else may have been first, with this tick or with what it depends on.
+                // Another process may have decided first, about this tick or one that it depends on.
                 let decision = decide(&name, state, moment).into_iter().next()?;
                 Some(match decision {
                     Decision::Fire { tick, passed_over } => {
@@ -38,7 +38,7 @@ impl Keeper {
         }
         Ok(())
     }
-    /// Fires what appeared. What appears during a pause, or during a run that must not be overlapped, waits.
+    /// Fires triggers. Those that appear during a pause, or during a run that must not overlap, wait.
     pub(super) async fn appear(&mut self, around: Around<'_>, now: i64) -> Result<()> {
         let state = self.log.state();
         let Some(schedule) = state.in_force().map(|definition| definition.schedule.clone()) else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Keeper {
         }
         Ok(())
     }
-    /// Says what passed without a run, and what came late.
+    /// Reports skipped and late ticks.
     fn tell(&self, around: Around<'_>, now: i64, event: Event) {
         let schedule = self.log.name().to_string();
         match event {
@@ -135,7 +135,7 @@ impl Keeper {
         }
         Ok(())
     }
-    /// A fresh name. That of a run alone has few random digits, and many ticks fire in one moment.
+    /// Returns a fresh run id. Run ids alone have few random digits, and many ticks fire at one moment.
     fn new_run(&self, clock: &dyn Clock, tick: &Tick) -> RunId {
         let place = [tick.at.cast_unsigned(), self.log.state().next, clock.monotonic().as_nanos() as u64];
         let chance = self.chance.child(self.log.name(), &[]).child(&tick.id, &place);
@@ -149,7 +149,7 @@ fn tick_of(decision: &Decision) -> &Tick {
     }
 }
 
-/// The next tick of a backfill; none if all were reached.
+/// Returns the next tick of a backfill; `None` after the last.
 pub fn next_tick(backfill: &Backfill, next_after: impl Fn(i64) -> Option<i64>) -> Option<i64> {
     let request = &backfill.request;
     let after = backfill.reached.unwrap_or(request.from.saturating_sub(1));

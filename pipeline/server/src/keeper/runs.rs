@@ -1,4 +1,4 @@
-//! Carries promised runs to their end: begins them, goes on with those that nobody goes on with, cancels and gives up.
+//! Completes promised runs: starts them, resumes abandoned ones, cancels and gives up.
 
 use super::{Around, Followed, Keeper};
 use crate::outside::{News, Order, Process};
@@ -15,16 +15,16 @@ use trainyard_runtime::resume::SILENCE;
 use trainyard_spec::schedule::Overlap;
 use trainyard_store::Created;
 
-/// Tries to start a run before it is given up.
+/// Attempts to start a run before it is given up.
 const TRIES: u32 = 10;
 /// Time between two requests to cancel the same run.
 const CANCEL_AGAIN: Duration = Duration::from_secs(30);
-/// Promised runs that are looked at in one pass.
+/// Promised runs that are checked in one pass.
 const LOOKED_AT: usize = 16;
-/// Longest time between two tries.
+/// Longest time between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The object of a fired tick.
+/// Stored object of a fired tick.
 #[derive(Debug, Serialize, Deserialize)]
 struct TickObject {
     format: u32,
@@ -58,7 +58,7 @@ impl Keeper {
         }
         Ok(())
     }
-    /// Writes down which runs are over.
+    /// Records finished runs.
     pub(super) async fn close(&mut self, around: Around<'_>) -> Result<()> {
         let over: Vec<(RunId, Outcome)> =
             self.runs.iter().filter_map(|(run, f)| Some((run.clone(), f.watch.finished()?))).collect();
@@ -80,13 +80,13 @@ impl Keeper {
         }
         Ok(())
     }
-    /// What became of the processes that were started and left their runs unfinished.
+    /// Handles processes that ended and left their runs unfinished.
     pub(super) async fn hear_of_processes(&mut self, around: Around<'_>) -> Result<()> {
         let now = around.clock.monotonic();
         let mut given_up = Vec::new();
         for (run, followed) in self.runs.iter_mut().filter(|(_, followed)| followed.started) {
             let Process::Ended { code, said } = around.outside.process(run) else { continue };
-            // It may have written the end just now, or somebody else the beginning.
+            // The process may have written the end just now, or another the beginning.
             followed.watch.look(now).await?;
             followed.started = false;
             if followed.watch.finished().is_some() {
@@ -94,7 +94,7 @@ impl Keeper {
             }
             followed.tries += 1;
             followed.not_before = now + backoff(followed.tries);
-            // Exit 2: the file or its parameters are wrong. 3: the store is away, which passes.
+            // Exit 2: the file or its parameters are wrong. 3: the store is unavailable, which is temporary.
             let hopeless = code == Some(2) || (followed.tries >= TRIES && code != Some(3));
             tracing::warn!(%run, ?code, tries = followed.tries, said, "the process of a run left it unfinished");
             if hopeless && followed.watch.writer().is_some() {
@@ -120,8 +120,8 @@ impl Keeper {
                 Step::Cancel(i) => self.cancel(around, &open[i].run),
                 Step::Supersede(i) => {
                     let (run, why) = (&open[i].run, "a newer tick takes its place");
-                    // The daemon that promised it may have died just as its process began. From now on either the run
-                    // has begun, and the next pass cancels it, or nobody can begin it.
+                    // The daemon that promised the run may have died just as its process began. From now on either the
+                    // run has begun, and the next pass cancels it, or no process can begin it.
                     if forestall(around.store, run, around.clock, &self.me, why).await? {
                         self.end(around, run.clone(), Outcome::Superseded, Some(why.into())).await?;
                     }
@@ -154,7 +154,7 @@ impl Keeper {
             around.outside.cancel(run);
         }
     }
-    /// Starts a process for the run of a tick, if that is for this daemon to do.
+    /// Starts a process for the run of a tick, if it belongs to this daemon.
     async fn start(&mut self, around: Around<'_>, open: &Open) -> Result<()> {
         let now = around.clock.monotonic();
         let Some(followed) = self.runs.get(&open.run) else { return Ok(()) };
@@ -188,8 +188,8 @@ impl Keeper {
         }
         Ok(())
     }
-    /// Whether this daemon may begin or go on with a run: its own, and those of daemons that are gone. Whose run has
-    /// begun is told by its journal.
+    /// Whether this daemon may begin or resume a run: its own, and those of daemons that are gone. Once a run has
+    /// begun, its journal names the owner.
     fn is_mine(&self, around: Around<'_>, open: &Open, followed: &Followed) -> bool {
         if followed.watch.writer().is_some() || open.by == self.me {
             return true;
@@ -199,7 +199,7 @@ impl Keeper {
             None => followed.watch.still(around.clock.monotonic()) >= SILENCE,
         }
     }
-    /// Fires the tick in the store; whether it belongs to this run.
+    /// Fires the tick in the store; returns whether it belongs to this run.
     async fn put_tick(&self, around: Around<'_>, open: &Open) -> Result<bool> {
         let object = TickObject {
             format: 1,

@@ -1,4 +1,4 @@
-//! A keeper whose outside is a script: runs that cannot begin, and runs that others look after.
+//! A keeper with scripted effects: runs that cannot begin, and runs that other daemons own.
 
 use super::*;
 use crate::outside::{News, Order, Outside, Process};
@@ -21,7 +21,7 @@ struct Script {
     started: Mutex<Vec<RunId>>,
     cancelled: Mutex<Vec<RunId>>,
     news: Mutex<Vec<News>>,
-    /// How every process ends at once.
+    /// Result of every process, which ends at once.
     ends: Option<(Option<i32>, &'static str)>,
 }
 

@@ -1,9 +1,8 @@
-//! Which ticks fire now: a pure function of the schedule, what its log says, and the time.
+//! Decides which ticks fire now: a pure function of the schedule, the state of its log, and the time.
 //!
-//! A tick that a daemon sees come due is on time; any other one was missed, and `catchup` says what becomes of it. The
-//! newest tick that was missed by less than a minute counts as on time, so that a restart loses nothing. A clock that
-//! is set forward makes missed ticks. One that is set back makes nothing fire again, since what was decided stays
-//! decided.
+//! A tick that comes due while a daemon watches is on time; any other one was missed, and `catchup` determines its
+//! fate. The newest tick that was missed by less than a minute counts as on time, so that a restart loses none. A clock
+//! that is set forward makes missed ticks. One that is set back never fires a tick again, since decisions are final.
 
 use super::event::{Skip, Tick};
 use super::state::State;
@@ -12,45 +11,45 @@ use trainyard_core::Chance;
 use trainyard_spec::Schedule;
 use trainyard_spec::schedule::{Catchup, Overlap, Pattern};
 
-/// A daemon that looked no longer ago than this has seen all that came due since, and a tick no later than this may
-/// still count as on time.
+/// A daemon that checked no longer ago than this has seen all ticks since, and a tick no later than this may still
+/// count as on time.
 pub const GRACE: Duration = Duration::from_secs(60);
-/// Ticks that are made up for at once, and that may wait for each other.
+/// Maximum ticks that are caught up at once, and that may wait for each other.
 pub const MOST: usize = 1_000;
-/// Ticks that are counted at most to say how many passed.
+/// Maximum ticks counted to report how many were skipped.
 const COUNTED: usize = 10_000;
 
-/// When a decision is made.
+/// Time of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// The present time in Unix milliseconds.
+    /// Current time in Unix milliseconds.
     pub now: i64,
-    /// When this daemon last looked at this schedule, by the same clock.
+    /// Time of this daemon's last check of the schedule, by the same clock.
     pub seen: Option<i64>,
 }
 
-/// What becomes of a tick. Later ones build on earlier ones.
+/// Decision about a tick. Later decisions build on earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It gets a run.
+    /// Gives the tick a run.
     Fire {
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// Earlier ticks that it stands for.
+        /// Earlier ticks that this one replaces.
         passed_over: u64,
     },
-    /// It passes.
+    /// Skips the tick.
     Skip {
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// Why.
+        /// Reason.
         why: Skip,
-        /// Earlier ticks that pass with it.
+        /// Earlier ticks skipped with this one.
         passed_over: u64,
     },
 }
 
-/// What becomes of the ticks that came due, oldest first. `name` is that of the schedule.
+/// Decides about the ticks that came due, oldest first. `name` is that of the schedule.
 pub fn decide(name: &str, state: &State, moment: Moment) -> Vec<Decision> {
     let Some(definition) = state.in_force().filter(|_| state.paused.is_none()) else { return Vec::new() };
     let Some(pattern) = definition.schedule.pattern() else { return Vec::new() };
@@ -77,18 +76,18 @@ pub fn decide(name: &str, state: &State, moment: Moment) -> Vec<Decision> {
     decisions
 }
 
-/// When the next tick comes due, in Unix milliseconds; none for a schedule that does not start by the clock, is paused
-/// or gone.
+/// Returns when the next tick comes due, in Unix milliseconds; `None` for a schedule that does not start by the clock,
+/// is paused or removed.
 pub fn next_due(name: &str, state: &State, now: i64) -> Option<i64> {
     let definition = state.in_force().filter(|_| state.paused.is_none())?;
     let pattern = definition.schedule.pattern()?;
-    // A tick whose delay is not over lies behind.
+    // A tick whose delay is not over is in the past.
     let from = now.saturating_sub_unsigned(definition.schedule.jitter_millis);
     let due = |tick: &i64| tick.saturating_add_unsigned(delay(name, &definition.schedule, *tick));
     pattern.between(from, i64::MAX, 3).iter().map(due).find(|at| *at > now)
 }
 
-/// The delay of a tick in milliseconds: the same for every daemon.
+/// Returns the delay of a tick in milliseconds: the same for every daemon.
 pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
     match schedule.jitter_millis {
         0 => 0,
@@ -96,10 +95,10 @@ pub fn delay(name: &str, schedule: &Schedule, tick: i64) -> u64 {
     }
 }
 
-/// A tick about which nothing was decided.
+/// An undecided tick.
 struct Candidate {
     at: i64,
-    /// Made up for: it waits for the runs before it, whatever `overlap` says.
+    /// Whether the tick is caught up: it waits for the runs before it, whatever `overlap` is.
     late: bool,
     passed_over: u64,
     missed: bool,
@@ -134,11 +133,11 @@ impl Due<'_> {
         }
         found
     }
-    /// Every tick of the window, and word of those that are older.
+    /// Returns every tick of the window, and one that counts the older ones.
     fn all(&self, newest: i64, on_time: &[i64]) -> Vec<Candidate> {
         let (now, looked) = (self.moment.now, self.looked());
         let window = self.schedule.catchup_window_millis.max(grace());
-        // Whoever looked a moment ago has settled all that lies before.
+        // A daemon that checked a moment ago has settled all earlier ticks.
         let from = if looked < now { looked } else { now.saturating_sub_unsigned(window) };
         let mut ticks = self.undecided(from, now);
         let extra = ticks.len().saturating_sub(MOST);
@@ -163,13 +162,13 @@ impl Due<'_> {
     fn candidate(&self, at: i64, missed: bool) -> Candidate {
         Candidate { at, late: false, passed_over: 0, missed }
     }
-    /// Since when this daemon has seen everything come due.
+    /// Returns the time since which this daemon has seen every due tick.
     fn looked(&self) -> i64 {
         let now = self.moment.now;
         let seen = self.moment.seen.filter(|seen| *seen <= now && now.abs_diff(*seen) <= grace());
         seen.unwrap_or(now)
     }
-    /// The time from which on ticks are of concern. A clock may have been ahead when it was written down.
+    /// Returns the time from which on ticks count. The clock may have been ahead when it was recorded.
     fn begin(&self) -> i64 {
         if self.state.since <= self.moment.now { self.state.since } else { self.looked() }
     }
@@ -182,7 +181,7 @@ impl Due<'_> {
     fn is_open_question(&self, tick: i64) -> bool {
         tick > self.begin() && !self.state.decided.contains(&tick)
     }
-    /// The newest tick that has come due.
+    /// Returns the newest due tick.
     fn newest(&self) -> Option<i64> {
         let mut tick = self.pattern.last_until(self.moment.now)?;
         while self.due(tick) > self.moment.now {
@@ -190,8 +189,7 @@ impl Due<'_> {
         }
         Some(tick)
     }
-    /// Ticks that came due after one time and up to another, about which nothing was decided; the newest ones if there
-    /// are very many.
+    /// Returns undecided ticks that came due after one time and up to another; the newest ones if there are very many.
     fn undecided(&self, after: i64, until: i64) -> Vec<i64> {
         let from = after.saturating_sub_unsigned(self.schedule.jitter_millis).max(self.begin());
         let came_due = |tick: &i64| (after + 1..=until).contains(&self.due(*tick));
@@ -206,7 +204,7 @@ impl Due<'_> {
         ticks.reverse();
         ticks
     }
-    /// How many ticks passed undecided between the last decided one, or the begin, and this one.
+    /// Counts the undecided ticks between the last decided one, or the begin, and this one.
     fn passed_before(&self, tick: i64) -> u64 {
         let decided = self.state.decided.range(..tick).next_back().copied();
         let from = decided.unwrap_or(i64::MIN).max(self.begin());

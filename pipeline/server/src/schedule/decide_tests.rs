@@ -1,4 +1,4 @@
-//! Ticks by hand: on time, missed, made up for, overlapping, delayed, and under clocks that jump.
+//! Hand-made cases of ticks: on time, missed, caught up, overlapping, delayed, and under clocks that jump.
 
 use super::decide::*;
 use super::event::{Definition, Event, Outcome, Record, Skip, Tick};
@@ -32,8 +32,8 @@ impl Told {
     fn record(&mut self, at: i64, event: Event) {
         self.state.apply(&Record { at, by: "test".into(), event });
     }
-    /// One look at this time; gives what was decided as `+<minutes>`, `skip <minutes> <why>`, with `(n)` for ticks that
-    /// passed.
+    /// Makes one pass at this time; returns the decisions as `+<minutes>`, `skip <minutes> <why>`, with `(n)` for
+    /// skipped ticks.
     fn look(&mut self, now: i64) -> Vec<String> {
         let decisions = decide("s", &self.state, Moment { now, seen: self.seen });
         self.seen = Some(now);
@@ -79,7 +79,7 @@ fn a_tick_fires_when_it_comes_due_and_only_then() {
 
 #[test]
 fn missed_ticks_are_made_up_for_as_the_schedule_says() {
-    // Nobody looks from 0:00 to 9:20.
+    // No daemon is running from 0:00 to 9:20.
     let late = MIDNIGHT + 9 * HOUR + 20 * MINUTE;
     let missed = |catchup: Catchup, window: i64| {
         let mut told = Told::new("0 * * * *", |s| {
@@ -173,9 +173,9 @@ fn another_pattern_begins_when_it_is_defined_and_another_text_does_not() {
 fn clocks_that_jump_fire_nothing_twice() {
     let mut told = Told::new("0 * * * *", |s| s.overlap = Overlap::Allow);
     told.look(MIDNIGHT + MINUTE);
-    // Six hours forward: they were missed, and the newest stands for all.
+    // Six hours forward: ticks were missed, and the newest replaces all of them.
     assert_eq!(told.look(MIDNIGHT + 6 * HOUR + MINUTE), ["+360 (5)"]);
-    // Back to where it should be.
+    // Back to the true time.
     assert_eq!(told.look(MIDNIGHT + 2 * MINUTE), nothing());
     // Ticks that come due for the first time fire, the one that fired ahead of time does not.
     told.look(MIDNIGHT + HOUR - MINUTE / 2);
@@ -222,7 +222,7 @@ fn no_more_wait_than_can_be_kept_in_sight() {
 }
 
 proptest! {
-    /// Whatever the clock does and whenever anybody looks, no tick fires twice, and none before its time.
+    /// No tick fires twice or before its time, whatever the clock does and whenever a daemon checks.
     #[test]
     fn every_tick_fires_at_most_once(
         steps in prop::collection::vec((-3 * HOUR..3 * HOUR, any::<bool>(), any::<bool>()), 1..60),
@@ -253,7 +253,7 @@ proptest! {
         }
     }
 
-    /// A daemon that looks every few seconds fires exactly the ticks of the pattern, whatever `catchup` says.
+    /// A daemon that checks every few seconds fires exactly the ticks of the pattern, whatever `catchup` is.
     #[test]
     fn whoever_looks_all_the_time_fires_every_tick(
         pauses in prop::collection::vec(1..50_000_i64, 100..300),

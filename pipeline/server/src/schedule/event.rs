@@ -1,8 +1,8 @@
-//! What the log of a schedule holds.
+//! Records of a schedule's log.
 //!
-//! The log is the truth about a schedule: every decision of every daemon, pause and backfill is a record under the next
-//! number, put create-only. Whoever wants to decide has read all records before, so of two daemons that decide the same
-//! thing one finds the other's record.
+//! The log is the source of truth of a schedule: every decision of every daemon, every pause and backfill is a record
+//! under the next number, put create-only. A process reads all earlier records before it decides, so of two daemons
+//! that decide the same thing one finds the other's record.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,86 +12,86 @@ use trainyard_spec::Schedule;
 /// A numbered record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Time by the clock of whoever decided it, in Unix milliseconds.
+    /// Time by the clock of the author, in Unix milliseconds.
     pub at: i64,
-    /// Unique name of who decided it.
+    /// Unique name of the author.
     pub by: String,
-    /// What was decided.
+    /// Decision.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// The schedule is new, or its file changed.
     Defined {
-        /// What it is from now on.
+        /// Definition from now on.
         definition: Definition,
     },
-    /// Its file is gone; nothing fires any more.
+    /// The file was removed; no tick fires any more.
     Removed {},
-    /// Nothing fires until it is resumed.
+    /// No tick fires until the schedule is resumed.
     Paused {
-        /// What the user said about it.
+        /// Reason given by the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// Ticks fire again; those that passed meanwhile are not made up for.
+    /// Ticks fire again; those that came due meanwhile are not caught up.
     Resumed {},
     /// A run is promised for a tick.
     Fired {
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// The run that belongs to it.
+        /// Run of the tick.
         run: RunId,
-        /// How many earlier ticks it stands for.
+        /// Number of earlier ticks that this one replaces.
         #[serde(default)]
         passed_over: u64,
-        /// The backfill that it belongs to.
+        /// Backfill of the tick.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backfill: Option<String>,
-        /// What lies where files are to appear, if the tick is for files: see [`Event::Listed`].
+        /// Listing of the place of files, if the tick is for files: see [`Event::Listed`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         listing: Option<Digest>,
     },
-    /// What lies where files are to appear: from now on all others are new.
+    /// Baseline of the place of files: from now on all other files are new.
     Listed {
         /// Digest of the stored listing.
         listing: Digest,
     },
-    /// A tick passes without a run.
+    /// A tick is skipped.
     Skipped {
-        /// The tick.
+        /// Tick.
         tick: Tick,
-        /// Why.
+        /// Reason.
         why: Skip,
-        /// How many ticks before it passed with it.
+        /// Number of earlier ticks skipped with it.
         #[serde(default)]
         passed_over: u64,
-        /// The backfill that it belongs to.
+        /// Backfill of the tick.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         backfill: Option<String>,
     },
     /// The run of a tick is over.
     Ended {
-        /// The run.
+        /// Run id.
         run: RunId,
-        /// How it ended.
+        /// Outcome of the run.
         outcome: Outcome,
-        /// Why it did not begin, or was given up.
+        /// Reason why the run did not begin, or was given up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    /// A range of ticks is to be run.
+    /// A range of ticks is requested.
     BackfillRequested {
-        /// The backfill.
+        /// Requested range.
         backfill: BackfillRequest,
     },
     /// A backfill starts no more ticks.
     BackfillCancelled {
-        /// Its id.
+        /// Backfill id.
         id: String,
     },
     /// A record of a later version.
@@ -99,94 +99,94 @@ pub enum Event {
     Unknown,
 }
 
-/// What a schedule is: the key `schedule` of a file, and the texts that it was read from.
+/// Definition of a schedule: the key `schedule` of a file, and the texts that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Definition {
-    /// When its runs start.
+    /// Times and triggers of its runs.
     pub schedule: Schedule,
-    /// The workflow file; relative to the daemon's folder if it lies in it.
+    /// Workflow file; relative to the daemon's folder if inside of it.
     pub file: String,
-    /// Host and folder of the daemon that read it. If the file is gone there, the schedule ends.
+    /// Host and folder of the daemon that read the file. If the file is removed there, the schedule ends.
     pub home: String,
-    /// Digest of the texts of the file, its parents and the files that it embeds, as they were. A run reads these.
+    /// Digest of the texts of the file, its parents and embedded files at that time. Runs read these texts.
     #[schemars(with = "String")]
     pub texts: Digest,
 }
 
-/// A tick: what a run is started for, at most once.
+/// Tick: the reason to start a run, at most once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Tick {
-    /// Its time in Unix milliseconds.
+    /// Time in Unix milliseconds.
     pub at: i64,
-    /// Its name: the time in RFC 3339, with what appeared behind it if it is not a tick of the clock.
+    /// Tick name: the time in RFC 3339, followed by the mark of the trigger if it is not a tick of the clock.
     pub id: String,
 }
 
-/// Why a tick passed without a run.
+/// Reason for skipping a tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Skip {
-    /// Another run of the schedule was going.
+    /// Another run of the schedule was in progress.
     Overlap,
-    /// Nothing was there to see it in time.
+    /// No daemon detected the tick in time.
     Missed,
-    /// Too many ticks wait already.
+    /// Too many ticks are waiting already.
     Full,
-    /// A backfill found that the tick had its run.
+    /// A backfill found that the tick already had a run.
     Done,
 }
 
-/// How the run of a tick ended.
+/// Outcome of a tick's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Every stage that was to run succeeded.
+    /// All selected stages succeeded.
     Succeeded,
     /// A stage failed.
     Failed,
-    /// It was asked to stop.
+    /// The run was canceled.
     Cancelled,
-    /// It never began.
+    /// The run never began.
     NotStarted,
-    /// A newer tick took its place before it began.
+    /// A newer tick replaced it before it began.
     Superseded,
 }
 
-/// A range of ticks that are to be run.
+/// Requested range of ticks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BackfillRequest {
-    /// Unique among the schedule's backfills.
+    /// Id, unique among the schedule's backfills.
     pub id: String,
-    /// The first tick is not before this; Unix milliseconds.
+    /// Earliest tick, in Unix milliseconds.
     pub from: i64,
-    /// The last tick is not after this; Unix milliseconds.
+    /// Latest tick, in Unix milliseconds.
     pub to: i64,
-    /// Runs at the same time; they do not count as runs of the schedule itself.
+    /// Maximum concurrent runs; they do not count as runs of the schedule itself.
     pub concurrency: u32,
     /// Whether ticks that had a run are run again.
     pub again: bool,
 }
 
 impl Tick {
-    /// A tick of the clock.
+    /// Returns a tick of the clock.
     pub fn of_clock(at: i64) -> Self {
         Self { at, id: time(at) }
     }
-    /// A tick for something that appeared: `what` tells it from anything else that appears.
+    /// Returns a tick of a trigger: `what` identifies it among all triggers.
     pub fn of_thing(at: i64, what: &str) -> Self {
         Self { at, id: format!("on:{what}") }
     }
-    /// A tick that somebody asked for.
+    /// Returns a tick requested by a user.
     pub fn by_hand(at: i64, mark: u32) -> Self {
         Self { at, id: format!("{}:by-hand-{mark:08x}", time(at)) }
     }
-    /// Its time in RFC 3339: what a param `tick` gets.
+    /// Returns the time in RFC 3339: the value of a param `tick`.
     pub fn time(&self) -> String {
         time(self.at)
     }
 }
 
-/// RFC 3339 in UTC, with a fraction of the second only if there is one.
+/// Formats RFC 3339 in UTC, with a fraction of the second only if it is not zero.
 pub fn time(unix_millis: i64) -> String {
     jiff::Timestamp::from_millisecond(unix_millis).map_or_else(|_| unix_millis.to_string(), |at| at.to_string())
 }

@@ -1,5 +1,5 @@
-//! Schedules as data: the records of a schedule's log, what they add up to, and what is to be done about it. Nothing
-//! here does anything.
+//! Schedules as data: the records of a schedule's log, the state that they add up to, and the next steps. Nothing here
+//! has effects.
 
 pub mod decide;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the log of a schedule adds up to. Like that of a run's journal the fold is a function of the records alone.
+//! The state of a schedule: a fold that is a function of the log's records alone, like that of a run's journal.
 
 use super::event::{BackfillRequest, Definition, Event, Outcome, Record, Skip, Tick};
 use schemars::JsonSchema;
@@ -6,122 +6,121 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 use trainyard_core::{Digest, RunId};
 
-/// Ticks of the clock that are remembered as decided. What is forgotten still has its object.
+/// Ticks of the clock that are remembered as decided. Forgotten ticks still have their objects.
 const REMEMBERED: usize = 4_096;
-/// Ended and skipped ticks that are kept for people.
+/// Finished and skipped ticks that are kept for display.
 const RECENT: usize = 50;
-/// Backfills that are kept for people after their end.
+/// Finished backfills that are kept for display.
 const BACKFILLS: usize = 20;
 
-/// The state of a schedule.
+/// State of a schedule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Number of the next record.
     pub next: u64,
-    /// None before the first file was read.
+    /// Definition in force; `None` before the first file was read.
     pub definition: Option<Definition>,
-    /// Whether its file is gone.
+    /// Whether the file was removed.
     pub removed: bool,
-    /// Since when nothing fires.
+    /// Pause in force.
     pub paused: Option<Pause>,
-    /// Ticks at or before this time (Unix milliseconds) are of no concern: it is when the schedule was defined or
-    /// resumed.
+    /// Time of definition or resumption (Unix milliseconds); ticks up to it are ignored.
     pub since: i64,
-    /// Ticks of the clock about which something was decided.
+    /// Decided ticks of the clock.
     pub decided: BTreeSet<i64>,
-    /// Names of ticks of things that appeared, in the order of their firing.
+    /// Names of ticks of triggers, in the order of firing.
     pub appeared: VecDeque<String>,
-    /// Digest of the last listing of where files are to appear.
+    /// Digest of the last listing of the place of files.
     pub listing: Option<Digest>,
-    /// Ticks whose runs are not over, in the order of their firing.
+    /// Ticks with unfinished runs, in the order of firing.
     pub open: Vec<Open>,
-    /// Ticks that are over or were skipped, oldest first.
+    /// Finished or skipped ticks, oldest first.
     pub recent: VecDeque<Past>,
-    /// The end of the last run.
+    /// Last finished tick.
     pub last: Option<Past>,
     /// Backfills, oldest first.
     pub backfills: Vec<Backfill>,
-    /// How many ticks were fired.
+    /// Number of fired ticks.
     pub fired: u64,
-    /// How many ticks passed without a run.
+    /// Number of skipped ticks.
     pub skipped: u64,
 }
 
-/// Who paused a schedule.
+/// Pause of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pause {
     /// Unix milliseconds.
     pub at: i64,
-    /// Who did it.
+    /// User or process that paused the schedule.
     pub by: String,
-    /// What they said about it.
+    /// Reason given by the user.
     pub why: Option<String>,
 }
 
-/// A tick whose run is not over.
+/// Tick with an unfinished run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
-    /// The tick.
+    /// Tick.
     pub tick: Tick,
-    /// Its run.
+    /// Run id.
     pub run: RunId,
-    /// Who promised the run.
+    /// Process that promised the run.
     pub by: String,
-    /// When, in Unix milliseconds.
+    /// Time of the promise, in Unix milliseconds.
     pub at: i64,
-    /// What was in force at that time.
+    /// Definition in force at that time.
     pub definition: Definition,
-    /// The backfill that it belongs to.
+    /// Backfill of the tick.
     pub backfill: Option<String>,
 }
 
-/// A tick that is over or was skipped.
+/// Finished or skipped tick.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
-    /// The tick.
+    /// Tick.
     pub tick: Tick,
-    /// Its run; none if it was skipped.
+    /// Run id; `None` if the tick was skipped.
     pub run: Option<RunId>,
-    /// How the run ended.
+    /// Outcome of the run.
     pub outcome: Option<Outcome>,
-    /// Why it was skipped.
+    /// Reason for skipping.
     pub skip: Option<Skip>,
-    /// Why it did not begin.
+    /// Reason why the run did not begin.
     pub why: Option<String>,
-    /// When that was decided, in Unix milliseconds.
+    /// Time of the decision, in Unix milliseconds.
     pub at: i64,
 }
 
-/// How far a backfill is.
+/// Progress of a backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backfill {
-    /// What was asked for.
+    /// Requested range.
     pub request: BackfillRequest,
-    /// When, in Unix milliseconds.
+    /// Time of the request, in Unix milliseconds.
     pub at: i64,
-    /// Who asked.
+    /// User or process that requested it.
     pub by: String,
-    /// The last tick about which something was decided.
+    /// Last decided tick.
     pub reached: Option<i64>,
     /// Whether no more ticks are started.
     pub cancelled: bool,
-    /// Runs that succeeded.
+    /// Number of succeeded runs.
     pub succeeded: u64,
-    /// Runs that ended otherwise.
+    /// Number of other finished runs.
     pub failed: u64,
-    /// Ticks that had their run before.
+    /// Number of ticks that had a run before.
     pub skipped: u64,
 }
 
 impl State {
-    /// Adds one more record.
+    /// Applies the next record.
     pub fn apply(&mut self, record: &Record) {
         self.next += 1;
         let at = record.at;
         match &record.event {
             Event::Defined { definition } => {
                 let same = !self.removed && self.definition.as_ref().is_some_and(|d| d.schedule == definition.schedule);
-                // Another text with the same times does not forget what was missed.
+                // Another text with the same times does not forget missed ticks.
                 if !same {
                     self.since = at;
                     self.listing = None;
@@ -177,29 +176,29 @@ impl State {
             Event::Unknown => {}
         }
     }
-    /// The open tick of a run.
+    /// Returns the open tick of a run.
     pub fn open(&self, run: &RunId) -> Option<&Open> {
         self.open.iter().find(|open| open.run == *run)
     }
-    /// The open ticks of the schedule itself.
+    /// Returns the open ticks of the schedule itself.
     pub fn own(&self) -> impl Iterator<Item = &Open> {
         self.open.iter().filter(|open| open.backfill.is_none())
     }
-    /// The open ticks of a backfill.
+    /// Returns the open ticks of a backfill.
     pub fn of_backfill<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Open> {
         self.open.iter().filter(move |open| open.backfill.as_deref() == Some(id))
     }
-    /// The backfill of this id.
+    /// Returns the backfill of this id.
     pub fn backfill(&self, id: &str) -> Option<&Backfill> {
         self.backfills.iter().find(|backfill| backfill.request.id == id)
     }
-    /// What is in force, unless its file is gone.
+    /// Returns the definition in force, unless its file was removed.
     pub fn in_force(&self) -> Option<&Definition> {
         self.definition.as_ref().filter(|_| !self.removed)
     }
 
     fn fire(&mut self, record: &Record, tick: &Tick, run: &RunId, backfill: Option<&String>) {
-        // Whoever fires has read a definition.
+        // A process that fires has read a definition.
         let Some(definition) = self.definition.clone() else { return };
         match backfill {
             None => {
@@ -236,7 +235,7 @@ impl State {
         self.remember(past);
         self.forget_backfills();
     }
-    /// Remembers that something was decided about a tick.
+    /// Marks a tick as decided.
     fn decide(&mut self, tick: &Tick) {
         if tick.id == Tick::of_clock(tick.at).id {
             self.decided.insert(tick.at);
@@ -259,7 +258,7 @@ impl State {
     fn backfill_mut(&mut self, id: &str) -> Option<&mut Backfill> {
         self.backfills.iter_mut().find(|backfill| backfill.request.id == id)
     }
-    /// Drops the oldest backfills that start nothing more and have no open tick.
+    /// Drops the oldest backfills that start no more ticks and have no open tick.
     fn forget_backfills(&mut self) {
         while self.backfills.len() > BACKFILLS {
             let open = &self.open;

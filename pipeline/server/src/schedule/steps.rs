@@ -1,35 +1,35 @@
-//! Which of the promised runs start, and which are stopped: a pure function of the open ticks and the states of their
+//! Decides which promised runs start, and which are stopped: a pure function of the open ticks and the states of their
 //! runs.
 
 use super::state::Open;
 use trainyard_spec::schedule::Overlap;
 
-/// The state of an open tick's run, as far as a daemon knows.
+/// Known state of an open tick's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// It has not begun.
+    /// Not begun.
     Promised,
-    /// It is going, or is about to.
+    /// In progress, or about to be.
     Going,
-    /// It has begun and nobody goes on with it.
+    /// Begun, but no process continues it.
     Abandoned,
-    /// It is over.
+    /// Finished.
     Over,
 }
 
-/// What is to be done about the open tick of this index.
+/// Next step for the open tick of this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Begin its run, or go on with it.
+    /// Begin or resume its run.
     Start(usize),
     /// Cancel its run.
     Cancel(usize),
-    /// Forget it: a newer tick takes its place.
+    /// Drop the tick: a newer one replaces it.
     Supersede(usize),
 }
 
-/// What is to be done, oldest first. A run that has begun is always carried to its end, unless it is to be cancelled.
-/// Runs of backfills start at once: their number was bounded when they were promised.
+/// Returns the next steps, oldest first. A run that has begun is always completed, unless it is to be canceled. Runs of
+/// backfills start at once: their number was bounded when they were promised.
 pub fn steps(overlap: Overlap, open: &[(&Open, Run)]) -> Vec<Step> {
     let own: Vec<usize> = (0..open.len()).filter(|i| open[*i].0.backfill.is_none()).collect();
     let mut steps = Vec::new();

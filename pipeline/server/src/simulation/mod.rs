@@ -1,8 +1,8 @@
-//! Two daemons on one store, under a seeded scheduler: it decides at every request to the store who goes on, crashes
-//! daemons and processes of runs between any two requests, loses requests and answers, and moves clocks.
+//! Two daemons on one store, under a seeded scheduler: at every request to the store it chooses which task continues,
+//! crashes daemons and processes of runs between any two requests, loses requests and responses, and moves clocks.
 //!
-//! At the end the store is audited: each tick has one run, and each run one beginning and one end. `TRAINYARD_SEEDS`
-//! says how many seeds are tried, `TRAINYARD_SEED` repeats one.
+//! At the end the store is audited: each tick has one run, and each run one beginning and one end. `TRAINYARD_SEEDS` is
+//! the number of seeds, `TRAINYARD_SEED` repeats one.
 
 mod stepping;
 mod world;
@@ -30,7 +30,7 @@ const NAME: &str = "s";
 const MINUTE: i64 = 60_000;
 /// 2026-11-21T00:00:00Z.
 const BEGIN: i64 = 1_795_219_200_000;
-/// The time that a simulation covers.
+/// Time that a simulation covers.
 const SPAN: i64 = 25 * MINUTE;
 /// Ticks of the backfill.
 const BACKFILLED: i64 = 10;
@@ -39,7 +39,7 @@ const TURNS: usize = 2_000_000;
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What differs between seeds.
+/// Differences between seeds.
 #[derive(Debug, Clone)]
 struct Setting {
     seed: u64,
@@ -50,11 +50,11 @@ struct Setting {
     jumps: bool,
     crashes: bool,
     faults: bool,
-    /// Whether somebody asks for the ticks of the minutes before.
+    /// Whether a user requests the ticks of the minutes before.
     backfill: bool,
 }
 
-/// What happened, to see that it was no idle play.
+/// Counters that show that the simulation exercised faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
     ticks: usize,
@@ -64,9 +64,9 @@ struct Tally {
     crashes: usize,
     /// Runs that more than one process wrote.
     taken_over: usize,
-    /// Times that another daemon started a run that one had started before.
+    /// Times that a daemon started a run that another had started before.
     adopted: usize,
-    /// Requests that were lost, with their answers or without.
+    /// Lost requests, with their responses or without.
     faults: usize,
 }
 
@@ -96,7 +96,7 @@ struct Simulation {
     stepping: Arc<Stepping>,
     store: Store,
     daemons: Vec<Daemon>,
-    /// True time in milliseconds; clocks may say something else.
+    /// True time in milliseconds; clocks may differ.
     now: i64,
     tally: Tally,
 }
@@ -104,7 +104,7 @@ struct Simulation {
 struct Daemon {
     clock: Arc<SimulatedClock>,
     host: usize,
-    /// How often it was started.
+    /// Number of starts.
     life: u32,
     name: String,
     task: Option<Task>,
@@ -146,7 +146,7 @@ impl Simulation {
         self.draw.below(n) == 0
     }
 
-    /// Chaos, then calm until everything is settled.
+    /// Runs chaos, then calm until everything is settled.
     async fn run(&mut self) {
         while self.now < BEGIN + SPAN {
             self.turn(true).await;
@@ -179,7 +179,7 @@ impl Simulation {
         if chaos && self.setting.faults && self.one_in(100) {
             let fault = [Fault::LostAnswer, Fault::ExistsAfterRetry, Fault::LostAnswer, Fault::LostRequest];
             let fault = fault[self.draw.below(4) as usize];
-            // Lost requests are repeated after a real pause, so there are few.
+            // Lost requests are repeated after a real pause, so they are rare.
             if fault != Fault::LostRequest || self.one_in(10) {
                 self.faulty.inject(fault, "", 1);
                 self.tally.faults += 1;
@@ -196,7 +196,7 @@ impl Simulation {
             self.wait_if_asleep(pending).await;
         }
     }
-    /// Lets time pass, and clocks go wrong or right.
+    /// Advances time, and sets clocks wrong or right.
     fn advance(&mut self, chaos: bool) {
         let by = 200 + self.draw.below(4_000) as i64;
         self.now += by;
@@ -217,12 +217,12 @@ impl Simulation {
         let (store, clock, name) = (self.store.clone(), daemon.clock.clone(), daemon.name.clone());
         let chance = Chance::new(self.setting.seed).child("daemon", &[which as u64, u64::from(daemon.life)]);
         daemon.task = Some(Box::pin(async move {
-            // One that cannot read its log ends, and is started again.
+            // A daemon that cannot read its log ends, and is started again.
             let Ok(log) = Log::open(&store, NAME).await else { return };
             let mut keeper = Keeper::new(log, &name, chance);
             loop {
                 let around = Around { store: &store, clock: clock.as_ref(), outside: &outside };
-                // An error is one of the store's, and the next pass goes on.
+                // Errors are those of the store, and the next pass continues.
                 let _ = keeper.pass(around).await;
                 outside.pause().await;
             }
@@ -237,7 +237,7 @@ impl Simulation {
         }
         self.wait_if_asleep(pending).await;
     }
-    /// Whoever waits for anything but its turn waits for a timer of the store.
+    /// Sleeps if a pending task waits for a timer of the store rather than for its turn.
     async fn wait_if_asleep(&self, pending: bool) {
         if pending && !self.stepping.took_a_turn() && !self.world.took_a_turn() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -257,7 +257,7 @@ impl Simulation {
         let filled = state.backfills.iter().all(|backfill| backfill.reached == Some(backfill.request.to));
         state.open.is_empty() && !behind && filled
     }
-    /// The ticks of the simulated time.
+    /// Returns the ticks of the simulated time.
     fn expected(&self) -> Vec<i64> {
         Schedule::cron("* * * * *", "UTC").pattern().unwrap().between(BEGIN, BEGIN + SPAN, 10_000)
     }
@@ -299,7 +299,7 @@ impl Simulation {
             assert!(count("run_finished") == 1 || given_up.contains(run), "{setting:?}: run {run} did not end once");
             let superseded = superseded.contains(run);
             assert!(!superseded || count("run_created") == 0, "{setting:?}: run {run} began beside the newer one");
-            // A daemon that died between the end that it wrote and the record leaves a run that was cancelled.
+            // A daemon that died between writing the end and the record leaves a canceled run.
             if count("run_created") == 0 && count("run_finished") == 1 {
                 given_up.insert(run.clone());
             } else {
@@ -359,7 +359,7 @@ async fn each_tick_has_one_run_whatever_happens_to_daemons_processes_clocks_and_
     }
 }
 
-/// The simulation is worth something only if it is one: the same seed takes the same way.
+/// The same seed must take the same path, or failures could not be reproduced.
 #[tokio::test]
 async fn a_seed_repeats_itself() {
     let mut told = Vec::new();

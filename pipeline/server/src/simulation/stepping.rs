@@ -1,4 +1,4 @@
-//! An `object_store` in memory before and after each of whose requests somebody else may have a turn.
+//! An `object_store` in memory that yields to other tasks before and after each request.
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// The store; its inner one is shared by all.
+/// A view of the shared inner store.
 #[derive(Debug)]
 pub struct Stepping {
     inner: InMemory,
@@ -29,11 +29,11 @@ impl Stepping {
         // The simulation sets itself up without turns.
         Arc::new(Self { inner: InMemory::new(), turn, through })
     }
-    /// Whether somebody gave its turn away since this was asked last.
+    /// Whether a task gave up its turn since the last call.
     pub fn took_a_turn(&self) -> bool {
         self.turn.swap(false, Ordering::SeqCst)
     }
-    /// Requests take no turns until this is undone.
+    /// Makes requests take no turns until this is undone.
     pub fn run_through(&self, yes: bool) {
         self.through.store(yes, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What surrounds the daemons of a simulation: clocks, and processes of runs that write real journals.
+//! Surroundings of simulated daemons: clocks, and processes of runs that write real journals.
 
 use crate::outside::{News, Order, Outside, Process};
 use futures::future::BoxFuture;
@@ -14,7 +14,7 @@ use trainyard_core::event::{EVENT_FORMAT, Event, Record, RunOutcome, Selection};
 use trainyard_core::{Clock, Digest, Result, RunId};
 use trainyard_store::{JournalReader, JournalWriter, Store};
 
-/// A clock whose two hands are set by the simulation.
+/// A clock whose wall and monotonic times are set by the simulation.
 pub struct SimulatedClock {
     wall: AtomicI64,
     monotonic: AtomicI64,
@@ -45,21 +45,21 @@ impl Clock for SimulatedClock {
 
 type Ending = Pin<Box<dyn Future<Output = i32> + Send>>;
 
-/// The process of a run, or of a command that cancels one.
+/// Process of a run, or of a command that cancels one.
 struct Running {
     name: String,
     run: RunId,
-    /// The daemon that started it.
+    /// Daemon that started it.
     by: String,
     task: Ending,
 }
 
-/// Everything that outlives daemons.
+/// State that outlives daemons.
 pub struct World {
     store: Store,
     alive: Mutex<BTreeSet<String>>,
     processes: Mutex<Vec<Running>>,
-    /// How the last process of a run ended that a daemon started; none while it lives.
+    /// Exit code of the last process of a run that a daemon started; `None` while it is alive.
     ended: Mutex<BTreeMap<(String, RunId), Option<i32>>>,
     cancelled: Mutex<BTreeSet<RunId>>,
     turn: AtomicBool,
@@ -91,7 +91,7 @@ impl World {
     pub fn took_a_turn(&self) -> bool {
         self.turn.swap(false, Ordering::SeqCst)
     }
-    /// Kills one process between two of its requests; whether there was one.
+    /// Kills one process between two of its requests; returns whether there was one.
     pub fn crash_a_process(&self, draw: u64) -> bool {
         let mut processes = lock(&self.processes);
         if processes.is_empty() {
@@ -103,14 +103,14 @@ impl World {
         self.over(&gone, None);
         true
     }
-    /// Runs that were started by more than one daemon.
+    /// Counts the runs that were started by more than one daemon.
     pub fn adopted(&self) -> usize {
         let ended = lock(&self.ended);
         let runs: Vec<&RunId> = ended.keys().map(|(_, run)| run).collect();
         let different: BTreeSet<&&RunId> = runs.iter().collect();
         runs.len() - different.len()
     }
-    /// Lets one process go on; whether it waits for something.
+    /// Lets one process continue; returns whether it waits.
     pub async fn step_a_process(&self, draw: u64) -> bool {
         let mut running = {
             let mut processes = lock(&self.processes);
@@ -154,7 +154,7 @@ impl World {
     }
 }
 
-/// The outside of one daemon.
+/// Effects of one daemon.
 pub struct Host {
     world: Arc<World>,
     host: usize,
@@ -165,7 +165,7 @@ impl Host {
     pub fn new(world: &Arc<World>, host: usize, daemon: &str) -> Self {
         Self { world: world.clone(), host, daemon: daemon.to_string() }
     }
-    /// The time between two passes.
+    /// Waits for the time between two passes.
     pub async fn pause(&self) {
         self.world.pause().await;
     }
@@ -214,7 +214,7 @@ fn record(event: Event) -> serde_json::Value {
     Record { at: 0, event }.to_value().unwrap()
 }
 
-/// What a journal says: whether it has a beginning, an end, and who writes it.
+/// Reads a journal: whether it has a beginning, an end, and its writer.
 async fn read(world: &World, run: &RunId) -> Result<(JournalReader, bool, bool, Option<String>)> {
     let mut journal = JournalReader::new(&world.store, run);
     let (mut created, mut finished, mut writer) = (false, false, None);
@@ -226,13 +226,13 @@ async fn read(world: &World, run: &RunId) -> Result<(JournalReader, bool, bool, 
     Ok((journal, created, finished, writer))
 }
 
-/// The process of a run, as `trainyard run --run-id` behaves; gives its exit code.
+/// Runs the process of a run, as `trainyard run --run-id` does; returns its exit code.
 async fn carry_out(world: Arc<World>, host: usize, run: RunId, name: String) -> i32 {
     let Ok((journal, created, finished, writer)) = read(&world, &run).await else { return 3 };
     if finished {
         return 2;
     }
-    // One on another host would be watched for 30 s, which the daemon has done.
+    // A process on another host would be watched for 30 s, which the daemon has done.
     if writer.is_some_and(|writer| world.sees_alive(host, &writer) == Some(true)) {
         return 3;
     }
@@ -243,7 +243,7 @@ async fn carry_out(world: Arc<World>, host: usize, run: RunId, name: String) -> 
     }
     for _ in 0..6 {
         world.pause().await;
-        // A heartbeat, which also tells whether the run was taken over.
+        // A heartbeat, which also detects whether the run was taken over.
         if writer.append(&[record(Event::Heartbeat {})]).await.is_err() {
             return 3;
         }
@@ -261,7 +261,7 @@ async fn end(writer: &mut JournalWriter, outcome: RunOutcome) -> i32 {
     }
 }
 
-/// Cancels a run that nobody goes on with, as `cancel_run` does.
+/// Cancels an abandoned run, as `cancel_run` does.
 async fn write_the_end(world: Arc<World>, host: usize, run: RunId, name: String) -> i32 {
     let Ok((journal, _, finished, writer)) = read(&world, &run).await else { return 3 };
     let gone = writer.is_some_and(|writer| world.sees_alive(host, &writer) != Some(true));

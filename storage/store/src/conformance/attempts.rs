@@ -1,4 +1,4 @@
-//! What attempts leave and read, and which of it counts once.
+//! Checks of an attempt's files, and which of them are create-only.
 
 use crate::connection::Created;
 use crate::layout;

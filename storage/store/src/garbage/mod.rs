@@ -1,10 +1,10 @@
-//! Garbage collection: what nobody can reach any more (`docs/design/0014-garbage.md`). First a plan, then the removal.
+//! Garbage collection of unreachable data (`docs/design/0014-garbage.md`): first a plan, then the removal.
 //!
-//! Reached are manifests and all that they were made of, resume points, what the journals of runs that may go on name,
-//! what their attempts and all young ones name, and pins. A manifest goes in two steps: its place is overwritten by a
-//! record that its files are given up, so nobody finds it any more; a collection that comes at least `older_than` later
-//! removes its objects, if no run has found it before. An object goes only when it is old, and storing its bytes again
-//! makes it young. Deletion decides nothing: what is missing after all costs the computation of its stage.
+//! Reachable are manifests with their lineage, checkpoints, all that the journals of resumable runs name, all that
+//! their attempts and all young ones name, and pins. A manifest is removed in two steps: it is overwritten by a record
+//! that its files are given up, so no lookup finds it any more; a collection at least `older_than` later removes its
+//! objects, if no run has found it before. An object is removed only when it is old, and storing its bytes again makes
+//! it young. No decision depends on deletion: a missing object costs only the computation of its stage.
 
 mod named;
 mod old_runs;
@@ -34,10 +34,10 @@ use survey::Survey;
 use trainyard_core::{Result, RunId};
 
 impl Store {
-    /// Finds what can go. Removes nothing.
+    /// Finds removable data. Removes nothing.
     ///
     /// Errors: those of the store; data or invalid if something cannot be read that may name objects: then nothing may
-    /// go.
+    /// be removed.
     pub async fn garbage_plan(&self, policy: &Policy) -> Result<GarbagePlan> {
         let survey = Survey::of(self, policy).await?;
         let reach = Reach::of(&survey, policy);
@@ -71,7 +71,7 @@ impl Store {
         }
         let is_old = |entry: &&Entry| is_old(survey.now, entry.modified_millis, policy.older_than);
         plan.probes = survey.probes.iter().filter(is_old).map(|entry| entry.path.clone()).collect();
-        // Whoever asks who computes a generation that is published finds it published.
+        // A process that checks who computes a published generation finds the generation itself.
         let made: BTreeSet<String> =
             survey.manifests.iter().map(|record| layout::computing_of(&record.key.0, record.key.1)).collect();
         let is_over = |entry: &&Entry| entry.path.rsplit_once('.').is_some_and(|(of, _)| made.contains(of));
@@ -85,7 +85,7 @@ impl Store {
     }
 }
 
-/// The digest in an object's path.
+/// Returns the digest in an object's path.
 fn name(entry: &Entry) -> &str {
     entry.path.rsplit('/').next().unwrap_or_default()
 }

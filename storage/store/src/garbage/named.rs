@@ -1,7 +1,7 @@
-//! The files that a JSON document names, wherever they stand in it: objects with `path`, `digest` and `size`.
+//! Collects the files named anywhere in a JSON document: objects with `path`, `digest` and `size`.
 //!
-//! Specs and results of attempts name objects in several places, and later versions may add more. Whatever looks like a
-//! file is kept.
+//! Specs and results of attempts name objects in several places, and later versions may add more. Anything of this
+//! shape is kept.
 
 use serde_json::Value;
 use std::collections::BTreeSet;

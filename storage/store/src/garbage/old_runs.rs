@@ -1,8 +1,8 @@
-//! Removes a run that is over: its claims, then its journal from the first batch on, then the rest.
+//! Removes a finished run: its claims, then its journal from the first batch on, then the rest.
 //!
-//! A mark that says where the journal ended is put first and removed last. Whoever is interrupted in between leaves it
-//! behind, and the next collection goes on there. Without its first batch a journal cannot be opened, so nobody resumes
-//! half of a run.
+//! A mark that records where the journal ended is put first and removed last. An interrupted removal leaves it, and the
+//! next collection continues from there. Without its first batch a journal cannot be opened, so half of a run is never
+//! resumed.
 
 use crate::connection::Created;
 use crate::layout;
@@ -11,8 +11,8 @@ use crate::store::Store;
 use trainyard_core::{Result, RunId};
 
 impl Store {
-    /// Removes a run whose journal ends in front of batch `end`. Returns whether it did: a run that was resumed since
-    /// then stays.
+    /// Removes a run whose journal ends before batch `end`. Returns whether it did: a run that was resumed since then
+    /// stays.
     pub(super) async fn remove_run(&self, run: &RunId, end: u64) -> Result<bool> {
         let mark = layout::removal(run);
         let end = match self.create(&mark, format!("{end}\n").into()).await? {
@@ -25,7 +25,7 @@ impl Store {
         }
         self.remove_claims(run).await?;
         let journal = format!("{}/journal/", layout::run(run));
-        // Sorted, so the first batch is the first to go.
+        // Sorted, so the first batch is removed first.
         let (batches, rest): (Vec<_>, Vec<_>) =
             self.list(&layout::run(run)).await?.into_iter().partition(|path| path.starts_with(&journal));
         for path in batches.iter().chain(rest.iter().filter(|path| **path != mark)) {
@@ -33,7 +33,7 @@ impl Store {
         }
         self.delete(&mark).await?;
         if let Some(root) = self.local_root() {
-            // On a disk, a folder would go on to look like a run.
+            // On a disk, an empty folder would still look like a run.
             local::remove_empty(&root.join(layout::run(run)));
         }
         Ok(true)

@@ -1,32 +1,33 @@
-//! What a collection would do, and what it did.
+//! The plan of a collection, and its result.
 
 use super::policy::Policy;
 use super::sizes::StageSize;
 use std::path::PathBuf;
 use trainyard_core::{Digest, RunId};
 
-/// What can go.
+/// Removable data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GarbagePlan {
-    /// What was asked for.
+    /// Policy of the plan.
     pub policy: Policy,
-    /// Objects that nothing names: path in the store and size in bytes, sorted.
+    /// Unreferenced objects: path in the store and size in bytes, sorted.
     pub objects: Vec<(String, u64)>,
-    /// Manifests whose files are given up: stage digest and generation, sorted. Their objects go in a later collection.
+    /// Manifests whose files are given up: stage digest and generation, sorted. A later collection removes their
+    /// objects.
     pub manifests: Vec<(Digest, u32)>,
-    /// Paths of resume points that nobody begins with any more, sorted.
+    /// Paths of checkpoints that no attempt will use, sorted.
     pub resume_points: Vec<String>,
     /// Old runs, sorted.
     pub runs: Vec<RunId>,
-    /// Half-written files of dead processes on a disk, with their sizes in bytes, sorted.
+    /// Partially written files of dead processes on a disk, with their sizes in bytes, sorted.
     pub staged: Vec<(PathBuf, u64)>,
-    /// Paths of what openings of the store left behind, and of claims on stages that are published by now.
+    /// Paths of probes left by openings of the store, and of claims on stages that are published by now.
     pub probes: Vec<String>,
-    /// Number of objects that something names.
+    /// Number of referenced objects.
     pub kept: u64,
-    /// Their size in bytes.
+    /// Size of the referenced objects in bytes.
     pub kept_bytes: u64,
-    /// Number of objects that nothing names and that are too young to go.
+    /// Number of unreferenced objects that are too young to be removed.
     pub young: u64,
     /// All objects by the workflow and the stage that made them.
     pub stages: Vec<StageSize>,
@@ -36,27 +37,27 @@ pub struct GarbagePlan {
     pub damaged: Vec<RunId>,
 }
 
-/// What went.
+/// Removed data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GarbageDone {
-    /// Number of objects, half-written files and left-over probes.
+    /// Number of objects, partially written files and leftover probes.
     pub files: u64,
-    /// Size of the objects and half-written files in bytes.
+    /// Size of the objects and partially written files in bytes.
     pub bytes: u64,
     /// Number of manifests whose files were given up.
     pub manifests: u64,
-    /// Number of resume points.
+    /// Number of checkpoints.
     pub resume_points: u64,
     /// Number of runs.
     pub runs: u64,
 }
 
 impl GarbagePlan {
-    /// Bytes that would be freed at once.
+    /// Returns the bytes that are freed at once.
     pub fn bytes(&self) -> u64 {
         self.objects.iter().map(|(_, size)| size).sum::<u64>() + self.staged.iter().map(|(_, size)| size).sum::<u64>()
     }
-    /// Whether there is nothing to do.
+    /// Whether the plan removes nothing.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
             && self.manifests.is_empty()

@@ -1,4 +1,4 @@
-//! What is reached, and so what may go: a pure function of what was read.
+//! Reachability, and so the removable data: a pure function of the survey.
 
 use super::policy::{Policy, is_old};
 use super::records::{Key, Record, ResumePoint};
@@ -7,18 +7,18 @@ use super::survey::Survey;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Digest, RunId};
 
-/// The judgment about what was read.
+/// Verdict on the surveyed data.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reach {
-    /// Manifests that stay, or whose files do although they were given up, with all that they were made of.
+    /// Manifests that stay, or given-up ones whose files stay, with their lineage.
     pub kept: BTreeSet<Key>,
     /// Manifests whose files are given up now.
     pub given_up: BTreeSet<Key>,
-    /// Objects that something names.
+    /// Referenced objects.
     pub used: BTreeSet<Digest>,
-    /// Paths of resume points that nobody begins with any more.
+    /// Paths of checkpoints that no attempt will use.
     pub resume_points: BTreeSet<String>,
-    /// Runs that go.
+    /// Removed runs.
     pub runs: BTreeSet<RunId>,
 }
 
@@ -36,7 +36,7 @@ impl Reach {
     }
 }
 
-/// The manifests that must stay on their own account.
+/// Returns the manifests that must stay irrespective of others.
 fn roots(survey: &Survey, policy: &Policy, held: &BTreeSet<&Digest>) -> Vec<Key> {
     let last = policy.keep_last.map(|count| last_used(survey, count));
     let stays = |record: &&Record| {
@@ -49,11 +49,11 @@ fn roots(survey: &Survey, policy: &Policy, held: &BTreeSet<&Digest>) -> Vec<Key>
     survey.manifests.iter().filter(stays).map(|record| record.key.clone()).collect()
 }
 
-/// Of each stage of each workflow, the manifests that runs used last.
+/// Returns, for each stage of each workflow, the manifests that runs used last.
 fn last_used(survey: &Survey, count: usize) -> BTreeSet<Key> {
     let mut used: BTreeMap<&Key, &RunId> = BTreeMap::new();
     for (id, run) in &survey.runs {
-        // Runs come in the order of their times.
+        // Runs are sorted by time.
         used.extend(run.uses.iter().map(|key| (key, id)));
     }
     let mut stages: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -69,7 +69,7 @@ fn last_used(survey: &Survey, count: usize) -> BTreeSet<Key> {
     stages.into_values().flat_map(newest).collect()
 }
 
-/// These manifests and all that they were made of.
+/// Returns these manifests and their lineage.
 fn closure(survey: &Survey, roots: Vec<Key>) -> BTreeSet<Key> {
     let inputs: BTreeMap<&Key, &Vec<Key>> = survey.manifests.iter().map(|r| (&r.key, &r.inputs)).collect();
     let (mut open, mut kept) = (roots, BTreeSet::new());
@@ -82,7 +82,7 @@ fn closure(survey: &Survey, roots: Vec<Key>) -> BTreeSet<Key> {
     kept
 }
 
-/// The resume points that go: of stages that were published, and of very old ones that nobody finishes.
+/// Returns the removable checkpoints: those of published stages, and very old ones of abandoned stages.
 fn resume_points<'a>(
     survey: &'a Survey,
     policy: &'a Policy,
@@ -96,7 +96,8 @@ fn resume_points<'a>(
     })
 }
 
-/// The objects that something names. What was just given up still counts: a run may have found it a moment before.
+/// Returns the referenced objects. Those of manifests given up just now still count: a run may have found one a moment
+/// before.
 fn used(survey: &Survey, policy: &Policy, kept: &BTreeSet<Key>, gone: &BTreeSet<String>) -> BTreeSet<Digest> {
     let counts = |record: &&Record| {
         !record.collected || kept.contains(&record.key) || !is_old(survey.now, record.modified, policy.older_than)

@@ -1,8 +1,7 @@
-//! What a collection has to know of manifests and resume points.
+//! Manifests and checkpoints as a collection needs them.
 //!
-//! A manifest that cannot be read stops the collection, unless its stage has published again since: nobody reads a
-//! damaged one before a sound one. A resume point that cannot be read is of use to nobody, who looks for one passes it
-//! over.
+//! An unreadable manifest stops the collection, unless its stage has published again since: no reader takes a damaged
+//! one in preference to a newer intact one. An unreadable checkpoint is useless: lookups skip it.
 
 use crate::collected::Collected;
 use crate::connection::Entry;
@@ -14,17 +13,17 @@ use serde::Deserialize;
 use trainyard_core::attempt::CheckpointRecord;
 use trainyard_core::{Digest, Error, ErrorKind, Manifest, Result, RunId, StageKey};
 
-/// Requests in flight.
+/// Concurrent requests.
 pub(super) const CONCURRENT: usize = 16;
 
 /// Stage digest and generation of a manifest.
 pub(super) type Key = (Digest, u32);
 
-/// A manifest, without all that makes it large.
+/// A manifest, reduced to what a collection needs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record {
     pub key: Key,
-    /// When it was written, or its files were given up.
+    /// Time at which it was written or its files were given up.
     pub modified: i64,
     /// Whether its files were given up.
     pub collected: bool,
@@ -35,7 +34,6 @@ pub(super) struct Record {
     pub files: Vec<Digest>,
 }
 
-/// A resume point.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ResumePoint {
     pub path: String,
@@ -62,7 +60,8 @@ impl Record {
     }
 }
 
-/// All manifests, sorted by key. Errors: data (one cannot be read and counts), invalid (a newer program wrote it).
+/// Reads all manifests, sorted by key. Errors: data (a relevant one cannot be read), invalid (a newer program wrote
+/// it).
 pub(super) async fn records(store: &Store) -> Result<Vec<Record>> {
     let entries = store.connection().list(layout::ARTIFACTS).await?;
     let mut listed: Vec<(Key, i64)> =
@@ -100,7 +99,7 @@ async fn record(store: &Store, key: &Key, modified: i64) -> Result<Option<Record
     Ok(Some(Record::of(key.clone(), modified, false, manifest)))
 }
 
-/// All resume points, sorted by path. Errors: invalid (a newer program wrote one).
+/// Reads all checkpoints, sorted by path. Errors: invalid (a newer program wrote one).
 pub(super) async fn resume_points(store: &Store) -> Result<Vec<ResumePoint>> {
     let entries = store.connection().list(layout::CHECKPOINTS).await?;
     let reads = stream::iter(entries).map(|entry| async move { resume_point(store, entry).await });
@@ -120,7 +119,7 @@ async fn resume_point(store: &Store, entry: Entry) -> Result<Option<ResumePoint>
     Ok(Some(ResumePoint { path, stage, modified, files }))
 }
 
-/// Bytes that are no resume point name no files, unless a newer program knows better.
+/// Treats bytes that are not a checkpoint as naming no files, unless a newer program wrote them.
 fn refuse_newer<T>(path: &str, bytes: &[u8]) -> Result<Vec<T>> {
     #[derive(Deserialize)]
     struct Header {

@@ -1,7 +1,7 @@
-//! Takes away what a plan lists, as far as it may still go.
+//! Removes the contents of a plan, as far as they are still removable.
 //!
-//! Every reference is read again first. Each step is whole in itself and leaves a store that everybody can read, so a
-//! collection may be stopped at any moment; the next one goes on.
+//! Every reference is read again first. Each step is complete in itself and leaves a readable store, so a collection
+//! may be stopped at any moment; the next one continues.
 
 use super::plan::{GarbageDone, GarbagePlan};
 use super::policy::is_old;
@@ -16,11 +16,11 @@ use crate::store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use trainyard_core::{Digest, ErrorKind, Result};
 
-/// Objects whose removal is prepared at the same time.
+/// Objects whose removal is prepared concurrently.
 const MANY: usize = 1_024;
 
 impl Store {
-    /// Removes what a plan lists, unless something reaches it by now.
+    /// Removes the contents of a plan, unless they have become reachable.
     ///
     /// Errors: invalid (the store was opened read-only), those of [`Store::garbage_plan`].
     pub async fn collect_garbage(&self, plan: &GarbagePlan) -> Result<GarbageDone> {
@@ -51,13 +51,13 @@ impl Store {
         Ok(done)
     }
 
-    /// Writes over a manifest that its files are given up. Returns whether it was a manifest until now.
+    /// Overwrites a manifest with the record that its files are given up. Returns whether it was a manifest until now.
     async fn give_up(&self, (stage, generation): &Key) -> Result<bool> {
         let path = layout::manifest(stage, *generation);
         let Some(bytes) = self.get(&path).await? else { return Ok(false) };
         let manifest = match parse(&path, &bytes, stage, *generation) {
             Ok(manifest) => manifest,
-            // Somebody else gave it up, or it was damaged meanwhile.
+            // Another process gave it up, or it was damaged meanwhile.
             Err(error) if error.kind == ErrorKind::Data => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -66,8 +66,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes an object and returns its size in bytes; none if somebody has stored it again since it was listed, or
-    /// removed it.
+    /// Removes an object and returns its size in bytes; `None` if another process has stored it again since it was
+    /// listed, or removed it.
     async fn remove_old(&self, (path, size): &(String, u64), now: i64, plan: &GarbagePlan) -> Result<Option<u64>> {
         match self.connection().modified(path).await? {
             Some(modified) if is_old(now, modified, plan.policy.older_than) => {

@@ -1,7 +1,7 @@
-//! What runs reach: the stage digests in the journals of those that may go on, and the files that attempts name.
+//! Data that runs reach: the stage digests in the journals of resumable runs, and the files that attempts name.
 //!
-//! A run is finished when its journal says so behind its last writer. One whose journal is damaged cannot go on, but
-//! its attempts may still work, so what can be read of it counts.
+//! A run is finished when its journal has an end after its last writer. A run with a damaged journal cannot continue,
+//! but its attempts may still work, so the readable part of the journal counts.
 
 use super::named;
 use super::policy::is_old;
@@ -16,10 +16,10 @@ use std::time::Duration;
 use trainyard_core::event::{Event, Record};
 use trainyard_core::{Digest, ErrorKind, Result, RunId};
 
-/// Whether a run may go on.
+/// Whether a run is resumable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum State {
-    /// Its journal has no end, or it has no journal yet.
+    /// The journal has no end, or does not exist yet.
     #[default]
     Unfinished,
     Finished,
@@ -30,22 +30,22 @@ pub(super) enum State {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Run {
     pub state: State,
-    /// Stage digests that its journal names.
+    /// Stage digests in its journal.
     pub digests: BTreeSet<Digest>,
     /// Manifests that it published or took from the cache.
     pub uses: BTreeSet<Key>,
-    /// Number of the batch behind its journal's end.
+    /// Number of the batch after its journal's end.
     pub end: u64,
-    /// When its newest file was written.
+    /// Time of its newest file.
     pub modified: i64,
     /// Whether the newest tick of a schedule names it.
     pub scheduled: bool,
-    /// Whether somebody began to remove it.
+    /// Whether its removal has begun.
     pub marked: bool,
 }
 
 impl Run {
-    /// Whether what it names must stay, however old it is.
+    /// Whether its references must stay, however old it is.
     pub fn holds(&self) -> bool {
         self.scheduled || self.state != State::Finished
     }
@@ -65,8 +65,8 @@ impl Run {
     }
 }
 
-/// All runs, and the digests of the files that their attempts name: of runs that may go on, those of all attempts; of
-/// others, those of attempts that wrote within `older_than`.
+/// Returns all runs, and the digests of the files that their attempts name: for resumable runs, of all attempts; for
+/// others, of attempts that wrote within `older_than`.
 pub(super) async fn runs(
     store: &Store,
     now: i64,
@@ -128,7 +128,7 @@ async fn read(store: &Store, id: &RunId) -> Result<Run> {
     }
 }
 
-/// What can be read of a damaged journal.
+/// Reads what is readable of a damaged journal.
 async fn read_damaged(store: &Store, id: &RunId) -> Result<Run> {
     let (mut run, mut journal) = (Run::default(), JournalReader::new(store, id));
     loop {
@@ -143,7 +143,7 @@ async fn read_damaged(store: &Store, id: &RunId) -> Result<Run> {
     }
 }
 
-/// Digests of the files that these documents name. One that cannot be read is of use to nobody.
+/// Returns the digests of the files that these documents name. Unreadable documents are useless and skipped.
 async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<BTreeSet<Digest>> {
     let mut digests = BTreeSet::new();
     for path in paths {
@@ -156,8 +156,8 @@ async fn attempts(store: &Store, paths: impl Iterator<Item = String>) -> Result<
     Ok(digests)
 }
 
-/// The newest tick of each schedule, as text: the last by its name, which begins with its time, and the last that was
-/// put. The name of a tick for something that appeared tells no time, and a backfill puts old ones late.
+/// Returns the newest ticks of each schedule, as text: the last by its name, which begins with its time, and the last
+/// put. The name of a tick for a trigger has no time, and a backfill puts old ones late.
 async fn newest_ticks(store: &Store) -> Result<Vec<String>> {
     let entries = store.connection().list(layout::SCHEDULES).await?;
     let mut by_name: BTreeMap<&str, &Entry> = BTreeMap::new();

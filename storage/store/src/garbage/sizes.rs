@@ -6,27 +6,27 @@ use super::survey::Survey;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Some objects.
+/// Number and size of some objects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Number of objects.
     pub objects: u64,
-    /// Their size in bytes.
+    /// Size of the objects in bytes.
     pub bytes: u64,
 }
 
 /// The objects of one stage. Each counts once: for the manifest that keeps it longest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StageSize {
-    /// Name of the workflow; none for objects that no manifest names (of attempts and resume points).
+    /// Name of the workflow; `None` for objects that no manifest names (those of attempts and checkpoints).
     pub workflow: Option<String>,
-    /// The stage without the axes of its instances.
+    /// Stage without the axes of its instances.
     pub stage: Option<String>,
-    /// What stays.
+    /// Objects that stay.
     pub kept: Amount,
-    /// What a later collection removes: its manifests are given up now, or were a short time ago.
+    /// Objects that a later collection removes: their manifests were given up now or recently.
     pub given_up: Amount,
-    /// What nothing names and is old enough to go.
+    /// Unreferenced objects that are old enough to be removed.
     pub garbage: Amount,
 }
 
@@ -37,8 +37,8 @@ impl Amount {
     }
 }
 
-/// Rows sorted by workflow and stage; objects that no manifest names come first. `garbage` says which objects are
-/// removed now, by their names.
+/// Returns rows sorted by workflow and stage; objects that no manifest names come first. `garbage` decides by name
+/// whether an object is removed now.
 pub(super) fn by_stage(survey: &Survey, reach: &Reach, garbage: &dyn Fn(&str) -> bool) -> Vec<StageSize> {
     // The best claim last, so that it wins.
     let mut records: Vec<&Record> = survey.manifests.iter().collect();

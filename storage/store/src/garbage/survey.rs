@@ -1,6 +1,6 @@
-//! Everything that a collection reads before it judges.
+//! All data that a collection reads before it decides.
 //!
-//! Objects are listed first: what is stored while the rest is read is no candidate.
+//! Objects are listed first: those stored while the rest is read are no candidates.
 
 use super::policy::Policy;
 use super::records::{Key, Record, ResumePoint, records, resume_points};
@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Digest, Error, Result, RunId};
 
 pub(super) struct Survey {
-    /// Unix milliseconds by the store's clock, which also dates what lies in it.
+    /// Unix milliseconds by the store's clock, which also dates its objects.
     pub now: i64,
     pub objects: Vec<Entry>,
     pub probes: Vec<Entry>,
-    /// Who computes, or computed, which stage.
+    /// Claims of present and past computations of stages.
     pub computations: Vec<Entry>,
-    /// Sorted by key.
+    /// Manifests, sorted by key.
     pub manifests: Vec<Record>,
     pub resume_points: Vec<ResumePoint>,
     pub runs: BTreeMap<RunId, Run>,
@@ -43,7 +43,7 @@ impl Survey {
     }
 }
 
-/// What time it is by the store's clock: that of a file which is written now. Who may only look takes its own clock.
+/// Returns the time by the store's clock: that of a file written now. Read-only openings use the local clock.
 async fn time(store: &Store) -> Result<i64> {
     let clock = &store.options().clock;
     if store.options().read_only {
@@ -54,7 +54,7 @@ async fn time(store: &Store) -> Result<i64> {
     let path = format!("{}/time-{millis}-{mark:016x}", layout::PROBES);
     store.create(&path, path.clone().into()).await?;
     let written = store.connection().modified(&path).await;
-    // A probe that stays behind does no harm.
+    // A leftover probe is harmless.
     let _ = store.delete(&path).await;
     Ok(written?.unwrap_or(millis))
 }

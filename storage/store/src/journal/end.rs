@@ -1,7 +1,8 @@
-//! How far a journal reaches, without reading it: for whoever only wants to know that its writer lives.
+//! Finds the end of a journal without reading it, for observers that only check whether its writer is alive.
 //!
-//! A journal has no gaps, so its end is found by asking whether single batches exist, in steps that double and then
-//! halve. A run of 100,000 batches takes some thirty requests the first time, and one while nothing happens.
+//! A journal has no gaps, so its end is found by checking the existence of single batches, in steps that double and
+//! then halve. A run of 100,000 batches takes some thirty requests the first time, and one while the journal does not
+//! grow.
 
 use super::format::{Batch, decode};
 use crate::layout;
@@ -9,22 +10,22 @@ use crate::store::Store;
 use trainyard_core::{Result, RunId};
 
 impl Store {
-    /// The number of the batch that comes next in a run's journal, searched from `from` on, where an earlier call found
-    /// it; 0 for a run without a journal. It is never less than `from`. A store that hides batches for a while makes it
-    /// smaller than it should be, and so does a batch that is missing; the next call finds the rest.
+    /// Returns the number of the next batch in a run's journal, searched from `from` on, where an earlier call found
+    /// it; 0 for a run without a journal. It is never less than `from`. A store that hides batches temporarily makes it
+    /// too small, and so does a missing batch; the next call finds the rest.
     pub async fn journal_end(&self, run: &RunId, from: u64) -> Result<u64> {
         gallop(from, |number| async move { Ok(self.connection().size(&layout::journal(run, number)).await?.is_some()) })
             .await
     }
-    /// One batch of a run's journal, by itself: its place in the chain is not checked. None if it is not there. Errors:
-    /// data (damaged).
+    /// Reads one batch of a run's journal in isolation: its place in the chain is not checked. `None` if it does not
+    /// exist. Errors: data (damaged).
     pub async fn journal_batch(&self, run: &RunId, number: u64) -> Result<Option<Batch>> {
         let path = layout::journal(run, number);
         self.get(&path).await?.map(|bytes| decode(&path, &bytes)).transpose()
     }
 }
 
-/// The first number from `from` on that does not exist, if all before it do.
+/// Returns the first number from `from` on that does not exist, if all before it do.
 async fn gallop<F: Future<Output = Result<bool>>>(from: u64, mut exists: impl FnMut(u64) -> F) -> Result<u64> {
     if !exists(from).await? {
         return Ok(from);
@@ -58,7 +59,7 @@ mod tests {
     use std::cell::Cell;
     use trainyard_core::{Error, ErrorKind};
 
-    /// The end that is found, and how many questions it took.
+    /// Returns the end, and the number of checks.
     fn search(from: u64, exists: impl Fn(u64) -> bool) -> (u64, u32) {
         let asked = Cell::new(0);
         let found = gallop(from, |number| {
@@ -88,7 +89,7 @@ mod tests {
     }
 
     proptest! {
-        /// A store may hide batches that are there.
+        /// A store may hide batches that exist.
         #[test]
         fn with_batches_hidden_it_neither_passes_the_end_nor_goes_back(
             hidden in proptest::collection::btree_set(0_u64..200, 0..20), end in 0_u64..200, from in 0_u64..200

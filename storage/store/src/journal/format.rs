@@ -10,13 +10,13 @@ use trainyard_core::{Digest, Epoch, Error, Result, RunId};
 pub struct Header {
     /// Version of the batch format: 1.
     pub format: u32,
-    /// The run.
+    /// Run id.
     pub run: RunId,
     /// Number of the batch, from 0 without gaps.
     pub seq: u64,
-    /// Number of its writer, from 1.
+    /// Number of the writer, from 1.
     pub epoch: Epoch,
-    /// Name of its writer, unique to the process.
+    /// Name of the writer, unique to the process.
     pub writer: String,
     /// SHA-256 of the bytes of all batches before this one, concatenated.
     pub sha256_before: Digest,
@@ -25,13 +25,13 @@ pub struct Header {
 /// One acknowledged put of events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// Who wrote it, and its number.
+    /// Writer and number of the batch.
     pub header: Header,
-    /// The events in order.
+    /// Events in order.
     pub events: Vec<Value>,
 }
 
-/// Header and events as bytes.
+/// Encodes header and events.
 pub(super) fn encode(header: &Header, events: &[impl Serialize]) -> Result<Bytes> {
     let mut text = Vec::with_capacity(256 + 128 * events.len());
     let no_form = |e| Error::bug(format!("run {}: a journal event has no JSON form: {e}", header.run));
@@ -44,7 +44,7 @@ pub(super) fn encode(header: &Header, events: &[impl Serialize]) -> Result<Bytes
     Ok(text.into())
 }
 
-/// The header alone, to name the owner of a batch.
+/// Decodes the header alone, to name the owner of a batch.
 pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
     let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     let header: Header =
@@ -56,7 +56,7 @@ pub(super) fn decode_header(path: &str, bytes: &[u8]) -> Result<Header> {
     Ok(header)
 }
 
-/// A whole batch.
+/// Decodes a whole batch.
 pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
     let header = decode_header(path, bytes)?;
     if bytes.last() != Some(&b'\n') {
@@ -69,7 +69,7 @@ pub(super) fn decode(path: &str, bytes: &[u8]) -> Result<Batch> {
     Ok(Batch { events: events.collect::<Result<_>>()?, header })
 }
 
-/// The error of a damaged journal.
+/// Returns the error of a damaged journal.
 pub(super) fn corrupt(path: &str, what: String) -> Error {
     Error::data(format!("journal batch {path} is damaged: {what}")).help(
         "published artifacts are not affected; start the workflow again with `trainyard run`: it is a new run, \

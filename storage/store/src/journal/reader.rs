@@ -8,7 +8,8 @@ use futures::future::join_all;
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Epoch, Result, RunId};
 
-/// Batches asked for at once; each beyond the end costs one empty answer, and shows whether one before it is missing.
+/// Batches requested at once; each beyond the end costs one empty response, and reveals whether an earlier one is
+/// missing.
 const READ_AHEAD: u64 = 16;
 
 /// A position in a run's journal. All batches before it have been read and checked.
@@ -26,19 +27,19 @@ impl JournalReader {
     pub fn new(store: &Store, run: &RunId) -> Self {
         Self { store: store.clone(), run: run.clone(), next: 0, before: Hasher::new(), epoch: 0 }
     }
-    /// All batches of a run in order; none if there is no such run. Errors: data (damaged), naming the batch.
+    /// Reads all batches of a run in order; empty if there is no such run. Errors: data (damaged), naming the batch.
     pub async fn read_all(store: &Store, run: &RunId) -> Result<Vec<Batch>> {
         Self::new(store, run).read_to_end().await
     }
-    /// The number of the next batch.
+    /// Returns the number of the next batch.
     pub fn position(&self) -> u64 {
         self.next
     }
-    /// The epoch of the newest writer seen; 0 before any.
+    /// Returns the epoch of the newest writer seen; 0 before any.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
-    /// The next batch; none if it is not there yet. Ask again later to follow a run.
+    /// Reads the next batch; `None` if it does not exist yet. Call it again later to follow a run.
     pub async fn next(&mut self) -> Result<Option<Batch>> {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {
@@ -46,7 +47,7 @@ impl JournalReader {
             None => Ok(None),
         }
     }
-    /// All remaining batches. Errors: data (one is damaged, or missing in front of others).
+    /// Reads all remaining batches. Errors: data (one is damaged, or missing before others).
     pub async fn read_to_end(&mut self) -> Result<Vec<Batch>> {
         let mut batches = Vec::new();
         loop {
@@ -57,8 +58,8 @@ impl JournalReader {
             }
         }
     }
-    /// A few more batches in order, and whether these were the last, for readers that do not need all at once. Errors:
-    /// those of [`JournalReader::read_to_end`].
+    /// Reads a few more batches in order, and returns whether these were the last, for readers that do not need all at
+    /// once. Errors: those of [`JournalReader::read_to_end`].
     pub async fn read_some(&mut self) -> Result<(Vec<Batch>, bool)> {
         let paths: Vec<_> = (self.next..self.next + READ_AHEAD).map(|seq| layout::journal(&self.run, seq)).collect();
         let answers = join_all(paths.iter().map(|path| self.store.get(path))).await;
@@ -80,8 +81,8 @@ impl JournalReader {
         Ok((batches, is_end))
     }
 
-    /// A batch was not there, but one beyond it was. Either a writer has put both meanwhile, or it is lost: writers put
-    /// no batch before the one in front of it is acknowledged.
+    /// Handles a missing batch before an existing one. Either a writer has put both meanwhile, or the batch is lost:
+    /// writers put no batch before the previous one is acknowledged.
     async fn refuse_gap(&self, beyond: &str) -> Result<()> {
         let path = layout::journal(&self.run, self.next);
         match self.store.get(&path).await? {

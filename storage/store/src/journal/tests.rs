@@ -18,7 +18,7 @@ async fn memory() -> Store {
     Store::open("memory://", StoreOptions::default()).await.unwrap()
 }
 
-/// A journal of four batches, as raw bytes.
+/// Returns a journal of four batches, as raw bytes.
 async fn four_batches() -> Vec<Bytes> {
     let store = memory().await;
     let (mut writer, _) = JournalWriter::open(&store, &run(), "w", opened).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_writer_that_meets_the_rest_of_a_torn_journal_is_not_fenced_by_the_dea
     for n in 0..40 {
         last = writer.append(&[json!({"n": n})]).await.unwrap();
     }
-    // All but the first and the last are lost: more than any reader looks ahead.
+    // All but the first and the last are lost: more than any reader reads ahead.
     let torn = memory().await;
     for seq in [0, last] {
         let bytes = store.get(&layout::journal(&run(), seq)).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Writes a journal: one writer at a time, fenced by whoever opens the run after it.
+//! Writes a journal: one writer at a time, fenced by the next process that opens the run.
 
 use super::format::{Header, corrupt, decode_header, encode};
 use super::reader::JournalReader;
@@ -14,17 +14,17 @@ use trainyard_core::{Epoch, Error, Result, RunId};
 /// Another writer owns the run now. The caller must not dispatch or publish anything more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fenced {
-    /// The run.
+    /// Run id.
     pub run: RunId,
-    /// The writer that took the run over.
+    /// Writer that took the run over.
     pub owner: String,
-    /// Its epoch.
+    /// Epoch of that writer.
     pub epoch: Epoch,
     /// Number of the batch that both wanted to write.
     pub seq: u64,
 }
 
-/// Why a batch was not acknowledged.
+/// Reason why a batch was not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AppendError {
     /// Another writer took the run over.
@@ -34,9 +34,9 @@ pub enum AppendError {
 }
 
 impl JournalReader {
-    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` gives, with epoch = last +
-    /// 1, as the next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if somebody else
-    /// wrote meanwhile.
+    /// Opens the journal for writing at this position: puts the event that `opened(epoch)` returns, with epoch = last +
+    /// 1, as the next batch. `writer` must be unique to this process. Errors: [`AppendError::Fenced`] if another
+    /// process wrote meanwhile.
     pub async fn open_writer(
         self,
         writer: &str,
@@ -46,20 +46,20 @@ impl JournalReader {
     }
 }
 
-/// The right to append to a run's journal, until someone else takes it.
+/// The right to append to a run's journal, until another writer takes it.
 pub struct JournalWriter {
-    /// After the last acknowledged batch.
+    /// Position after the last acknowledged batch.
     at: JournalReader,
     writer: String,
     epoch: Epoch,
-    /// A batch whose put failed. It may still land, so no other batch may take its number.
+    /// Batch whose put failed. It may still be stored, so no other batch may take its number.
     pending: Option<Bytes>,
     fenced: Option<Fenced>,
 }
 
 impl JournalWriter {
     /// Reads a run's journal, then opens it with `opened(epoch)` as the first event of the new epoch. Returns all
-    /// events before that one. `writer` must be unique to this process (host, process id and chance).
+    /// events before that one. `writer` must be unique to this process (host, process id and random digits).
     ///
     /// To decide about a takeover first, read with [`JournalReader`] and then call [`JournalReader::open_writer`].
     pub async fn open(
@@ -83,19 +83,19 @@ impl JournalWriter {
         this.append(&[opened(epoch)]).await?;
         Ok(this)
     }
-    /// The run.
+    /// Returns the run id.
     pub fn run(&self) -> &RunId {
         &self.at.run
     }
-    /// Number of this writer.
+    /// Returns the number of this writer.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
-    /// Name of this writer.
+    /// Returns the name of this writer.
     pub fn writer(&self) -> &str {
         &self.writer
     }
-    /// The number of the next batch.
+    /// Returns the number of the next batch.
     pub fn position(&self) -> u64 {
         self.at.next
     }
@@ -117,7 +117,7 @@ impl JournalWriter {
         self.flush().await?;
         Ok(header.seq)
     }
-    /// Puts a batch again whose put has failed. Does nothing if there is none.
+    /// Puts a batch again whose put has failed. Does nothing without such a batch.
     pub async fn flush(&mut self) -> Result<(), AppendError> {
         if let Some(fenced) = &self.fenced {
             return Err(AppendError::Fenced(fenced.clone()));
@@ -134,8 +134,9 @@ impl JournalWriter {
         }
     }
 
-    /// The error of a number that somebody else has used. A later writer fences this one, and so does an earlier one
-    /// that wrote on while this one opened the journal. If the batch does not continue what was read, one is missing.
+    /// Returns the error of a number that another process has used. A later writer fences this one, and so does an
+    /// earlier one that wrote while this one opened the journal. If the batch does not continue the chain, one is
+    /// missing.
     fn fence(&mut self, path: &str, theirs: &[u8]) -> AppendError {
         let (owner, epoch) = match decode_header(path, theirs) {
             Ok(header) if header.epoch < self.epoch && header.sha256_before != self.at.before.clone().finish() => {

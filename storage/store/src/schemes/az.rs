@@ -33,15 +33,15 @@ pub(crate) const SCHEME: Scheme = Scheme {
     connect,
 };
 
-/// What other programs call the variables of `object_store`.
+/// Names that other programs use for the variables of `object_store`.
 const OTHER_NAMES: [(&str, &str); 3] = [
     ("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"),
     ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"),
     ("IDENTITY_ENDPOINT", "AZURE_IDENTITY_ENDPOINT"),
 ];
 
-/// The account, its credentials, `AZURE_STORAGE_ENDPOINT`, `AZURE_ALLOW_HTTP` and `AZURE_STORAGE_USE_EMULATOR` come
-/// from the environment.
+/// Connects to a container. The account, its credentials, `AZURE_STORAGE_ENDPOINT`, `AZURE_ALLOW_HTTP` and
+/// `AZURE_STORAGE_USE_EMULATOR` come from the environment.
 fn connect(container: &str) -> Result<Arc<dyn ObjectStore>> {
     let client = builder(container, RETRIES, environment()).build().map_err(|e| {
         Error::invalid(format!("cannot connect to the container az://{container}"))
@@ -66,7 +66,7 @@ fn builder(
         other.map_or(name, |(_, ours)| ours.to_string())
     };
     let environment = environment.map(|(name, value)| (ours(name), value));
-    // First our limits, so that `AZURE_TIMEOUT` and its like have the last word.
+    // Our limits first, so that `AZURE_TIMEOUT` and similar variables override them.
     let builder = MicrosoftAzureBuilder::new().with_client_options(limits());
     let builder = options(environment, "AZURE_").fold(builder, |b, (key, value)| b.with_config(key, value));
     builder.with_container_name(container).with_retry(retry(max_retries))

@@ -24,7 +24,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     connect,
 };
 
-/// Credentials, `GOOGLE_BASE_URL` and `GOOGLE_ALLOW_HTTP` come from the environment.
+/// Connects to a bucket. Credentials, `GOOGLE_BASE_URL` and `GOOGLE_ALLOW_HTTP` come from the environment.
 fn connect(bucket: &str) -> Result<Arc<dyn ObjectStore>> {
     let client = builder(bucket, RETRIES, environment()).build().map_err(|e| {
         Error::invalid(format!("cannot connect to the bucket gs://{bucket}"))
@@ -43,7 +43,7 @@ fn builder(
     environment: impl Iterator<Item = (String, String)>,
 ) -> GoogleCloudStorageBuilder {
     install_tls();
-    // First our limits, so that `GOOGLE_TIMEOUT` and its like have the last word.
+    // Our limits first, so that `GOOGLE_TIMEOUT` and similar variables override them.
     let builder = GoogleCloudStorageBuilder::new().with_client_options(limits());
     let builder = options(environment, "GOOGLE_").fold(builder, |b, (key, value)| b.with_config(key, value));
     builder.with_bucket_name(bucket).with_retry(retry(max_retries))

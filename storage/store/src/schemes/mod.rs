@@ -14,25 +14,25 @@ use trainyard_core::Result;
 
 /// A kind of bucket.
 pub(crate) struct Scheme {
-    /// What stands in front of `://`.
+    /// Scheme, before `://`.
     pub name: &'static str,
-    /// What others write there; it is only named in help.
+    /// Alternative spellings of other programs; only named in help.
     pub aliases: &'static [&'static str],
-    /// What stands behind it: `bucket` or `container`.
+    /// Term for the part after `://`: `bucket` or `container`.
     pub place: &'static str,
-    /// Whose credentials are missing, if none are found.
+    /// Cloud provider, named in the error of missing credentials.
     pub cloud: &'static str,
-    /// What to do about that.
+    /// Help for missing credentials.
     pub sign_in: &'static str,
-    /// The environment variables that give access, of those that its client reads.
+    /// Environment variables that contain credentials, of those that its client reads.
     pub credentials: &'static [&'static str],
-    /// A connection to the bucket of this name, configured by the environment alone. Errors: invalid (the environment
-    /// lacks something, or is wrong).
+    /// Connects to the bucket of this name, configured by the environment alone. Errors: invalid (the environment is
+    /// incomplete or wrong).
     pub connect: fn(&str) -> Result<Arc<dyn ObjectStore>>,
 }
 
 impl Scheme {
-    /// How to write a URL.
+    /// Returns an example URL.
     pub fn example(&self) -> String {
         format!("{}://{}/prefix", self.name, self.place)
     }

@@ -26,7 +26,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     connect,
 };
 
-/// Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
+/// Connects to a bucket. Credentials, region, `AWS_ENDPOINT_URL` and `AWS_ALLOW_HTTP` come from the environment.
 fn connect(bucket: &str) -> Result<Arc<dyn ObjectStore>> {
     let client = builder(bucket, RETRIES, environment()).build().map_err(|e| {
         Error::invalid(format!("cannot connect to the bucket s3://{bucket}"))
@@ -41,7 +41,7 @@ fn connect(bucket: &str) -> Result<Arc<dyn ObjectStore>> {
 
 fn builder(bucket: &str, max_retries: usize, environment: impl Iterator<Item = (String, String)>) -> AmazonS3Builder {
     install_tls();
-    // First our limits, so that `AWS_TIMEOUT` and its like have the last word.
+    // Our limits first, so that `AWS_TIMEOUT` and similar variables override them.
     let builder = AmazonS3Builder::new().with_client_options(limits());
     let builder = options(environment, "AWS_").fold(builder, |b, (key, value)| b.with_config(key, value));
     builder
@@ -77,7 +77,7 @@ mod tests {
     async fn tls_has_its_provider() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-        // Accepts and hangs up, so that the handshake fails.
+        // Accepts and closes connections, so that the handshake fails.
         std::thread::spawn(move || listener.incoming().for_each(drop));
         let bucket = super::builder("bucket", 0, std::iter::empty())
             .with_endpoint(endpoint)

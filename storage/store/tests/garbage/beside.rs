@@ -1,7 +1,7 @@
-//! Collections beside processes that look up, store and publish, under a seeded order of all their requests.
+//! Collections next to processes that look up, store and publish, under a seeded order of all their requests.
 //!
-//! What the argument of `docs/design/0014-garbage.md` rests on holds here, too: time does not jump by hours while a
-//! process stands between a lookup and its journal, or between an output and its publication.
+//! The assumptions of `docs/design/0014-garbage.md` hold here, too: time does not jump by hours while a process is
+//! between a lookup and its journal, or between an output and its publication.
 
 use crate::world::{HOUR, Key, digested, finished, hit, manifest, opened, result, stage, store};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use trainyard_store::{JournalWriter, Policy, Published, Store};
 const SEEDS: u64 = 60;
 const STAGES: u64 = 4;
 
-/// Held for reading where a process must get on within minutes, for writing where hours pass.
+/// Held for reading where a process must proceed within minutes, for writing where hours pass.
 type Hours = RwLock<()>;
 
 struct Process<'a> {
@@ -29,7 +29,7 @@ struct Process<'a> {
 }
 
 impl Process<'_> {
-    /// Several runs one after the other.
+    /// Does several runs one after the other.
     async fn work(&self) {
         for number in 0..4 {
             self.run(number).await;
@@ -55,7 +55,7 @@ impl Process<'_> {
     async fn begin(&self, run: &RunId) -> JournalWriter {
         JournalWriter::open(self.store, run, "w", opened).await.unwrap().0
     }
-    /// Takes a stage from the cache or computes it; returns what it found or published.
+    /// Takes a stage from the cache or computes it; returns the manifest found or published.
     async fn stage(&self, run: &RunId, writer: &mut JournalWriter, attempt: u32, digest: &Digest, again: bool) -> Key {
         let next = {
             let _soon = self.hours.read().await;
@@ -68,7 +68,7 @@ impl Process<'_> {
             writer.append(&[digested(digest)]).await.unwrap();
             next
         };
-        // The work of the attempt takes its time.
+        // The work of the attempt takes time.
         self.pass(10).await;
         let files = {
             let _soon = self.hours.read().await;
@@ -101,14 +101,14 @@ impl Process<'_> {
         let key = (digest.clone(), next);
         let group = ("w".to_string(), digest.short().to_string());
         let ours = manifest(&key, &group, run, &[], files);
-        // Nothing that the result names may be missing, whatever was collected meanwhile.
+        // No object that the result names may be missing, whatever was collected meanwhile.
         let published = self.store.publish(&ours).await.unwrap();
         assert!(matches!(published, Published::Ours | Published::Theirs(_)));
         let event = json!({"type": "published", "stage": "s", "attempt": 1, "digest": key.0, "generation": key.1});
         writer.append(&[event]).await.unwrap();
         key
     }
-    /// Reads the files of a manifest that this run has reached: they are there as long as the run goes on.
+    /// Reads the files of a manifest that this run has reached: they exist as long as the run is in progress.
     async fn read(&self, key: &Key) {
         let bytes = self.store.get(&trainyard_store::layout::manifest(&key.0, key.1)).await.unwrap().unwrap();
         let found: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -125,7 +125,7 @@ impl Process<'_> {
     }
 }
 
-/// Collects again and again; hours pass in between.
+/// Collects repeatedly; hours pass in between.
 async fn collector(store: &Store, clock: &ManualClock, hours: &Hours) {
     let policy = Policy { older_than: 24 * HOUR, keep_last: Some(1), runs_older_than: None };
     for _ in 0..12 {
@@ -145,7 +145,7 @@ async fn beside(seed: u64) {
     let (first, second) = (process(1), process(2));
     tokio::join!(first.work(), second.work(), collector(&store, &clock, &hours), collector(&store, &clock, &hours));
     assert!(clock.unix_millis() > 1_795_000_000_000);
-    // Of every stage, what is found now can be read.
+    // The present manifest of every stage is readable.
     for number in 0..STAGES {
         if let Newest::Sound(manifest) = store.newest(&stage(number)).await.unwrap() {
             assert!(store.has_objects(&manifest.outputs["o"].files).await.unwrap(), "seed {seed}");

@@ -1,5 +1,4 @@
-//! A store in memory that dates what is written by the clock of a test, and lets other tasks go first at seeded
-//! moments.
+//! A store in memory that dates objects by the clock of a test, and yields to other tasks at seeded moments.
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -18,7 +17,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Chance, Clock};
 
-/// Of requests that yield, the longest pause in turns of the scheduler.
+/// For requests that yield, the longest pause in turns of the scheduler.
 const PAUSE: u64 = 4;
 
 #[derive(Clone)]
@@ -28,7 +27,7 @@ struct Inner {
     objects: InMemory,
     clock: Arc<ManualClock>,
     written: Mutex<BTreeMap<Name, i64>>,
-    /// None: nobody goes first.
+    /// `None`: requests never yield.
     pauses: Option<Chance>,
     requests: AtomicU64,
 }
@@ -85,8 +84,8 @@ impl ObjectStore for Dated {
         found.meta = self.dated(found.meta);
         Ok(found)
     }
-    /// Nobody goes first: between the last look at an object and its removal there is a moment in every real store,
-    /// too, but `docs/design/0014-garbage.md` does not claim that nothing happens in it.
+    /// Does not yield: between the last check of an object and its removal there is a moment in every real store, too,
+    /// but `docs/design/0014-garbage.md` does not claim that nothing happens in it.
     fn delete_stream(&self, locations: BoxStream<'static, Result<Name>>) -> BoxStream<'static, Result<Name>> {
         self.0.objects.delete_stream(locations)
     }

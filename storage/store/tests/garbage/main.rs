@@ -1,5 +1,5 @@
-//! Garbage collection never takes what something can reach: random stores against a model, and collections beside
-//! processes that publish.
+//! Garbage collection never takes reachable data: random stores against a model, and collections next to processes that
+//! publish.
 
 mod beside;
 mod dated;

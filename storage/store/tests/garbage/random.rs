@@ -9,7 +9,7 @@ use trainyard_store::{JournalReader, Policy, layout};
 const SEEDS: u64 = 150;
 const ACTIONS: u64 = 60;
 
-/// What must outlive a collection.
+/// Data that must outlive a collection.
 struct Expected {
     manifests: BTreeSet<Key>,
     objects: BTreeSet<Digest>,
@@ -18,7 +18,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// By the model alone, before the collection.
+    /// Computes expectations by the model alone, before the collection.
     async fn of(world: &World, policy: &Policy) -> Self {
         let ticked: BTreeSet<&RunId> = world.ticks.values().collect();
         let held: Vec<_> = world.runs.iter().filter(|(id, run)| !run.finished || ticked.contains(id)).collect();
@@ -57,7 +57,7 @@ impl Expected {
             assert!(world.has(object).await, "seed {seed}: object {object} is gone");
         }
         for key in &self.manifests {
-            // Of what was given up before somebody came to need it, the files stay.
+            // Files of given-up manifests stay if a process came to need them since.
             assert!(world.store.get(&layout::manifest(&key.0, key.1)).await.unwrap().is_some(), "seed {seed}: {key:?}");
         }
         let points = world.store.list(layout::CHECKPOINTS).await.unwrap();
@@ -75,7 +75,7 @@ async fn collect(world: &World, policy: &Policy) {
     world.store.collect_garbage(&plan).await.unwrap();
 }
 
-/// The sound manifests stay sound: nothing that is reached is given up.
+/// Checks that the intact manifests stay intact: no reachable one is given up.
 async fn sound(world: &World, keys: &BTreeSet<Key>) -> BTreeSet<Key> {
     let mut sound = BTreeSet::new();
     for key in keys {
@@ -108,7 +108,7 @@ async fn history(seed: u64) {
     only_what_is_reached_is_left(&mut world, seed).await;
 }
 
-/// Takes removed runs, resume points and objects out of the model. A run goes only as a whole.
+/// Takes removed runs, checkpoints and objects out of the model. A run is removed only as a whole.
 async fn forget(world: &mut World, policy: &Policy) {
     let ids: Vec<RunId> = world.runs.keys().cloned().collect();
     for id in ids {
@@ -125,7 +125,8 @@ async fn forget(world: &mut World, policy: &Policy) {
     }
 }
 
-/// When all is over and old, collections leave the last result of every stage with its lineage, and nothing else.
+/// Checks that once all runs are over and old, collections leave the last result of every stage with its lineage, and
+/// nothing else.
 async fn only_what_is_reached_is_left(world: &mut World, seed: u64) {
     let open: Vec<RunId> = world.runs.iter().filter(|(_, run)| !run.finished).map(|(id, _)| id.clone()).collect();
     for run in open {
@@ -197,7 +198,7 @@ async fn a_collection_that_is_stopped_at_any_request_is_followed_by_the_next() {
     }
 }
 
-/// Polls a future this often; whether it ended.
+/// Polls a future this often; returns whether it ended.
 async fn stop_after<T, E: std::fmt::Debug>(polls: u32, future: impl Future<Output = Result<T, E>>) -> bool {
     let mut future = Box::pin(future);
     for _ in 0..polls {
@@ -205,7 +206,7 @@ async fn stop_after<T, E: std::fmt::Debug>(polls: u32, future: impl Future<Outpu
             done.unwrap();
             return true;
         }
-        // Without it the runtime lets nothing come forward any more.
+        // Without it the runtime lets no other task proceed.
         tokio::task::yield_now().await;
     }
     false

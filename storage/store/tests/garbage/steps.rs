@@ -1,4 +1,4 @@
-//! Single steps of a collection, by hand.
+//! Single steps of a collection, as hand-made cases.
 
 use crate::dated::Dated;
 use crate::world::{HOUR, Key, MINUTE, digested, finished, hit, manifest, opened, stage, store};
@@ -68,7 +68,7 @@ async fn a_result_goes_in_two_steps_and_its_record_stays() {
     assert_eq!(plan.objects, [(layout::object(&Digest::of(&[1])), 1)]);
     assert_eq!((done.files, done.bytes, done.manifests), (1, 1, 0));
     assert!(!has(&store, 1).await && has(&store, 2).await);
-    // It is computed again as the next generation.
+    // The stage is computed again as the next generation.
     publish(&store, &(stage(0), 1), &id(3), 1, &[]).await;
     assert!(matches!(store.newest(&old.0).await, Ok(Newest::Sound(made)) if made.generation == 1));
 }
@@ -82,7 +82,7 @@ async fn what_an_unfinished_run_found_stays_after_it_was_given_up() {
     publish(&store, &new, &id(2), 2, &[]).await;
     clock.advance(25 * HOUR);
     collect(&store, &keep).await;
-    // It had looked the stage up just before, and says so only now.
+    // The run had looked the stage up just before, and journals it only now.
     let (mut writer, _) = JournalWriter::open(&store, &id(3), "w", opened).await.unwrap();
     writer.append(&[hit(&old)]).await.unwrap();
     clock.advance(1_000 * HOUR);
@@ -186,7 +186,7 @@ async fn a_run_that_was_resumed_while_it_was_to_be_removed_stays() {
     let (clock, store) = fresh().await;
     let (mut writer, _) = JournalWriter::open(&store, &id(1), "w", opened).await.unwrap();
     let end = writer.append(&[finished()]).await.unwrap() + 1;
-    // Somebody was interrupted right after the mark.
+    // A collection was interrupted right after the mark.
     let mark = layout::removal(&id(1));
     assert_eq!(store.create(&mark, format!("{end}\n").into()).await.unwrap(), Created::Ours);
     JournalWriter::open(&store, &id(1), "other", opened).await.unwrap();
@@ -213,7 +213,7 @@ async fn the_readable_part_of_a_damaged_journal_holds_what_it_names() {
     let (clock, store) = fresh().await;
     publish(&store, &(stage(0), 0), &id(1), 1, &[]).await;
     publish(&store, &(stage(1), 0), &id(2), 2, &[]).await;
-    // It is older than what was used last.
+    // The manifest is older than the one used last.
     let (mut writer, _) = JournalWriter::open(&store, &id(0), "w", opened).await.unwrap();
     writer.append(&[hit(&(stage(0), 0))]).await.unwrap();
     store.create(&layout::journal(&id(0), 2), "{half".into()).await.unwrap();

@@ -1,4 +1,4 @@
-//! A random store and a model of what was done to it.
+//! A random store and a model of its history.
 
 use crate::dated::Dated;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub const HOUR: Duration = Duration::from_secs(3_600);
 const STAGES: u64 = 6;
 const PAYLOADS: u64 = 10;
 
-/// A manifest that was published.
+/// A published manifest.
 #[derive(Debug, Clone)]
 pub struct Made {
     pub inputs: Vec<Key>,
@@ -38,7 +38,7 @@ pub struct ModelRun {
     pub finished: bool,
     /// Manifests that it published or found since it was opened last.
     pub uses: BTreeSet<Key>,
-    /// All that it ever published or found.
+    /// All manifests that it ever published or found.
     pub named: BTreeSet<Key>,
     /// Objects of its results since it was opened last.
     pub results: BTreeSet<Digest>,
@@ -53,9 +53,9 @@ pub struct World {
     pub pins: BTreeSet<Key>,
     /// Runs that the newest tick of their schedule names.
     pub ticks: BTreeMap<String, RunId>,
-    /// When each object was last written, in Unix milliseconds.
+    /// Time of each object's last write, in Unix milliseconds.
     pub written: BTreeMap<Digest, i64>,
-    /// Objects of resume points, by stage and step.
+    /// Objects of checkpoints, by stage and step.
     pub points: BTreeMap<Digest, Vec<(u64, BTreeSet<Digest>)>>,
     steps: u64,
 }
@@ -64,14 +64,14 @@ pub fn stage(number: u64) -> Digest {
     Digest::of(format!("stage {number}").as_bytes())
 }
 
-/// A store in memory with a clock of its own.
+/// Returns a store in memory with a separate clock.
 pub async fn store(clock: &Arc<ManualClock>, pauses: Option<Chance>) -> Store {
     let injected: Arc<dyn Clock> = clock.clone();
     let options = StoreOptions { clock: injected, chance: Chance::new(1), ..StoreOptions::default() };
     Store::over(Arc::new(Dated::new(clock.clone(), pauses)), "memory://dated", options).await.unwrap()
 }
 
-/// A manifest with one output of these objects, each of one byte.
+/// Returns a manifest with one output of these objects, each of one byte.
 pub fn manifest(key: &Key, group: &(String, String), run: &RunId, inputs: &[Manifest], files: &[Digest]) -> Manifest {
     let files = files.iter().enumerate();
     let files = files.map(|(i, digest)| FileEntry { path: format!("f{i}"), digest: digest.clone(), size: 1 }).collect();
@@ -131,7 +131,7 @@ pub fn result(run: &RunId, stage: &Digest, attempt: u32, files: &[Digest]) -> At
 }
 
 impl World {
-    /// Without `pauses`, a request is over when it is made.
+    /// Without `pauses`, a request completes at once.
     pub async fn new(seed: u64, pauses: bool) -> Self {
         let clock = Arc::new(ManualClock::at_millis(1_795_000_000_000));
         let chance = Chance::new(seed);
@@ -151,7 +151,7 @@ impl World {
     pub fn now(&self) -> i64 {
         self.clock.unix_millis()
     }
-    /// Does something that processes do.
+    /// Does a random action of a process.
     pub async fn act(&mut self) {
         self.steps += 1;
         match self.draws.below(14) {
@@ -201,7 +201,7 @@ impl World {
             let (digest, _) = self.store.put_object(Bytes::copy_from_slice(&[byte])).await.unwrap();
             let (now, fresh) = (self.now(), trainyard_store::garbage::RENEWED.as_millis() as i64);
             let written = self.written.entry(digest.clone()).or_insert(now);
-            // What was written a moment ago is not written again.
+            // Recently written objects are not written again.
             if now - *written >= fresh {
                 *written = now;
             }
@@ -209,7 +209,7 @@ impl World {
         }
         digests.into_iter().collect()
     }
-    /// The newest manifest of a stage, if its files are there.
+    /// Returns the newest manifest of a stage, if its files exist.
     pub async fn look_up(&self, stage: &Digest) -> (u32, Option<Manifest>) {
         use trainyard_store::manifests::Newest;
         match self.store.newest(stage).await.unwrap() {
@@ -240,7 +240,7 @@ impl World {
         let number = self.draws.below(STAGES);
         let (next, _) = self.look_up(&stage(number)).await;
         let key = (stage(number), next);
-        // As a run does: what it reads, it has found before.
+        // As in a run: inputs were found before they are read.
         let mut inputs = Vec::new();
         for number in 0..self.draws.below(3).min(number) {
             if let (_, Some(input)) = self.look_up(&stage(number)).await {
@@ -311,7 +311,7 @@ impl World {
         run.writer = Some(writer);
         run.events += 1;
         run.finished = false;
-        // It asks the store for everything again.
+        // A reopened run looks everything up again.
         run.uses.clear();
         run.results.clear();
     }
@@ -343,12 +343,12 @@ impl World {
     pub async fn has(&self, object: &Digest) -> bool {
         self.store.has_object(object, 1).await.unwrap()
     }
-    /// Whether the journal of a run holds all that was written.
+    /// Whether the journal of a run contains all written events.
     pub async fn has_journal(&self, run: &RunId) -> bool {
         let batches = JournalReader::read_all(&self.store, run).await.unwrap();
         batches.iter().map(|batch| batch.events.len()).sum::<usize>() == self.runs[run].events
     }
-    /// These manifests and all that they were made of.
+    /// Returns these manifests and their lineage.
     pub fn lineage(&self, keys: impl IntoIterator<Item = Key>) -> BTreeSet<Key> {
         let mut all = BTreeSet::new();
         for key in keys {
@@ -358,7 +358,7 @@ impl World {
         }
         all
     }
-    /// Of each stage of each workflow the manifests that were used last, among those that are sound.
+    /// Returns, for each stage of each workflow, the manifests that were used last, among the intact ones.
     pub async fn last_used(&self, count: usize) -> BTreeSet<Key> {
         let mut groups: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (key, made) in &self.made {

@@ -1,11 +1,11 @@
 //! A small server of the part of Google Cloud Storage's XML interface that a store uses, on loopback, in memory.
 //!
-//! It does what Google documents (cloud.google.com/storage/docs/xml-api, …/docs/request-preconditions): a put with
-//! `x-goog-if-generation-match: 0` succeeds only if there is no object of this name, with another number only if that
-//! is its generation, else the answer is 412; every put makes a new generation; a multipart upload appears as a whole
-//! when it is completed with the right parts; listings are in order, in pages, and always up to date; a request without
-//! a bearer token is answered with 401. It is no Google: it knows no rights, no expiry of tokens, no limit on the rate
-//! of writes to one name (one a second, answered with 429), and never fails by itself.
+//! It implements Google's documentation (cloud.google.com/storage/docs/xml-api, …/docs/request-preconditions): a put
+//! with `x-goog-if-generation-match: 0` succeeds only if there is no object of this name, with another number only if
+//! that is its generation, else the response is 412; every put makes a new generation; a multipart upload appears as a
+//! whole when it is completed with the right parts; listings are in order, in pages, and always up to date; a request
+//! without a bearer token gets the response 401. Unlike Google's, it has no permissions, no expiry of tokens, no limit
+//! on the rate of writes to one name (one a second, status 429), and no failures.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,7 +79,7 @@ fn serve(connection: TcpStream, bucket: &Mutex<Bucket>) {
     }
 }
 
-/// The next request of a connection; none at its end.
+/// Reads the next request of a connection; returns `None` at its end.
 fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|size| *size > 0)?;
@@ -191,7 +191,7 @@ impl Bucket {
     }
     fn store(&mut self, name: &str, bytes: Vec<u8>) -> Response {
         let generation = self.next();
-        // Whole seconds, which is all that a header can tell: lists must not know better.
+        // Whole seconds, the resolution of a header: lists must not be more precise.
         let modified = SystemClock::new().unix_millis() / 1_000 * 1_000;
         self.objects.insert(name.to_string(), Object { bytes, generation, modified });
         Response::new("200 OK").with("etag", tag(generation)).with("x-goog-generation", generation)
@@ -214,7 +214,7 @@ impl Bucket {
         parts.insert(number, (tag.clone(), request.body.clone()));
         Response::new("200 OK").with("etag", tag)
     }
-    /// The parts that the request names, with their ETags, become the object.
+    /// Joins the parts that the request names, with their ETags, into the object.
     fn complete(&mut self, request: &Request, id: u64, name: &str) -> Response {
         let Some(parts) = self.uploads.get(&id).cloned() else {
             return Response::error("404 Not Found", "NoSuchUpload");
@@ -274,7 +274,7 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
         .with("last-modified", http_date(object.modified))
 }
 
-/// `Sun, 22 Nov 2026 13:00:00 GMT`.
+/// Formats a time as `Sun, 22 Nov 2026 13:00:00 GMT`.
 fn http_date(millis: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -292,7 +292,7 @@ fn list(request: &Request, bucket: &Bucket) -> Response {
     for (name, object) in bucket.objects.iter().filter(|(name, _)| name.starts_with(prefix)) {
         let folder = name[prefix.len()..].split_once(delimiter).filter(|_| !delimiter.is_empty());
         let folder = folder.map(|(folder, _)| format!("{prefix}{folder}{delimiter}"));
-        // A page ends behind a name, or behind all that a folder holds.
+        // A page ends after a name, or after the whole content of a folder.
         let key = folder.as_ref().unwrap_or(name);
         if key.as_str() <= after || folders.last() == Some(key) {
             continue;

@@ -1,4 +1,4 @@
-//! Manifests and chunks: what is published, damaged, of another program, or many.
+//! Manifests and chunks: published, damaged, of another program, or many.
 
 use super::*;
 
@@ -66,7 +66,7 @@ async fn of_many_generations_only_the_ends_are_read() {
         assert_eq!(before, u32::checked_sub(generation, 1));
         store.create(&layout::manifest(&stage, generation), Bytes::from_static(b"{half")).await.unwrap();
     }
-    // What lies between is not needed.
+    // The ones in between are not needed.
     for generation in 2..29 {
         std::fs::remove_file(folder.path().join(layout::manifest(&stage, generation))).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Tables as other programs get them.
+//! Tables exported for other programs.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn single_precision_numbers_print_as_they_are_written() {
     );
 }
 
-/// Versions before wrote a map, which Arrow names otherwise than a list.
+/// Earlier versions wrote a map, which Arrow names otherwise than a list.
 #[test]
 fn rewards_that_an_older_version_wrote_as_a_map_are_read() {
     use arrow_array::builder::{Float64Builder, MapBuilder, StringBuilder};

@@ -6,7 +6,7 @@ use serde_json::json;
 use trainyard_core::Digest;
 use trainyard_store::StoreOptions;
 
-/// A spec with these sources, each uploaded from `(path in the source, content)`.
+/// Returns a spec with these sources, each uploaded from `(path in the source, content)`.
 async fn uploaded(store: &Store, sources: &[(&str, &[(&str, &str)])]) -> AttemptSpec {
     let mut spec = spec();
     for (source, files) in sources {
@@ -124,7 +124,7 @@ fn a_place_is_not_replaced_again() {
     assert_eq!(localized(json!(["/a/x", "/b/x"]), &places), json!(["/b/x", "/c/x"]));
 }
 
-/// Any JSON of texts that are, contain, or have nothing to do with the source's path.
+/// Generates JSON of texts that equal, contain, or are unrelated to the path of the source.
 fn configs() -> impl Strategy<Value = Value> {
     let text = prop_oneof![Just("/w/x".to_string()), "/w/x[a-z/ ]{1,3}", "[a-z/ ]{1,3}/w/x", "[a-z/]{0,6}"];
     let leaf = prop_oneof![text.prop_map(Value::String), any::<bool>().prop_map(Value::Bool), Just(Value::Null)];

@@ -8,24 +8,22 @@ use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// What a file begins with: a name, a magic number and the version of the framing.
+/// File header: a name, a magic number and the version of the framing.
 const HEADER: [u8; 7] = [b':', b'W', b'&', b'B', 0xe1, 0xbe, 0];
 /// Bytes of a block of the log.
 const BLOCK: usize = 32 << 10;
 /// Bytes before a fragment: checksum, length, type.
 const FRAME: usize = 7;
 
-/// A run's file.
 pub(super) struct Log {
     file: File,
     path: PathBuf,
-    /// Bytes written.
     length: usize,
     records: u64,
 }
 
 impl Log {
-    /// A new file in a new folder.
+    /// Creates a file in a new folder.
     pub fn create(folder: &Path, name: &str) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|e| io_error(folder, &e))?;
         let path = folder.join(name);
@@ -45,7 +43,7 @@ impl Log {
     }
 }
 
-/// A record in fragments that begin at `offset` of the file and cross no block.
+/// Splits a record into fragments that begin at `offset` of the file and cross no block.
 fn framed(offset: usize, mut record: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(record.len() + FRAME);
     let mut first = true;
@@ -76,7 +74,7 @@ fn framed(offset: usize, mut record: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The fragments of a file: their types and what they hold.
+/// Returns the fragments of a file: their types and contents.
 #[cfg(test)]
 pub(super) fn fragments(bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     assert_eq!(bytes[..7], HEADER);
