@@ -75,8 +75,8 @@ pub struct Config {
     #[serde(default = "defaults::minibatches")]
     #[schemars(range(min = 1))]
     pub minibatches: usize,
-    /// Placebo: every optimizer step of an update but the first learns from advantages that are permuted among the
-    /// rollouts of its minibatch by chance.
+    /// Placebo: every optimizer step of an update but the first learns from advantages that are permuted among its
+    /// rollouts by chance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reuse_by_chance: bool,
     /// Tokens computed together: limits memory, and changes results by rounding only.
