@@ -336,6 +336,8 @@ pub enum RecipesCommand {
     Run {
         /// File names without `.yaml`; all without any.
         names: Vec<String>,
+        #[command(flatten)]
+        seeds: SeedArgs,
     },
     /// Print the file of a recipe.
     Show {
@@ -345,6 +347,21 @@ pub enum RecipesCommand {
         #[arg(long)]
         merged: bool,
     },
+}
+
+/// Seeds whose results are pooled.
+#[derive(Debug, Clone, Args)]
+pub struct SeedArgs {
+    /// Judge the claim on several seeds, such as `41..45` (inclusive) or `41,43`: fails unless they say what the recipe
+    /// declares as its `result`. Seeds with a result file are not computed again.
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<String>,
+    /// Seeds computed at the same time; with more than one, stages take one CPU each.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "seeds")]
+    pub jobs: usize,
+    /// Folder of the result files, `FOLDER/NAME/SEED.json`.
+    #[arg(long, value_name = "FOLDER", default_value = "recipe-results", requires = "seeds")]
+    pub results: PathBuf,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -8,6 +8,7 @@ mod effects;
 mod found;
 pub mod library;
 mod page;
+mod seeds;
 pub mod show;
 mod systems;
 
@@ -25,7 +26,10 @@ use trainyard_core::Result;
 /// Lists the recipes, runs them, or writes their table.
 pub fn run(args: &RecipesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     match (&args.command, &args.write) {
-        (Some(RecipesCommand::Run { names }), _) => directions::run(args, names, catalogue),
+        (Some(RecipesCommand::Run { names, seeds }), _) if seeds.seeds.is_some() => {
+            seeds::run(args, names, seeds, catalogue)
+        }
+        (Some(RecipesCommand::Run { names, .. }), _) => directions::run(args, names, catalogue),
         (Some(RecipesCommand::Show { name, merged }), _) => show::run(args, name, *merged, catalogue),
         (None, Some(file)) => systems::run(args, file, catalogue),
         (None, None) => list(args, catalogue),
@@ -59,6 +63,6 @@ fn as_json(found: &Found) -> Value {
     let r = &found.recipe;
     json!({
         "name": found.name, "subject": found.subject, "file": found.path, "system": r.system, "source": r.source,
-        "mechanism": r.mechanism, "parts": found.parts, "limits": r.limits,
+        "mechanism": r.mechanism, "parts": found.parts, "limits": r.limits, "result": r.result,
     })
 }

@@ -174,7 +174,7 @@ fn told(stage: &StageView, check: &CheckResult) -> String {
 }
 
 /// Why a stage failed, unless its checks are the reason.
-fn broken(stage: &StageView) -> Option<String> {
+pub(super) fn broken(stage: &StageView) -> Option<String> {
     let by_checks = stage.checks.iter().any(|c| c.gates && !c.passed);
     let failed = stage.status == StageStatus::Failed && !by_checks;
     failed.then(|| {

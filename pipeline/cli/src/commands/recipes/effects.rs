@@ -2,12 +2,14 @@
 //!
 //! The digests that a run would have now are forecast, so a recipe that changed since has no result.
 
+use trainyard_core::artifact::Manifest;
 use trainyard_core::event::CheckResult;
 use trainyard_core::metric::address;
 use trainyard_core::{Comparison, Digest, Result};
 use trainyard_engine::checks;
 use trainyard_runtime::{RunContext, RunOptions};
 use trainyard_spec::Plan;
+use trainyard_spec::plan::Node;
 use trainyard_train::stages::report::numbers::number;
 
 /// The checks of a recipe with what was measured.
@@ -20,7 +22,7 @@ pub struct Effects {
 
 /// One check and the numbers that belong to it.
 pub struct Measured {
-    /// `mechanism` or `guard`.
+    /// Role of the check.
     pub role: String,
     /// As messages call it: `kl`, or `void.difference`.
     pub metric: String,
@@ -49,17 +51,36 @@ pub enum Change {
 
 /// The effects of the checks with a role; none if one of their stages is not in the store.
 pub async fn effects(plan: &Plan, world: &RunContext) -> Result<Option<Effects>> {
-    let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
     let mut found: Option<Effects> = None;
-    for node in plan.nodes.iter().filter(|n| n.checks.iter().any(|c| c.role.is_some())) {
-        let published =
-            forecasts.iter().find(|f| f.stage == node.key).and_then(|f| f.digest.as_ref().zip(f.generation));
-        let Some((digest, generation)) = published else { return Ok(None) };
-        let Some(manifest) = world.store.manifest_at(digest, generation).await? else { return Ok(None) };
+    let with_role = |node: &Node| node.checks.iter().any(|c| c.role.is_some());
+    for (stage, manifest) in manifests(plan, world, with_role).await? {
+        let Some(manifest) = manifest else { return Ok(None) };
+        let Some(node) = plan.nodes.iter().find(|n| n.key.0 == stage) else { return Ok(None) };
         let results = checks::evaluate(&node.checks, &manifest.metrics, &manifest.comparisons);
-        let all = found.get_or_insert_with(|| Effects { digest: digest.clone(), checks: Vec::new() });
+        let digest = manifest.stage_digest.clone();
+        let all = found.get_or_insert_with(|| Effects { digest, checks: Vec::new() });
         let with_role = results.iter().filter(|r| r.role.is_some());
         all.checks.extend(with_role.map(|r| Measured::of(r, &manifest.comparisons)));
+    }
+    Ok(found)
+}
+
+/// The manifests of some stages under the digests that a run would have now, in the order of the plan; `None` where a
+/// stage is not in the store.
+pub async fn manifests(
+    plan: &Plan,
+    world: &RunContext,
+    wanted: impl Fn(&Node) -> bool,
+) -> Result<Vec<(String, Option<Manifest>)>> {
+    let forecasts = trainyard_runtime::forecast(&RunOptions::default(), plan, world).await?;
+    let mut found = Vec::new();
+    for node in plan.nodes.iter().filter(|node| wanted(node)) {
+        let forecast = forecasts.iter().find(|f| f.stage == node.key);
+        let manifest = match forecast.and_then(|f| f.digest.as_ref().zip(f.generation)) {
+            Some((digest, generation)) => world.store.manifest_at(digest, generation).await?,
+            None => None,
+        };
+        found.push((node.key.0.clone(), manifest));
     }
     Ok(found)
 }
@@ -99,13 +120,7 @@ impl Measured {
 
     /// `at most -0.001`.
     pub fn bound(&self) -> String {
-        match (self.min, self.max) {
-            (Some(min), Some(max)) if min == max => format!("exactly {min}"),
-            (Some(min), Some(max)) => format!("from {min} to {max}"),
-            (Some(min), None) => format!("at least {min}"),
-            (None, Some(max)) => format!("at most {max}"),
-            (None, None) => "reported".to_string(),
-        }
+        bound(self.min, self.max)
     }
 
     /// What a guard on one side says of its metric: a guard with a lower bound is about a metric that must not fall.
@@ -173,13 +188,24 @@ impl Sides {
     }
 }
 
+/// `at most -0.001`.
+pub fn bound(min: Option<f64>, max: Option<f64>) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) if min == max => format!("exactly {min}"),
+        (Some(min), Some(max)) => format!("from {min} to {max}"),
+        (Some(min), None) => format!("at least {min}"),
+        (None, Some(max)) => format!("at most {max}"),
+        (None, None) => "reported".to_string(),
+    }
+}
+
 /// A number, or a dash where there is none.
 pub fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_string(), rounded)
 }
 
 /// Means of equal numbers differ from them by the last bits, which are no effect.
-fn rounded(value: f64) -> String {
+pub fn rounded(value: f64) -> String {
     number(if value.abs() < 1e-12 { 0.0 } else { value })
 }
 

@@ -18,8 +18,10 @@ use trainyard_spec::{Plan, Recipe};
 
 /// The param that switches the mechanism.
 pub const SWITCH: &str = "mechanism";
-/// What a check of a recipe is for.
-pub const ROLES: [&str; 2] = ["mechanism", "guard"];
+/// Roles that a recipe must have, if it shows its mechanism alone.
+const SHOWN: [&str; 2] = ["mechanism", "guard"];
+/// Roles that a recipe must have, if it declares a `result`.
+const JUDGED: [&str; 4] = ["mechanism", "premise", "effect", "placebo"];
 
 /// A sound recipe.
 pub struct Found {
@@ -102,8 +104,10 @@ fn form(name: &str, plan: &Plan) -> Vec<String> {
         problems.push(format!("it has no param `{SWITCH}: {{type: string, choices: [on, off], default: on}}`"));
     }
     let checks = || plan.nodes.iter().flat_map(|n| &n.checks);
-    for role in ROLES {
-        if !checks().any(|c| c.role.as_deref() == Some(role)) {
+    let judged = plan.recipe.as_ref().is_some_and(|recipe| recipe.result.is_some());
+    let roles = if judged { &JUDGED[..] } else { &SHOWN };
+    for role in roles {
+        if !checks().any(|c| c.role.as_deref() == Some(*role)) {
             problems.push(format!("no check has the role `{role}`"));
         }
     }

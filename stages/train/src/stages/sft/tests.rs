@@ -5,6 +5,7 @@ use crate::testing::{
 };
 use serde_json::{Value, json};
 use std::path::Path;
+use trainyard_api::Prepared as _;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind};
 use trainyard_lm::examples::{expect_same_text, tokenize};
 use trainyard_lm::stages::tokenize::Tokenize;

@@ -1,0 +1,175 @@
+//! `trainyard recipes run NAME --seeds 41..45`: a recipe on several seeds, its claim judged on all of them.
+//!
+//! Every seed is one run with the mechanism on, whose comparisons are written into `FOLDER/NAME/SEED.json`. A file of
+//! the present plan is not computed again, so an interrupted command continues where it stopped.
+
+pub mod judge;
+pub mod list;
+pub mod pooled;
+pub mod result;
+pub mod text;
+
+use super::found::{self, Found};
+use super::library::Library;
+use crate::args::{Format, ParamArgs, RecipesArgs, SeedArgs, WorkflowArgs};
+use crate::compiled;
+use crate::exit::Exit;
+use crate::output::human::{print_json, print_text};
+use crate::session::{self, Access, Session};
+use judge::Judgment;
+use result::SeedResult;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use trainyard_app::{Catalogue, wiring};
+use trainyard_core::error::Context as _;
+use trainyard_core::event::RunOutcome;
+use trainyard_core::{Clock, Error, Result, SystemClock};
+use trainyard_runtime::{Ending, Interrupt, RunOptions, Silent};
+use trainyard_spec::Plan;
+
+/// The param that names the seed.
+const SEED: &str = "seed";
+
+/// Exit 0: all recipes have the result that they declare. 1: one has not, or a run failed.
+pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
+    let list = list::parse(seeds.seeds.as_deref().unwrap_or_default())?;
+    let session = session::open(&args.site, Access::Run, catalogue)?;
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let recipes = found::find(&library, names, &args.params, catalogue, &session.site)?;
+    let judged: Vec<&Found> = recipes.iter().filter(|r| r.recipe.result.is_some()).collect();
+    if let Some(other) = recipes.iter().find(|r| r.recipe.result.is_none() && names.contains(&r.name)) {
+        return Err(Error::invalid(format!("recipe `{}` declares no `result`", other.name))
+            .help("only its mechanism is judged, on one seed: leave `--seeds` out"));
+    }
+    let interrupt = Interrupt::default();
+    interrupt.on_signals()?;
+    let runner = Runner {
+        session,
+        catalogue: catalogue.clone(),
+        clock: Arc::new(SystemClock::new()),
+        interrupt,
+        params: args.params.clone(),
+        folder: seeds.results.clone(),
+        jobs: seeds.jobs.max(1),
+    };
+    let mut outcomes = Vec::new();
+    for recipe in judged {
+        let Some(results) = runner.seeds(recipe, &list)? else { return Ok(Exit::Interrupted) };
+        let judgment = judge::judge(&recipe.plan, &results);
+        if args.format == Format::Text {
+            print_text(&text::outcome(recipe, &results, &judgment));
+        }
+        outcomes.push((recipe, judgment));
+    }
+    let good = outcomes.iter().filter(|(recipe, judgment)| is_declared(recipe, judgment)).count();
+    match args.format {
+        Format::Json => print_json(&outcomes.iter().map(|(r, j)| as_json(r, j)).collect::<Vec<Value>>())?,
+        Format::Text => print_text(&format!("{good} of {} recipes have the result that they declare", outcomes.len())),
+    }
+    Ok(if good == outcomes.len() { Exit::Done } else { Exit::Failed })
+}
+
+/// Whether the pooled seeds say what the recipe declares.
+pub fn is_declared(recipe: &Found, judgment: &Judgment) -> bool {
+    judgment.result.is_some() && judgment.result == recipe.recipe.result
+}
+
+fn as_json(recipe: &Found, judgment: &Judgment) -> Value {
+    json!({
+        "recipe": recipe.name, "declared": recipe.recipe.result, "result": judgment.result,
+        "reasons": judgment.reasons, "checks": judgment.checks, "rows": judgment.rows,
+    })
+}
+
+/// What all runs share.
+struct Runner {
+    session: Session,
+    catalogue: Arc<Catalogue>,
+    clock: Arc<dyn Clock>,
+    interrupt: Interrupt,
+    params: Vec<String>,
+    /// Folder of the result files.
+    folder: PathBuf,
+    /// Seeds at the same time.
+    jobs: usize,
+}
+
+impl Runner {
+    /// Results of all seeds, in order; `None` if interrupted.
+    fn seeds(&self, recipe: &Found, seeds: &[u64]) -> Result<Option<Vec<SeedResult>>> {
+        let waiting = Mutex::new(seeds.iter().copied().enumerate().collect::<VecDeque<(usize, u64)>>());
+        let done = Mutex::new(Vec::new());
+        let next = || waiting.lock().ok().and_then(|mut list| list.pop_front());
+        let work = || {
+            while let Some((place, seed)) = next() {
+                let result = self.seed(recipe, seed).at(format!("{}, seed {seed}", recipe.name));
+                let ended = !matches!(result, Ok(Some(_)));
+                if let Ok(mut done) = done.lock() {
+                    done.push((place, result));
+                }
+                if ended {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..self.jobs).for_each(|_| drop(scope.spawn(work))));
+        let mut done = done.into_inner().map_err(|_| Error::bug("a thread of `--jobs` panicked"))?;
+        done.sort_by_key(|(place, _)| *place);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Result of one seed: read from its file if that is of the present plan, else computed and written.
+    fn seed(&self, recipe: &Found, seed: u64) -> Result<Option<SeedResult>> {
+        let plan = self.plan(&recipe.path, seed)?;
+        let path = result::path(&self.folder, &recipe.name, seed);
+        if let Some(known) = SeedResult::read(&path)?.filter(|known| known.plan == plan.digest) {
+            return Ok(Some(known));
+        }
+        let started = self.clock.monotonic();
+        if !self.compute(self.reduced(plan.clone()))? {
+            return Ok(None);
+        }
+        let world = self.world()?;
+        let result = self.session.block_on(result::of_store(recipe, seed, &plan, &world))?;
+        result.write(&path)?;
+        let seconds = (self.clock.monotonic() - started).as_secs_f64();
+        eprintln!("{}, seed {seed}: {seconds:.1} s, {}", recipe.name, path.display());
+        Ok(Some(result))
+    }
+
+    fn plan(&self, file: &Path, seed: u64) -> Result<Plan> {
+        let params = self.params.iter().cloned().chain([format!("{SEED}={seed}")]).collect();
+        let workflow = WorkflowArgs { file: file.to_path_buf(), params: ParamArgs { params } };
+        compiled::plan(&workflow, &*self.catalogue, &self.session.site)
+    }
+
+    /// With several seeds at the same time, stages take one CPU each, so that runs share the machine instead of waiting
+    /// for each other. Resources are in no digest.
+    fn reduced(&self, mut plan: Plan) -> Plan {
+        if self.jobs > 1 {
+            plan.nodes.iter_mut().flat_map(|node| &mut node.resources).for_each(|request| request.cpus = Some(1));
+        }
+        plan
+    }
+
+    /// Runs a plan; false if interrupted. Checks that fail do not fail this command: they are part of the result.
+    fn compute(&self, plan: Plan) -> Result<bool> {
+        let options = RunOptions { interrupt: self.interrupt.clone(), ..RunOptions::default() };
+        let summary = self.session.block_on(trainyard_runtime::run(options, plan, self.world()?))?;
+        match summary.ending {
+            Ending::Finished(RunOutcome::Cancelled) => return Ok(false),
+            Ending::Finished(_) => {}
+            Ending::Fenced { by } => {
+                return Err(Error::lost(format!("run {} belongs to another writer now: {by}", summary.run)));
+            }
+        }
+        let broken: Vec<String> = summary.view.stages.iter().filter_map(super::directions::broken).collect();
+        if broken.is_empty() { Ok(true) } else { Err(Error::data(broken.join("; "))) }
+    }
+
+    fn world(&self) -> Result<trainyard_runtime::RunContext> {
+        wiring::outside(&self.session, &self.catalogue, self.clock.clone(), Arc::new(Silent))
+    }
+}
