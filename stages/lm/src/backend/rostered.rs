@@ -1,4 +1,4 @@
-//! A [`Sampler`] whose sequences are kept by the engine's roster: what a backend adds is how tokens are computed.
+//! A [`Sampler`] whose sequences are kept by the engine's roster: a backend only adds the computation of tokens.
 
 use super::{Parameters, Sampler};
 use crate::config::ModelConfig;
@@ -6,9 +6,9 @@ use crate::generate::{Cache, DrawKey, Finish, Request, Roster, Scored, SequenceI
 use trainyard_core::Result;
 use trainyard_tables::Sampling;
 
-/// How a backend computes tokens.
+/// Computation of tokens by a backend.
 pub trait Decode: Send {
-    /// What it keeps per sequence.
+    /// State per sequence.
     type Cache: Cache + Send;
     /// Draws one token for every running sequence of the roster, or ends its turn.
     fn step(&mut self, roster: &mut Roster<Self::Cache>) -> Result<()>;

@@ -110,7 +110,7 @@ impl HandOver for Sglang {
     }
 }
 
-/// The server has one model; an adapter of it is named by a key of its own.
+/// Adds the adapter's key to the body: the server has one model, and a separate key names an adapter of it.
 fn with_adapter(mut body: Value, model: &Name) -> Call {
     if let Some(adapter) = &model.adapter {
         body["lora_path"] = json!(adapter);
