@@ -18,11 +18,11 @@ pub trait Decode: Send {
     fn expect_language_head(&self) -> Result<()>;
     /// As [`Sampler::set_weights`].
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
-    /// As [`Sampler::logprobs_of`], of tokens that the vocabulary has.
+    /// As [`Sampler::logprobs_of`], for tokens in the vocabulary.
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>>;
     /// As [`Sampler::score_labels`].
     fn score_labels(&self) -> usize;
-    /// As [`Sampler::score`], of tokens that the vocabulary has.
+    /// As [`Sampler::score`], for tokens in the vocabulary.
     fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>>;
 }
 
@@ -33,11 +33,11 @@ pub struct Rostered<D: Decode> {
 }
 
 impl<D: Decode> Rostered<D> {
-    /// `config` is the model's.
+    /// Creates a sampler; `config` is the model's.
     pub fn new(decode: D, config: &ModelConfig) -> Self {
         Self { decode, roster: Roster::new(config) }
     }
-    /// The same for a [`Decode`] that gives no entropies.
+    /// Creates a sampler for a [`Decode`] without entropies.
     pub fn without_entropies(decode: D, config: &ModelConfig) -> Self {
         Self { decode, roster: Roster::new(config).without_entropies() }
     }

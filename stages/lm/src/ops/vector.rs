@@ -18,7 +18,7 @@ fn tree<T: Scalar>(mut lanes: [T; LANES]) -> T {
     lanes[0]
 }
 
-/// Σ a·b. Inlined into the caller's vector width.
+/// Returns Σ a·b. Inlined into the caller's vector width.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -35,7 +35,7 @@ pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     tree(lanes)
 }
 
-/// Largest element; -∞-like start is the first element, so the slice must not be empty.
+/// Returns the largest element of a slice, which must not be empty.
 #[inline(always)]
 pub(crate) fn largest<T: Scalar>(a: &[T]) -> T {
     let mut lanes = [a[0]; LANES];
@@ -97,7 +97,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Σ x² in double precision.
+    /// Returns Σ x² in double precision.
     pub fn sum_of_squares(values: &[T]) -> f64 {
         let mut lanes = [0.0f64; LANES];
         for chunk in values.chunks(LANES) {

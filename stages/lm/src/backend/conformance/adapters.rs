@@ -87,7 +87,7 @@ fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &Model
     let saved = load_tensors(&folder.0.join("a-weights.safetensors")).expect("a file");
     assert!(saved.keys().eq(model.adapter.as_ref().expect("an adapter").tensors.keys()), "{name}");
     let mut second = learner(backend, model, Learns::Adapter);
-    // Gradients left by an earlier pass have no effect.
+    // State left by an earlier pass has no effect.
     second.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     second.load(&folder.0, "a-").expect("loaded");
     for learner in [&mut first, &mut second] {

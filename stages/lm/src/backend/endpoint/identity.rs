@@ -15,7 +15,8 @@ const SAMPLED: u32 = 200;
 /// Number of most probable tokens of a probe.
 const TOP: usize = 5;
 
-/// Returns the name of the model on the server. Errors: invalid, if the server lists another model or several.
+/// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or
+/// without a name not exactly one.
 pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
     let answer = desk.ask(Call::get("/v1/models"))?;
     let listed: Vec<&Value> = answer.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();

@@ -84,7 +84,7 @@ pub trait Dialect: Send + Sync {
     fn meaning(&self) -> Option<Meaning> {
         None
     }
-    /// Protocol for weight updates, or `None` if the server has none.
+    /// Protocol for weight updates, or `None` if they are not supported.
     fn hand_over(&self) -> Option<&dyn HandOver> {
         None
     }
