@@ -14,14 +14,14 @@ pub struct List {
     ended: bool,
 }
 
-/// Byte after an item.
+/// End of an item.
 enum End {
     Comma,
     Bracket,
     File,
 }
 
-/// Nesting state of a byte.
+/// Nesting state of the scanner.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
