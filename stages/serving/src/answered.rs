@@ -130,7 +130,7 @@ pub struct Usage {
     pub prompt: usize,
     /// Sampled tokens, in all choices together.
     pub sampled: usize,
-    /// Those of the sampled tokens that are reasoning.
+    /// Reasoning tokens among the sampled ones.
     pub thinking: usize,
 }
 
