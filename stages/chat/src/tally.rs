@@ -8,7 +8,7 @@ use trainyard_core::Metric;
 pub struct Tally {
     /// Distinct requests that were answered, in each round.
     pub requests: u64,
-    /// Those that a server answered now.
+    /// Number of them that a server answered now.
     pub asked: u64,
     /// Tokens of their prompts, as servers count them.
     pub prompt_tokens: u64,

@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result};
 /// Variable with the path of the job.
 pub const JOB: &str = "TRAINYARD_JOB";
 
-/// Everything that a trainer may read and must write. All paths are absolute.
+/// Files and settings that a trainer may read and must write. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
     /// Version of this file; always 1.

@@ -1,4 +1,4 @@
-//! The folder in which a program runs: copies of its own files, and the bridge for Python.
+//! The folder in which a program runs: copies of its files, and the bridge for Python.
 //!
 //! The program finds only the files that the stage digest covers. A program that works here therefore works wherever
 //! the stage runs, where its sources are in separate folders. Links are not sufficient: Python looks for modules in the
