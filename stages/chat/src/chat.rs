@@ -288,7 +288,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Errors: invalid, if the answer names another model.
+    /// Checks the model of an answer. Errors: invalid, if the answer names another model.
     fn expect_model(&self, answer: &Answer) -> Result<()> {
         let Some(name) = answer.model.as_ref() else { return Ok(()) };
         if *name == self.options.model || self.options.served_as.contains(name) {

@@ -56,7 +56,8 @@ impl TokenBatch {
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
     }
-    /// Errors: a sequence longer than the model's positions, or a token that the model or its tokenizer lacks.
+    /// Checks that the batch fits the model. Errors: a sequence longer than its positions, or a token that the model or
+    /// its tokenizer lacks.
     pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
         let (longest, positions) = (self.longest(), config.positions());
         if longest > positions {

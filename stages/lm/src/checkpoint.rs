@@ -112,7 +112,7 @@ fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Errors: data, for a weight beyond the largest bfloat16.
+/// Checks the range of bfloat16. Errors: data, for a weight beyond its largest number.
 fn expect_bf16(weights: &Weights) -> Result<()> {
     for (name, tensor) in weights {
         let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
@@ -138,7 +138,7 @@ pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Errors: data, naming the tensor and the place of a weight that is not finite.
+/// Checks that all weights are finite. Errors: data, naming the tensor and the place of one that is not.
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
 }

@@ -104,7 +104,7 @@ impl ModelConfig {
         self.architecture.limit().unwrap_or(usize::MAX).min(self.max_position_embeddings)
     }
 
-    /// Errors: data, naming the first id that is no token of the model.
+    /// Checks token ids. Errors: data, naming the first id that is no token of the model.
     pub fn expect_tokens<'t>(&self, tokens: impl IntoIterator<Item = &'t u32>) -> Result<()> {
         let unused = |t: &u32| self.unused_tokens.iter().any(|range| range.contains(t));
         let foreign = |t: &&u32| **t as usize >= self.vocab_size || unused(t);

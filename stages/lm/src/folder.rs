@@ -273,7 +273,7 @@ impl ModelFolder {
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }
-    /// Errors: data (`what`) whose tokens were made with another tokenizer or template.
+    /// Checks the origin of `what`. Errors: data whose tokens were made with another tokenizer or template.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
         for (part, own, theirs) in
             [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]

@@ -54,8 +54,8 @@ impl Folder {
     }
 }
 
-/// Returns the name of a word of the command that is a user's file. The first word may be a program of the machine: an
-/// absolute path to an executable that is no script is unchanged.
+/// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program of
+/// the machine: an absolute path to an executable that is not a script is unchanged.
 fn own_file(at: usize, word: &str) -> Option<&str> {
     let path = Path::new(word);
     if !path.is_absolute() || !path.is_file() {

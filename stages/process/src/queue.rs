@@ -89,7 +89,7 @@ impl Queue {
     pub fn is_shut(&self) -> bool {
         self.lock().shut
     }
-    /// A full pipe wakes as well.
+    /// Wakes a lane; a full pipe wakes as well.
     fn wake(&self, lane: usize) {
         let _ = (&self.wakers[lane]).write(&[0]);
     }

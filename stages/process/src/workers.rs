@@ -45,7 +45,7 @@ impl Workers {
         let language = Own { hello: wire::hello(role, name, &options.options, seed) };
         Self::speak(options, &part, Arc::new(language), log)
     }
-    /// As [`Workers::start`], for a program of another protocol; `part` is its name in messages.
+    /// Starts processes like [`Workers::start`], for a program of another protocol; `part` is its name in messages.
     pub fn speak(options: &ProgramOptions, part: &str, language: Arc<dyn Language>, log: Log) -> Result<Arc<Self>> {
         let place = format!("{part} ({})", options.shown());
         if let Some(problem) = options.problems().into_iter().next() {
@@ -95,7 +95,7 @@ impl Workers {
         self.queue.put_on(lane % self.lanes(), Job::new(None, responder, None));
         ticket
     }
-    /// As [`Workers::ask_on`], for a request that is already serialized.
+    /// Sends a request like [`Workers::ask_on`], for one that is already serialized.
     pub fn put_on(&self, lane: usize, life: Option<u64>, request: Request) -> Ticket {
         let (ticket, responder) = Ticket::new();
         self.queue.put_on(lane % self.lanes(), Job::new(Some(request), responder, life));

@@ -9,15 +9,15 @@ use trainyard_tables::{Ordered, Problem, Trajectory};
 
 /// A form in which another program reads rows. The output depends on the row alone.
 pub trait ExportFormat: Send + Sync {
-    /// Registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists: the programs that read these rows.
+    /// Returns one line for lists: the programs that read these rows.
     fn summary(&self) -> &'static str;
-    /// Markdown: the columns of each form, and the fields that are left out.
+    /// Returns Markdown: the columns of each form, and the fields that are left out.
     fn doc(&self) -> &'static str;
-    /// Supported forms.
+    /// Returns the supported forms.
     fn forms(&self) -> &'static [Form];
-    /// Kind of file that the format's readers expect, where the path does not determine it.
+    /// Returns the kind of file that the format's readers expect, where the path does not determine it.
     fn file(&self) -> FileKind {
         FileKind::JsonLines
     }

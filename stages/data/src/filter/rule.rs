@@ -52,7 +52,7 @@ impl Judgment {
 
 /// A filter rule. The same rows in the same order get the same judgments for any number of threads.
 pub trait Rule: Send + Sync {
-    /// Registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
     /// Returns one judgment per row, in order.
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>>;

@@ -10,18 +10,19 @@ use trainyard_tables::{Problem, Trajectory};
 /// Interpretation of rows: how the columns of one become problems, trajectories or solutions. The storage of rows in
 /// files (JSON Lines, Parquet, compressed, …) is independent of the format.
 pub trait Format: Send + Sync {
-    /// Registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists: the content of such a row.
+    /// Returns one line for lists: the content of such a row.
     fn summary(&self) -> &'static str;
-    /// Markdown: the rows and their outputs. By default it refers to the page of the stage, which describes the formats
-    /// of this crate.
+    /// Returns Markdown: the rows and their outputs. By default it refers to the page of the stage, which describes the
+    /// formats of this crate.
     fn doc(&self) -> &'static str {
         "A format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`."
     }
-    /// Output ports that this format fills.
+    /// Returns the output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
-    /// File to read where `source` is a folder that contains it; else all files of rows of the split are read.
+    /// Returns the file to read where `source` is a folder that contains it; else all files of rows of the split are
+    /// read.
     fn file_name(&self, _split: &str) -> Option<String> {
         None
     }

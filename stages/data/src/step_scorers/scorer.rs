@@ -17,7 +17,7 @@ pub struct ScoringContext<'a> {
 
 /// Labels the agent's turns. Equal rows get equal labels.
 pub trait StepScorer: Send + Sync {
-    /// Registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
     /// Returns for each row one label in [0, 1] for each turn of the agent, or `None` for an unlabeled turn.
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>>;

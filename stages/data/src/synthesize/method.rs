@@ -13,12 +13,12 @@ use trainyard_tables::{Problem, Trajectory};
 
 /// A way to make problems and demonstrations.
 pub trait Method: Send + Sync {
-    /// Registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists.
+    /// Returns one line for lists.
     fn summary(&self) -> &'static str;
-    /// Markdown: the outputs of the method, and the options that it reads. By default it refers to the page of the
-    /// stage, which describes the methods of this crate.
+    /// Returns Markdown: the outputs of the method, and the options that it reads. By default it refers to the page of
+    /// the stage, which describes the methods of this crate.
     fn doc(&self) -> &'static str {
         "A method of `data/synthesize`. What it makes and which options it reads stands in `trainyard stages \
          data/synthesize`."

@@ -104,7 +104,7 @@ impl Adapter {
         own.expect(&Outline::planned(config, options)?)
     }
 
-    /// Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
+    /// Checks the tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
         let shapes = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.dims().to_vec())).collect();
         expect_shapes(config, self.rank, &shapes)

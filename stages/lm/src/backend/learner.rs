@@ -98,7 +98,7 @@ impl Learns {
             Self::Nothing => false,
         }
     }
-    /// Errors: bug, if this does not match the presence of an adapter.
+    /// Checks the choice. Errors: bug, if it does not match the presence of an adapter.
     pub(super) fn expect(self, adapter: Option<&Adapter>) -> Result<()> {
         match (self, adapter) {
             (Self::All, Some(_)) | (Self::Adapter, None) => {
@@ -132,7 +132,7 @@ pub struct LearnerOptions {
 /// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the
 /// calls, and one `step`. The same calls give the same bits, for any number of threads.
 pub trait Learner: Send {
-    /// Config of the model of [`Learner::weights`], including its head.
+    /// Returns the config of the model of [`Learner::weights`], including its head.
     fn config(&self) -> &ModelConfig;
     /// Names and shapes of the trained parameters, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
@@ -149,7 +149,7 @@ pub trait Learner: Send {
     ///
     /// Errors: data, if a gradient is not finite; the parameters are then unchanged.
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>>;
-    /// Number of optimizer steps.
+    /// Returns the number of optimizer steps.
     fn steps(&self) -> u64;
     /// Returns a copy of all parameters, frozen ones included; for a model with an adapter, only the adapter's tensors
     /// and its scoring head.

@@ -40,9 +40,9 @@ pub enum Gpus {
 
 /// Creates learners and samplers of a model.
 pub trait Backend: Send + Sync {
-    /// Name in [`registry`].
+    /// Returns the name in [`registry`].
     fn kind(&self) -> &'static str;
-    /// Use of the stage's GPUs.
+    /// Returns the use of the stage's GPUs.
     fn gpus(&self) -> Gpus;
     /// Features of the backend; all by default.
     fn offers(&self) -> Offers {

@@ -14,7 +14,7 @@ pub trait Decode: Send {
     fn step(&mut self, roster: &mut Roster<Self::Cache>) -> Result<()>;
     /// As [`Sampler::cache_bytes`].
     fn cache_bytes(&self, tokens: usize) -> u64;
-    /// Errors: invalid, if the model has no language head.
+    /// Checks that tokens can be sampled. Errors: invalid, if the model has no language head.
     fn expect_language_head(&self) -> Result<()>;
     /// As [`Sampler::set_weights`].
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;

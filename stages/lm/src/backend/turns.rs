@@ -20,7 +20,7 @@ pub struct Open<'a> {
 
 /// A source of turns: for each one its new tokens, up to a stop token or the maximum.
 pub trait Turns: Send {
-    /// Errors: those of the source.
+    /// Draws the new tokens of each turn. Errors: those of the source.
     fn draw(&mut self, open: &[Open<'_>]) -> Result<Vec<Vec<u32>>>;
 }
 

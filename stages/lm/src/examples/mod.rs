@@ -84,7 +84,8 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
     })
 }
 
-/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) are not checked.
+/// Checks the origin of tokens. Errors: rows with tokens of another tokenizer or template. Rows without tokens
+/// (demonstrations) are not checked.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

@@ -175,7 +175,7 @@ impl Rope {
         rope.validate(head_dim)?;
         Ok(rope)
     }
-    /// Errors: sizes that no rotation can have.
+    /// Checks the sizes. Errors: sizes that no rotation can have.
     pub fn validate(&self, head_dim: usize) -> Result<()> {
         let dim = self.dim(head_dim);
         if dim == 0 || !dim.is_multiple_of(2) || dim > head_dim {

@@ -207,7 +207,7 @@ impl<C: Cache> Roster<C> {
     pub fn finished(&self, ids: Vec<SequenceId>) -> Vec<(SequenceId, Finish)> {
         ids.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect()
     }
-    /// Errors: data, naming a token that the model or its tokenizer lacks.
+    /// Checks token ids. Errors: data, naming a token that the model or its tokenizer lacks.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
         self.config.expect_tokens(tokens)
     }

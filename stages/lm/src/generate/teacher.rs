@@ -106,8 +106,8 @@ impl Generator {
     }
 }
 
-/// Errors: bug, if the positions are not ascending places of their sequences; invalid, if the tokens up to the last
-/// wanted one (later ones are not computed) exceed the model's positions.
+/// Checks positions. Errors: bug, if they are not ascending places of their sequences; invalid, if the tokens up to the
+/// last wanted one (later ones are not computed) exceed the model's positions.
 pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], most: usize) -> Result<()> {
     if sequences.len() != positions.len() {
         return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));

@@ -70,7 +70,7 @@ pub(crate) fn exp_sum<T: Scalar>(a: &mut [T], scale: T, shift: T) -> T {
 }
 
 vectorized! {
-    /// `sum += term`, element by element.
+    /// Computes `sum += term`, element by element.
     pub fn add_into(sum: &mut [T], term: &[T]) {
         for (s, t) in sum.iter_mut().zip(term) {
             *s += *t;
@@ -79,7 +79,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `sum += term · scale`, element by element.
+    /// Computes `sum += term · scale`, element by element.
     pub fn add_scaled(sum: &mut [T], term: &[T], scale: T) {
         for (s, t) in sum.iter_mut().zip(term) {
             *s = t.fma(scale, *s);
@@ -88,7 +88,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `x *= factor`, element by element.
+    /// Computes `x *= factor`, element by element.
     pub fn multiply(values: &mut [T], factor: T) {
         for x in values {
             *x *= factor;
@@ -122,7 +122,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `sums[j] += Σ_rows rows[row][offset + j]` for rows of width `width`.
+    /// Computes `sums[j] += Σ_rows rows[row][offset + j]` for rows of width `width`.
     pub fn add_columns(rows: &[T], width: usize, offset: usize, sums: &mut [T]) {
         for row in rows.chunks_exact(width) {
             for (s, x) in sums.iter_mut().zip(&row[offset..]) {

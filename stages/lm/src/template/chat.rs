@@ -113,13 +113,13 @@ impl Chat {
     pub fn stop_tokens(&self) -> &[u32] {
         &self.stop_tokens
     }
-    /// Errors (kind invalid): the template loses the results of tools, or rejects them.
+    /// Checks the support of tools. Errors (kind invalid): the template loses the results of tools, or rejects them.
     pub fn expect_tools(&self) -> Result<()> {
         let Some(reason) = &self.tool_round.lost else { return Ok(()) };
         Err(Error::invalid(format!("the chat template cannot show what tools answer: {reason}"))
             .help("use a model whose template knows the role `tool`, or give another template to `model/init`"))
     }
-    /// Errors (kind data): calls of a message that the template would drop.
+    /// Checks the calls of a message. Errors (kind data): calls that the template would drop.
     pub(super) fn expect_calls(&self, message: &Message) -> Result<()> {
         let lost = !self.tool_round.writes_calls && leaves_calls(message)?;
         if !lost {

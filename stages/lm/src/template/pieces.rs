@@ -6,8 +6,8 @@ use crate::tokenizer::Opening;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// Errors (kind invalid): a tokenizer of the SentencePiece kind that encodes pieces differently from the whole. Other
-/// tokenizers add no tokens to a text and are not checked.
+/// Checks tokenizer and template. Errors (kind invalid): a tokenizer of the SentencePiece kind that encodes pieces
+/// differently from the whole. Other tokenizers add no tokens to a text and are not checked.
 pub fn check(chat: &Chat) -> Result<()> {
     if chat.tokenizer().opening() == Opening::Nowhere {
         return Ok(());

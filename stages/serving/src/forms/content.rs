@@ -48,7 +48,7 @@ pub fn not_text(path: &str, kind: &str) -> Refusal {
     wrong(path, message).code("unsupported_content")
 }
 
-/// Errors: no messages; a tool's result without a call of that id before it.
+/// Checks a conversation. Errors: no messages; a tool's result without a call of that id before it.
 pub fn expect_conversation(messages: &[Message], path: &str) -> Read<()> {
     if messages.is_empty() {
         return Err(wrong(path, format!("`{path}` is empty; send at least one message")));

@@ -15,7 +15,7 @@ pub fn key(headers: &HeaderMap) -> Option<String> {
     bearer.or_else(|| text("x-api-key")).map(|key| key.trim().to_string())
 }
 
-/// Errors: 401 without the key; 403 for another host or origin.
+/// Admits a request. Errors: 401 without the key; 403 for another host or origin.
 pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> Result<(), Refusal> {
     if let Some(expected) = expected {
         let brought = key(headers).unwrap_or_default();

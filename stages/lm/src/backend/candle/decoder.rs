@@ -53,7 +53,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Errors: weights or an adapter that do not fit the config.
+    /// Creates a decoder. Errors: weights or an adapter that do not fit the config.
     pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
         // The pattern names every part of a model, so that a new one must be considered here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;

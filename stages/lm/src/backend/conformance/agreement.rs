@@ -15,7 +15,7 @@ const FORWARD: f64 = 1e-4;
 /// Maximum difference of a gradient, as a share of the norm of the parameter's gradient.
 const GRADIENT: f64 = 1e-3;
 
-/// Forward passes, gradients, optimizer steps, sampled tokens, refusals.
+/// Checks forward passes, gradients, optimizer steps, sampled tokens, refusals.
 pub(super) fn suite(backend: &dyn Backend) {
     let offers = backend.offers();
     for (learns, models) in [(Learns::All, variants()), (Learns::Adapter, adapted())] {
@@ -37,7 +37,7 @@ pub(super) fn suite(backend: &dyn Backend) {
     refusals_of_samplers_are_those_of_the_reference(backend);
 }
 
-/// A learner of the backend and one of the reference.
+/// Returns a learner of the backend and one of the reference.
 fn both(backend: &dyn Backend, model: &ModelFolder, options: &LearnerOptions) -> [Box<dyn Learner>; 2] {
     [backend, &Cpu].map(|backend| backend.learner(model, options).expect("a learner"))
 }

@@ -215,7 +215,8 @@ fn expect_plain(sampling: &Sampling) -> Result<()> {
     .help("use temperature 1 and no truncation"))
 }
 
-/// Errors: invalid, if the server's log-probabilities under these options are not those of the sampled distribution.
+/// Checks the sampling options. Errors: invalid, if the server's log-probabilities under them are not those of the
+/// sampled distribution.
 fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Sampling) -> Result<()> {
     let greedy = sampling.temperature == 0.0;
     let fits = match meaning {

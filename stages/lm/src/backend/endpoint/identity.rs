@@ -52,7 +52,7 @@ pub fn context(desk: &Desk, dialect: &dyn Dialect) -> Result<Option<usize>> {
     Ok(number.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0))
 }
 
-/// Errors: invalid, if the server tokenizes a text differently from the model folder's tokenizer.
+/// Checks the tokenizer. Errors: invalid, if the server tokenizes a text differently from the model folder's tokenizer.
 pub fn expect_tokenizer(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<()> {
     let tokenizer = model.chat.tokenizer();
     let stops = model.stop_tokens().iter().filter_map(|id| tokenizer.token(*id));

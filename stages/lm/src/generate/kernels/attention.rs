@@ -93,7 +93,7 @@ fn score<L: Lanes, const N: usize>(
     }
 }
 
-/// `padded = scale * Σ weights[t] values[t]`.
+/// Computes `padded = scale * Σ weights[t] values[t]`.
 #[inline(always)]
 fn weigh<L: Lanes>(
     shape: AttentionShape,

@@ -66,7 +66,7 @@ pub(super) trait Lanes {
     unsafe fn load_high(from: *const u32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
     unsafe fn splat(x: f32) -> Self::V;
-    /// `a * b + c`, rounded once.
+    /// Returns `a * b + c`, rounded once.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;

@@ -44,7 +44,7 @@ trait Kept: Copy + Default + Send + Sync {
     const ROW: usize;
     /// Writes a weight into its column.
     fn put(row: &mut [Self], column: usize, weight: f32);
-    /// The first or the second sixteen weights of a row.
+    /// Returns the first or the second sixteen weights of a row.
     ///
     /// # Safety
     /// As for [`Lanes`]; `row` points to a whole row.

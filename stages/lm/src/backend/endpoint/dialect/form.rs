@@ -61,7 +61,7 @@ pub struct Told {
 
 /// A server's protocol.
 pub trait Dialect: Send + Sync {
-    /// Name in messages.
+    /// Returns the name in messages.
     fn name(&self) -> &'static str;
     /// Builds the request for a turn.
     fn turn(&self, ask: &Ask<'_>) -> Call;
@@ -80,11 +80,11 @@ pub trait Dialect: Send + Sync {
     fn context(&self) -> (Call, &'static str) {
         (Call::get("/v1/models"), "/data/0/max_model_len")
     }
-    /// Meaning of log-probabilities, where it is known without a probe.
+    /// Returns the meaning of log-probabilities, where it is known without a probe.
     fn meaning(&self) -> Option<Meaning> {
         None
     }
-    /// Protocol for weight updates, or `None` if they are not supported.
+    /// Returns the protocol for weight updates, or `None` if they are not supported.
     fn hand_over(&self) -> Option<&dyn HandOver> {
         None
     }
@@ -98,7 +98,7 @@ pub trait HandOver: Send + Sync {
     fn load_adapter(&self, name: &str, folder: &str) -> Call;
     /// Builds the request that unloads an adapter.
     fn unload_adapter(&self, name: &str) -> Call;
-    /// Errors: invalid, if the response reports a failure.
+    /// Checks the response. Errors: invalid, if it reports a failure.
     fn done(&self, answer: &Value) -> Result<()>;
 }
 

@@ -10,7 +10,7 @@ pub struct Sglang;
 
 const GENERATE: &str = "/generate";
 
-/// `[log-probability, token id, text]`.
+/// Reads `[log-probability, token id, text]`.
 fn pair(entry: &Value, what: &str) -> Result<(f32, u32)> {
     let id = entry.pointer("/1").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
     let number = entry.pointer("/0").ok_or_else(|| odd(what))?;

@@ -57,7 +57,7 @@ impl Computer {
         (self.own, self.model) = (model.generator(1)?, model);
         Ok(())
     }
-    /// Errors: invalid, if the name is taken.
+    /// Loads an adapter. Errors: invalid, if the name is taken.
     pub fn load_adapter(&mut self, name: &str, folder: &Path) -> Result<()> {
         if self.adapters.contains_key(name) {
             return Err(Error::invalid(format!("The lora adapter '{name}' has already been loaded.")));
@@ -66,7 +66,7 @@ impl Computer {
         self.adapters.insert(name.to_string(), adapted.generator(1)?);
         Ok(())
     }
-    /// Errors: invalid, if the adapter is absent.
+    /// Unloads an adapter. Errors: invalid, if it is absent.
     pub fn unload_adapter(&mut self, name: &str) -> Result<()> {
         let gone = self.adapters.remove(name);
         gone.map(|_| ()).ok_or_else(|| Error::invalid(format!("The lora adapter '{name}' cannot be found.")))
