@@ -54,8 +54,8 @@ impl Folder {
     }
 }
 
-/// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program of
-/// the machine: an absolute path to an executable that is not a script is unchanged.
+/// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program
+/// of the machine: an absolute path to an executable that is not a script is unchanged.
 fn own_file(at: usize, word: &str) -> Option<&str> {
     let path = Path::new(word);
     if !path.is_absolute() || !path.is_file() {
