@@ -1,16 +1,16 @@
-//! A server's answer, as far as it can be relied on.
+//! A server's answer, after validation.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Call {
-    /// By which the tool's result names it.
+    /// Id, to which the tool's result refers.
     pub id: String,
-    /// The tool's name.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments as the model wrote them; usually JSON of an object.
+    /// Arguments as the model wrote them; usually JSON of an object.
     pub arguments: String,
 }
 
@@ -29,38 +29,37 @@ impl Call {
     }
 }
 
-/// Why an answer ended.
+/// Reason of an answer's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
     /// The model ended it, or called tools.
     Stop,
-    /// It reached the limit of tokens.
+    /// The limit of tokens was reached.
     Length,
     /// The server withheld it.
     Filtered,
 }
 
-/// What a model answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Its text; empty if there is none.
+    /// Text; may be empty.
     pub text: String,
-    /// Its calls of tools, in order.
+    /// Tool calls, in order.
     pub calls: Vec<Call>,
-    /// The words with which the model declined, where the server tells them apart.
+    /// Text with which the model declined, where the server marks it.
     pub refusal: Option<String>,
-    /// Why it ended.
+    /// Reason of the end.
     pub finish: Finish,
-    /// The name under which the server says that the model answered; none if it says nothing.
+    /// Name of the model that the server reports, if any.
     pub model: Option<String>,
     /// Tokens of the prompt and of the answer, where the server counts them.
     pub tokens: Option<(u64, u64)>,
-    /// Natural logarithms of the probabilities of the answer's tokens, where they were asked for and given.
+    /// Natural logarithms of the probabilities of the answer's tokens, where they were requested and returned.
     pub logprobs: Option<Vec<f64>>,
 }
 
 impl Answer {
-    /// Reads a chat completion. Errors: data, for anything else.
+    /// Reads a chat completion. Errors: data, for any other content.
     pub(crate) fn read(body: &Value) -> Result<Self> {
         let Some(choice) = body.pointer("/choices/0").filter(|choice| choice["message"].is_object()) else {
             return Err(Error::data(format!("the server answers no chat completion but {}", short(body)))
@@ -91,7 +90,7 @@ impl Answer {
             logprobs: logprobs.and_then(|tokens| tokens.iter().map(logprob).collect()),
         })
     }
-    /// The object that was asked for by a form: the whole text, or the first object in it that is JSON.
+    /// Returns the object of the requested form: the whole text, or the first object in it that is JSON.
     ///
     /// Errors: data, if the model declined, was cut off, or wrote no object.
     pub fn object(&self) -> Result<Value> {
@@ -107,7 +106,7 @@ impl Answer {
     }
 }
 
-/// The first JSON object that begins at some brace of a text.
+/// Returns the first JSON object that begins at some brace of a text.
 fn first_object(text: &str) -> Option<Value> {
     let braces = text.match_indices('{').map(|(at, _)| &text[at..]);
     let mut objects = braces.filter_map(|rest| {
@@ -121,7 +120,7 @@ fn short(value: &Value) -> String {
     format!("`{}`", cut(&value.to_string()))
 }
 
-/// At most 200 characters on one line.
+/// Returns at most 200 characters on one line.
 fn cut(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(200) {

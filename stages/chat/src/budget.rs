@@ -1,8 +1,8 @@
-//! The bound on spend: what is reserved for requests in flight counts as spent.
+//! The limit on spend: amounts reserved for requests in flight count as spent.
 //!
 //! A token has at least one byte, so the bytes of a request bound the tokens of its prompt, and the limit of an answer
-//! bounds those of the answer. A request whose most could pass the limit waits for those in flight, which as a rule
-//! cost less than was reserved for them, and is refused if there are none.
+//! bounds those of the answer. A request whose maximum could exceed the limit waits for those in flight, which usually
+//! cost less than was reserved for them, and is rejected if no request is in flight.
 
 use crate::options::{ChatOptions, Price};
 use trainyard_core::{Error, Result};
@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result};
 pub(crate) struct Budget {
     price: Option<Price>,
     limit: Option<f64>,
-    /// Tokens of an answer at most.
+    /// Maximum tokens of an answer.
     answer: u64,
     spent: f64,
     reserved: f64,
@@ -21,9 +21,9 @@ impl Budget {
         let answer = options.limit().unwrap_or(0);
         Self { price: options.price, limit: options.spend_limit, answer, spent: 0.0, reserved: 0.0 }
     }
-    /// Reserves the most that a request of so many bytes can cost; none if it must wait for those in flight.
+    /// Reserves the maximum cost of a request of this many bytes; returns `None` if it must wait for those in flight.
     ///
-    /// Errors: invalid, if nothing is in flight and it could pass the limit.
+    /// Errors: invalid, if no request is in flight and it could exceed the limit.
     pub fn reserve(&mut self, bytes: usize, in_flight: bool) -> Result<Option<f64>> {
         let most = self.price.map_or(0.0, |price| price.of(bytes as u64, self.answer));
         if let Some(limit) = self.limit
@@ -35,7 +35,7 @@ impl Budget {
         self.reserved += most;
         Ok(Some(most))
     }
-    /// The request was answered; without a count of its tokens it cost what was reserved.
+    /// Records the cost of an answered request; without a count of its tokens it is the reserved amount.
     pub fn settle(&mut self, reserved: f64, tokens: Option<(u64, u64)>) {
         self.release(reserved);
         match tokens {
@@ -43,11 +43,11 @@ impl Budget {
             None => self.spent += reserved,
         }
     }
-    /// The request got no answer.
+    /// Releases the amount of a request without an answer.
     pub fn release(&mut self, reserved: f64) {
         self.reserved = (self.reserved - reserved).max(0.0);
     }
-    /// An answer was there already.
+    /// Records the cost of an answer that was already stored.
     pub fn found(&mut self, (prompt, answer): (u64, u64)) {
         self.spent += self.price.map_or(0.0, |price| price.of(prompt, answer));
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn the_limit_is_never_passed() {
-        // A request of 1,000 bytes costs 2,000 millionths at most.
+        // A request of 1,000 bytes costs at most 2,000 millionths.
         let mut budget = budget(0.0049);
         let first = budget.reserve(1000, false).unwrap().unwrap();
         let second = budget.reserve(1000, true).unwrap().unwrap();

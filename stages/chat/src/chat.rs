@@ -1,4 +1,4 @@
-//! Asking one model: questions go out as fast as the options allow, and every answer is kept before it is used.
+//! Client of one model: requests are sent as fast as the options permit, and every answer is stored before it is used.
 
 use crate::answer::Answer;
 use crate::budget::Budget;
@@ -16,16 +16,16 @@ use trainyard_core::{Clock, Digest, Error, ErrorKind, Result, SystemClock};
 use trainyard_http::{Address, Call, Desk, Fault};
 
 const PATH: &str = "/v1/chat/completions";
-/// Between two looks whether the stage was cancelled.
+/// Interval at which cancellation of the stage is checked.
 const LOOK: Duration = Duration::from_millis(200);
-/// How long answers in flight are waited for when the stage was cancelled.
+/// Timeout for answers in flight when the stage was cancelled.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Names a question that was asked.
+/// Id of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// One model, as one part of a stage asks it.
+/// The client of one part of a stage for one model.
 pub struct Chat {
     options: ChatOptions,
     service: String,
@@ -35,20 +35,20 @@ pub struct Chat {
     pace: Pace,
     budget: Budget,
     next: u64,
-    /// Questions whose answers were not looked for yet.
+    /// Questions whose answers were not looked up yet.
     fresh: Vec<(Digest, Request)>,
-    /// Questions that nobody has answered, in the order in which they were asked.
+    /// Unanswered questions, in order.
     waiting: VecDeque<(Digest, Request)>,
     flying: BTreeMap<trainyard_http::Ticket, Flight>,
-    /// Who waits for an answer.
+    /// Tickets that wait for each answer.
     asked: BTreeMap<Digest, Vec<Ticket>>,
     ready: VecDeque<(Ticket, Result<Answer>)>,
-    /// Requests of this round that were counted, and those of all rounds that the budget knows.
+    /// Requests of this round that were counted, and those of all rounds that the budget includes.
     counted: BTreeSet<Digest>,
     charged: BTreeSet<Digest>,
     tally: Tally,
     place: usize,
-    /// Whether its answers enter the stage's output `requests` and its metrics.
+    /// Whether the answers enter the stage's output `requests` and its metrics.
     listed: bool,
 }
 
@@ -56,16 +56,16 @@ pub struct Chat {
 struct Flight {
     digest: Digest,
     request: Request,
-    /// Of the budget.
+    /// Amount reserved in the budget.
     reserved: f64,
-    /// Tokens that were expected of it.
+    /// Expected tokens.
     expected: u64,
 }
 
 impl Chat {
-    /// A model, with what the stage gives to its parts. Nothing is asked yet.
+    /// Opens a client of a model, with the stage's shared state. No request is sent yet.
     ///
-    /// Errors: invalid (the address, a key that the stage was not given).
+    /// Errors: invalid (the address, a key that the stage lacks).
     pub fn open(models: &Arc<Models>, options: &ChatOptions) -> Result<Self> {
         let address = Address::read(&options.endpoint)?;
         let service = options.service.clone().unwrap_or_else(|| address.to_string());
@@ -93,23 +93,23 @@ impl Chat {
             listed: true,
         })
     }
-    /// Keeps answers out of the output `requests` and the stage's own metrics: for a part that an attempt which goes on
-    /// does not ask again, so that both are the same as without a pause.
+    /// Excludes answers from the output `requests` and the stage's own metrics: for a part that a resumed attempt does
+    /// not repeat, so that both are the same as without a pause.
     pub fn unlisted(mut self) -> Self {
         self.listed = false;
         self.models.leave_out(self.place);
         self
     }
-    /// What was asked and answered so far.
+    /// Returns the counts of requests and answers so far.
     pub fn tally(&self) -> Tally {
         self.tally
     }
-    /// What is asked from now on counts anew, so that a round counts the same whether or not the rounds before it were
+    /// Begins a round: later requests count anew, so that a round counts the same whether or not the earlier ones were
     /// part of this attempt.
     pub fn begin_round(&mut self) {
         self.counted.clear();
     }
-    /// Asks a question, whose answer comes by [`Chat::next`]. Errors: bug, if it has no canonical form.
+    /// Sends a question, whose answer [`Chat::next`] returns. Errors: bug, if it has no canonical form.
     pub fn send(&mut self, question: &Question) -> Result<Ticket> {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -118,18 +118,18 @@ impl Chat {
         let digest = request.digest()?;
         let waiters = self.asked.entry(digest.clone()).or_default();
         waiters.push(ticket);
-        // Who asks the same while an answer is awaited gets that one.
+        // An equal question waits for the answer of the first one.
         if waiters.len() == 1 {
             self.fresh.push((digest, request));
         }
         Ok(ticket)
     }
-    /// The next answer, in the order in which answers come; none within `wait`, or if nothing is asked. The inner error
-    /// is about this question alone: the server refuses it, or answers something else than a chat completion.
+    /// Returns the next answer, in the order of arrival, or `None` after `wait`, or if there is no open question. The
+    /// inner error is about this question alone: the server rejects it, or its response is no chat completion.
     ///
-    /// Errors end the stage: the server is away (retryable), it refuses the key or knows no such model (invalid), it
+    /// Errors end the stage: the server is unreachable (retryable), it rejects the key or lacks the model (invalid), it
     /// answers as another model (invalid), the limit on spend is reached (invalid), the stage was cancelled. Answers in
-    /// flight are waited for and kept before.
+    /// flight are first awaited and stored.
     pub fn next(&mut self, wait: Duration) -> Result<Option<(Ticket, Result<Answer>)>> {
         let until = self.clock.monotonic().saturating_add(wait);
         loop {
@@ -148,7 +148,7 @@ impl Chat {
             }
         }
     }
-    /// Asks questions and waits for all answers, which come in their order. `done` hears how many there are.
+    /// Sends questions and waits for all answers, which are in the same order. `done` receives their number.
     ///
     /// Errors: those of [`Chat::next`].
     pub fn ask_all(
@@ -183,7 +183,7 @@ impl Chat {
         self.receive(pause)
     }
 
-    /// Takes the answers that are there already.
+    /// Takes the answers that are already stored.
     fn look_up(&mut self) -> Result<()> {
         if self.fresh.is_empty() {
             return Ok(());
@@ -200,7 +200,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Sends what may be sent now.
+    /// Sends the requests that are permitted now.
     fn launch(&mut self) -> Result<()> {
         while let Some((_, request)) = self.waiting.front()
             && self.flying.len() < self.options.concurrency
@@ -209,7 +209,7 @@ impl Chat {
             let bytes = request.body.to_string().len();
             let Some(reserved) = self.budget.reserve(bytes, !self.flying.is_empty())? else { return Ok(()) };
             let Some((digest, request)) = self.waiting.pop_front() else { return Ok(()) };
-            // About four bytes make a token of text.
+            // A token of text has about four bytes.
             let expected = bytes as u64 / 4 + self.options.limit().unwrap_or(0);
             self.pace.sent(self.clock.monotonic(), expected);
             let ticket = self.desk.send(Call::post(PATH, request.body.clone()), ());
@@ -218,7 +218,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Takes the answers that come within a time.
+    /// Takes the answers that arrive within a time.
     fn receive(&mut self, wait: Duration) -> Result<()> {
         let Some(first) = self.desk.next(wait) else { return Ok(()) };
         let mut came = vec![first];
@@ -248,7 +248,8 @@ impl Chat {
         end.map_or(Ok(()), Err)
     }
 
-    /// What is to be kept of an answer. One that is no chat completion is not: the server may do better next time.
+    /// Returns the record of an answer to store. A response that is no chat completion is not stored: a retry may
+    /// succeed.
     fn answered(&mut self, flight: Flight, body: Value) -> Result<Option<(Digest, Vec<u8>)>> {
         let read = Answer::read(&body);
         let tokens = read.as_ref().ok().and_then(|answer| answer.tokens);
@@ -262,7 +263,7 @@ impl Chat {
         Ok(Some((flight.digest, record)))
     }
 
-    /// Takes an answer that is kept. Errors: data (a damaged record), invalid (another model has answered).
+    /// Takes a stored answer. Errors: data (a damaged record), invalid (another model has answered).
     fn take(&mut self, digest: &Digest, bytes: &[u8], asked: bool) -> Result<()> {
         let record = Record::read(bytes, digest)?;
         let answer = Answer::read(&record.answer)?;
@@ -287,7 +288,7 @@ impl Chat {
         Ok(())
     }
 
-    /// Errors: invalid, if the answer says that another model gave it.
+    /// Checks the model of an answer. Errors: invalid, if the answer names another model.
     fn expect_model(&self, answer: &Answer) -> Result<()> {
         let Some(name) = answer.model.as_ref() else { return Ok(()) };
         if *name == self.options.model || self.options.served_as.contains(name) {
@@ -305,7 +306,7 @@ impl Chat {
         }
     }
 
-    /// Waits for what is in flight, and keeps it.
+    /// Waits for the answers in flight, and stores them.
     fn land(&mut self) {
         let given_up = self.clock.monotonic() + GRACE;
         while !self.flying.is_empty() {
@@ -316,14 +317,14 @@ impl Chat {
             let Some(flight) = self.flying.remove(&ticket) else { continue };
             let Ok(body) = answer else { continue };
             if let Ok(Some(record)) = self.answered(flight, body) {
-                // The stage ends with the first error, not with what follows from it.
+                // The stage ends with the first error, not with its consequences.
                 let _ = self.models.keep(vec![record]);
             }
         }
     }
 }
 
-/// Whether a fault is about one question, so that others may be answered.
+/// Returns whether a fault is about one question, so that others may be answered.
 fn about_one(fault: &Fault) -> bool {
     matches!(fault.status, Some(400 | 413 | 414 | 422)) || fault.error.kind == ErrorKind::Data
 }

@@ -1,10 +1,8 @@
-//! Language models behind endpoints that speak OpenAI's chat completions, wherever a stage needs a model for its words.
+//! Client for language models at endpoints of OpenAI's chat completions, for stages that require a model's text.
 //!
-//! A stage opens its [`Models`] once; a part that asks a model opens a [`Chat`] there by its [`ChatOptions`]. Every
-//! answer is kept as soon as it comes, by the content of its request, so a crash loses none and who asks the same again
-//! pays nothing (`docs/design/0033-endpoints.md`).
-#![warn(missing_docs)]
-
+//! A stage opens its [`Models`] once; a part that uses a model opens a [`Chat`] there by its [`ChatOptions`]. Every
+//! answer is stored as soon as it arrives, by the content of its request, so a crash loses none and an equal request is
+//! not paid again (`docs/design/0033-endpoints.md`).
 mod answer;
 mod budget;
 mod chat;

@@ -1,4 +1,4 @@
-//! One model that many threads ask: each waits for its own answer, and a thread of the line's own does the asking.
+//! One model for many threads: each waits for its own answer, and a separate thread sends the requests.
 
 use crate::answer::Answer;
 use crate::chat::{Chat, Ticket};
@@ -9,17 +9,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Between two looks for new questions while answers are awaited.
+/// Interval at which new questions are read while answers are awaited.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What becomes of a question. The outer error ends the stage, as that of [`Chat::next`] does; the inner one is about
-/// this question alone.
+/// Result of a question. The outer error ends the stage, as that of [`Chat::next`] does; the inner one is about this
+/// question alone.
 pub type Reply = Result<Result<Answer>>;
 
-/// A model that is asked from several threads. Ends with its last handle.
+/// A model for several threads. Ends with its last handle.
 pub struct Line(Sender<(Question, Promise)>);
 
-/// An answer that may not have come yet.
+/// A pending answer.
 #[derive(Clone)]
 pub struct Promise(Arc<Slot>);
 
@@ -30,14 +30,14 @@ struct Slot {
 }
 
 impl Line {
-    /// Errors: retryable, if there is no thread for it.
+    /// Starts the thread. Errors: retryable, if there is no thread for it.
     pub fn open(chat: Chat) -> Result<Self> {
         let (asks, asked) = channel();
         let thread = std::thread::Builder::new().name("model-line".into()).spawn(move || serve(chat, &asked));
         thread.map_err(|e| Error::retryable(format!("no thread to ask a model from: {e}")))?;
         Ok(Self(asks))
     }
-    /// Asks a question.
+    /// Sends a question.
     pub fn ask(&self, question: Question) -> Promise {
         let promise = Promise(Arc::default());
         if self.0.send((question, promise.clone())).is_err() {
@@ -48,7 +48,7 @@ impl Line {
 }
 
 impl Promise {
-    /// The reply, if it has come.
+    /// Returns the reply, if it has arrived.
     pub fn poll(&self) -> Option<Reply> {
         self.wait(Duration::ZERO)
     }
@@ -64,7 +64,7 @@ impl Promise {
     }
 }
 
-/// Asks until nobody can ask any more. What ends the stage is the reply to all that is asked from then on.
+/// Sends questions until all handles are dropped. An error that ends the stage is the reply to all later questions.
 fn serve(mut chat: Chat, asked: &Receiver<(Question, Promise)>) {
     let mut waiting: BTreeMap<Ticket, Promise> = BTreeMap::new();
     let mut broken = None;
@@ -122,7 +122,7 @@ mod tests {
             let answer = thread.join().unwrap().unwrap().unwrap().unwrap();
             assert_eq!(answer.text, format!("re: \"{n}\""));
         }
-        // Who says the same is answered the same, and nobody is asked again.
+        // Equal questions get the same answer, without another request.
         assert_eq!(line.ask(Question::of("", "3")).wait(LONG).unwrap().unwrap().unwrap().text, "re: \"3\"");
         assert_eq!(server.requests(), 8);
     }

@@ -1,4 +1,5 @@
-//! What a running stage gives to its parts that ask models: keys, kept answers, and one account of all that was used.
+//! State that a running stage shares with its parts that use models: keys, stored answers, and the account of all
+//! usage.
 
 use crate::answer::Answer;
 use crate::record::Record;
@@ -10,29 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainyard_api::{CancelToken, RequestCache, RequestsInMemory, StageContext};
 use trainyard_core::{Digest, Error, Result, Secret, SecretName, Secrets};
 
-/// The port of a stage that asks models: as an input, answers that are there already; as an output, all that it used.
+/// Port of a stage that uses models: as an input, stored answers; as an output, all used ones.
 const PORT: &str = "requests";
 
-/// Models behind endpoints, as a stage reaches them.
+/// Models at endpoints, with the keys and stored answers of a stage.
 pub struct Models {
     secrets: Secrets,
     cache: Arc<dyn RequestCache>,
     cancel: CancelToken,
-    /// Of the input `requests`.
+    /// Answers of the input `requests`.
     given: BTreeMap<Digest, Vec<u8>>,
     account: Mutex<Account>,
 }
 
 #[derive(Default)]
 struct Account {
-    /// None: the stage has no output for them.
+    /// `None` if the stage has no output for them.
     used: Option<Used>,
-    /// Of each chat, in the order in which they were opened, and whether it is listed.
+    /// Tally of each chat, in the order in which they were opened, and whether it is listed.
     tallies: Vec<(Tally, bool)>,
 }
 
 impl Models {
-    /// Those of a running stage. Errors: data, if the input `requests` holds something else than answers.
+    /// Creates the models of a running stage. Errors: data, if the input `requests` has other content than answers.
     pub fn of_stage(context: &StageContext) -> Result<Arc<Self>> {
         let mut given = BTreeMap::new();
         for artifact in context.many(PORT) {
@@ -43,22 +44,22 @@ impl Models {
         let (secrets, cache, cancel) = (context.secrets.clone(), context.requests.clone(), context.cancel.clone());
         Ok(Arc::new(Self { secrets, cache, cancel, given, account }))
     }
-    /// Models without keys, whose answers are kept as long as this value lives.
+    /// Creates models without keys, whose answers are kept as long as this value lives.
     pub fn apart() -> Arc<Self> {
         Self::over(Arc::new(RequestsInMemory::default()))
     }
-    /// Models without keys, whose answers are kept there.
+    /// Creates models without keys, whose answers are kept in `cache`.
     pub fn over(cache: Arc<dyn RequestCache>) -> Arc<Self> {
         let (secrets, cancel) = (Secrets::default(), CancelToken::default());
         Arc::new(Self { secrets, cache, cancel, given: BTreeMap::new(), account: Mutex::default() })
     }
-    /// A further part that asks; returns its place in the account.
+    /// Adds a part; returns its index in the account.
     pub(crate) fn enter(&self, tally: Tally) -> usize {
         let mut account = self.account();
         account.tallies.push((tally, true));
         account.tallies.len() - 1
     }
-    /// What all listed parts have asked, under the names of [`crate::metrics`]; nothing if nothing was asked.
+    /// Returns the usage of all listed parts, under the names of [`crate::metrics`]; empty without any request.
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
         let account = self.account();
@@ -71,8 +72,8 @@ impl Models {
         }
         sums
     }
-    /// At the end of a stage: writes the output `requests`, if there is one and anything was asked, and measures what
-    /// was asked of servers now.
+    /// Ends a stage: writes the output `requests`, if it is connected and not empty, and reports the requests that were
+    /// sent to servers.
     pub fn finish(&self, context: &mut StageContext) -> Result<()> {
         let mut account = self.account();
         let asked = account.tallies.iter().map(|(tally, _)| tally);
@@ -88,7 +89,7 @@ impl Models {
         }
     }
 
-    /// The secrets that the options of the stage name.
+    /// Returns the secrets that the options of the stage name.
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -101,7 +102,7 @@ impl Models {
             false => Ok(()),
         }
     }
-    /// Records of requests: given ones first.
+    /// Returns the records of requests: given ones first.
     pub(crate) fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>> {
         let unknown: Vec<Digest> = requests.iter().filter(|r| !self.given.contains_key(r)).cloned().collect();
         let mut kept = if unknown.is_empty() { Vec::new() } else { self.cache.find(&unknown)? }.into_iter();
@@ -111,7 +112,7 @@ impl Models {
     pub(crate) fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
         if records.is_empty() { Ok(Vec::new()) } else { self.cache.keep(records) }
     }
-    /// An answer enters the output `requests`.
+    /// Adds an answer to the output `requests`.
     pub(crate) fn used(&self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
         match &mut self.account().used {
             Some(used) => used.add(request, record, answer),

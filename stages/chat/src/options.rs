@@ -1,4 +1,4 @@
-//! What a workflow file says about a model behind an endpoint.
+//! Options of a model at an endpoint in a workflow file.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,87 +9,87 @@ use trainyard_core::units::parse_duration;
 use trainyard_core::{OptionProblem, SecretName};
 use trainyard_http::{Address, Limits};
 
-/// Bytes of one answer.
+/// Maximum bytes of one answer.
 const ANSWER: usize = 64 << 20;
 /// Fields of a request that only this program sets.
 const OWN: [&str; 8] = ["messages", "model", "n", "response_format", "stream", "stream_options", "tools", "seed"];
-/// Fields of a request by which servers are told the limit of an answer.
+/// Fields of a request with the limit of an answer.
 const LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
-/// A model behind an endpoint.
+/// A model at an endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(inline)]
 pub struct ChatOptions {
     /// Address of a server with OpenAI's interface (`/v1/chat/completions`), such as `http://127.0.0.1:8080`.
     pub endpoint: String,
-    /// Name of the model there.
+    /// Name of the model on the server.
     pub model: String,
-    /// Other names by which the server may call the model in its answers; any further name is an error.
+    /// Other names of the model in the server's answers; any further name is an error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub served_as: Vec<String>,
-    /// The key that the server asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    /// API key that the server requires, by its name in the site file: `{secret: NAME}`; null = none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretName>,
-    /// A name for the service by which answers are kept, in place of the address: one service at several addresses.
+    /// Name of the service under which answers are stored, in place of the address: one service at several addresses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// Sampling temperature; null = the server's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub temperature: Option<f64>,
-    /// Tokens of an answer at most; null = no limit is sent.
+    /// Maximum tokens of an answer; null = no limit is sent.
     #[schemars(range(min = 1))]
     pub max_tokens: Option<u32>,
-    /// Seed that the server is sent, plus the number of the draw; null = none is sent.
+    /// Seed for the server, plus the number of the draw; null = none is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u32>,
-    /// How answers of a given form are asked for.
+    /// How requests specify the form of an answer.
     #[serde(skip_serializing_if = "Structure::is_default")]
     pub structure: Structure,
     /// Further fields of every request, such as `{top_p: 0.9}`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Value>,
-    /// Requests in flight; more wait.
+    /// Maximum requests in flight; more wait.
     #[schemars(range(min = 1, max = 4096))]
     pub concurrency: usize,
-    /// Requests begun in a minute at most; null = no limit.
+    /// Maximum requests begun in a minute; null = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests_per_minute: Option<u32>,
-    /// Tokens of prompts and answers in a minute at most, on the average; null = no limit.
+    /// Maximum average tokens of prompts and answers in a minute; null = no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tokens_per_minute: Option<u32>,
-    /// What tokens cost.
+    /// Price of tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// What all answers of this part may cost together, whoever paid for them: a request that could pass it is not
-    /// sent, and the stage ends. Needs `price` and `max_tokens`.
+    /// Maximum total cost of all answers of this part, including stored ones: a request that could exceed it is not
+    /// sent, and the stage ends. Requires `price` and `max_tokens`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub spend_limit: Option<f64>,
-    /// Time of one try of a request.
+    /// Timeout of one attempt of a request.
     pub timeout: String,
-    /// Tries of a request, the first included, while the server is out of reach or overloaded.
+    /// Attempts of a request, including the first, while the server is unreachable or overloaded.
     #[schemars(range(min = 1, max = 100))]
     pub attempts: u32,
 }
 
-/// What a million tokens cost, in any currency.
+/// Price of a million tokens, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
 pub struct Price {
-    /// A million tokens of prompts.
+    /// Price of a million prompt tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// A million tokens of answers.
+    /// Price of a million answer tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
 }
 
-/// How a server is asked for an answer of a given form.
+/// Specification of an answer's form in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -97,7 +97,7 @@ pub enum Structure {
     /// By `response_format` with a JSON Schema.
     #[default]
     JsonSchema,
-    /// By `response_format: {type: json_object}`; the prompt says the rest.
+    /// By `response_format: {type: json_object}`; the prompt describes the rest.
     JsonObject,
     /// By the prompt alone: the first JSON object of the answer counts.
     Text,
@@ -134,21 +134,21 @@ impl Default for ChatOptions {
 }
 
 impl ChatOptions {
-    /// Options of a model at an address, with all defaults.
+    /// Creates the options of a model at an address, with all defaults.
     pub fn new(endpoint: impl Into<String>, model: impl Into<String>) -> Self {
         Self { endpoint: endpoint.into(), model: model.into(), ..Self::default() }
     }
-    /// The most tokens of an answer, however the server is told.
+    /// Returns the maximum tokens of an answer, in whichever field it is sent.
     pub fn limit(&self) -> Option<u64> {
         let told = LIMITS.iter().filter_map(|name| self.extra.get(*name)?.as_u64()).max();
         told.or(self.max_tokens.map(u64::from))
     }
-    /// The bounds of requests.
+    /// Returns the limits of requests.
     pub(crate) fn limits(&self) -> Limits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(300));
         Limits { requests: self.concurrency, attempts: self.attempts, timeout, answer: ANSWER }
     }
-    /// Everything wrong that types cannot express; pointers are relative to these options.
+    /// Returns all problems that types cannot express; pointers are relative to these options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.endpoint.is_empty() {
@@ -191,7 +191,7 @@ impl ChatOptions {
         problems.extend(self.boundless());
         problems
     }
-    /// Why the limit on spend would be none.
+    /// Returns why the limit on spend would have no effect.
     fn boundless(&self) -> Option<OptionProblem> {
         self.spend_limit?;
         let (message, help) = match (self.price, self.limit()) {

@@ -1,11 +1,11 @@
-//! Limits of requests and tokens in a minute, held by spacing requests.
+//! Limits of requests and tokens in a minute, enforced by spacing requests.
 
 use crate::options::ChatOptions;
 use std::time::Duration;
 
 const MINUTE: f64 = 60.0;
 
-/// When the next request may be sent. Times are those of a monotonic clock.
+/// Time at which the next request may be sent, on a monotonic clock.
 pub(crate) struct Pace {
     /// Seconds between two requests.
     request: f64,
@@ -13,7 +13,7 @@ pub(crate) struct Pace {
     token: f64,
     /// Seconds at which the next request is free.
     requests_free: f64,
-    /// Seconds at which the tokens that were sent have had their time.
+    /// Seconds at which the rate limit has room for further tokens.
     tokens_free: f64,
 }
 
@@ -23,18 +23,18 @@ impl Pace {
         let (request, token) = (gap(options.requests_per_minute), gap(options.tokens_per_minute));
         Self { request, token, requests_free: 0.0, tokens_free: 0.0 }
     }
-    /// Time until a request may be sent; zero = now.
+    /// Returns the time until a request may be sent; zero = now.
     pub fn wait(&self, now: Duration) -> Duration {
         let free = self.requests_free.max(self.tokens_free);
         Duration::try_from_secs_f64(free - now.as_secs_f64()).unwrap_or_default()
     }
-    /// A request was sent that will take about so many tokens.
+    /// Records a sent request with its expected tokens.
     pub fn sent(&mut self, now: Duration, tokens: u64) {
         let now = now.as_secs_f64();
         self.requests_free = self.requests_free.max(now) + self.request;
         self.tokens_free = self.tokens_free.max(now) + self.token * tokens as f64;
     }
-    /// It took another number of tokens.
+    /// Corrects the expected tokens of a request to the actual ones.
     pub fn took(&mut self, expected: u64, tokens: u64) {
         self.tokens_free += self.token * (tokens as f64 - expected as f64);
     }

@@ -1,24 +1,23 @@
-//! What a model is asked: a conversation, tools, the form of the answer.
+//! Questions to a model: a conversation, tools, the form of the answer.
 
 use crate::answer::Call;
 use crate::options::{ChatOptions, Structure};
 use serde_json::{Map, Value, json};
 
-/// A message of a conversation, as a server is told it.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Said {
     /// `system`, `user`, `assistant` or `tool`.
     pub role: String,
-    /// Its text.
     pub text: String,
-    /// Of the assistant: its calls.
+    /// Calls of an assistant message.
     pub calls: Vec<Call>,
-    /// Of a tool's result: the id of the call that it answers.
+    /// Id of the call that a tool's result answers.
     pub answers: Option<String>,
 }
 
 impl Said {
-    /// A message of a role and a text alone.
+    /// Creates a message with only a role and a text.
     pub fn new(role: &str, text: impl Into<String>) -> Self {
         Self { role: role.to_string(), text: text.into(), ..Self::default() }
     }
@@ -37,7 +36,7 @@ impl Said {
 /// The form that an answer must have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Form {
-    /// A name for it: letters, digits, `_`.
+    /// Name: letters, digits, `_`.
     pub name: &'static str,
     /// JSON Schema of an object whose properties are all required.
     pub schema: Value,
@@ -50,21 +49,21 @@ pub struct Question {
     pub messages: Vec<Said>,
     /// Tools that the model may call, in OpenAI's form.
     pub tools: Vec<Value>,
-    /// The form of the answer; none = any text.
+    /// Form of the answer; `None` = any text.
     pub form: Option<Form>,
-    /// Whether the server is asked for the log-probabilities of the answer's tokens.
+    /// Whether log-probabilities of the answer's tokens are requested.
     pub logprobs: bool,
-    /// Tells requests apart that are otherwise equal: each is answered and paid for by itself.
+    /// Distinguishes requests that are otherwise equal: each is answered and paid separately.
     pub draw: u64,
 }
 
 impl Question {
-    /// A question of one message, behind a system message unless that is empty.
+    /// Creates a question of one message, after a system message unless that is empty.
     pub fn of(system: &str, user: impl Into<String>) -> Self {
         let head = (!system.is_empty()).then(|| Said::new("system", system));
         Self { messages: head.into_iter().chain([Said::new("user", user)]).collect(), ..Self::default() }
     }
-    /// The request as it is sent. Its keys come in the order of their names, whatever `options` look like.
+    /// Returns the request as it is sent. Its keys are in the order of their names, independent of `options`.
     pub(crate) fn body(&self, options: &ChatOptions) -> Value {
         let mut body = Map::new();
         body.insert("model".into(), json!(options.model));
@@ -76,7 +75,7 @@ impl Question {
             body.insert("temperature".into(), json!(temperature));
         }
         if let Some(seed) = options.seed {
-            // A whole number that every server's JSON holds.
+            // An integer that every server's JSON supports.
             body.insert("seed".into(), json!((u64::from(seed) + self.draw) & 0x7fff_ffff));
         }
         if !self.tools.is_empty() {

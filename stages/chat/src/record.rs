@@ -1,4 +1,4 @@
-//! Requests by their content, and the form in which their answers are kept.
+//! Requests by their content, and the stored form of their answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -8,17 +8,17 @@ use trainyard_core::{Digest, Error, Result};
 /// Version of the form.
 const FORMAT: u32 = 1;
 
-/// What was asked: everything that an answer may depend on, and nothing else. The key that was sent, and how often or
-/// how fast, are not in it.
+/// Content of a request: everything that an answer may depend on, and no more. The key, the number of attempts and the
+/// rate are excluded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Request {
-    /// The address, or the name that stands for it.
+    /// Address, or the name in its place.
     pub service: String,
-    /// Below the address.
+    /// Path below the address.
     pub path: String,
-    /// As it is sent.
+    /// Body as it is sent.
     pub body: Value,
-    /// Tells equal requests apart.
+    /// Distinguishes equal requests.
     pub draw: u64,
 }
 
@@ -26,15 +26,14 @@ pub(crate) struct Request {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     format: u32,
-    /// What was asked.
     #[serde(flatten)]
     pub request: Request,
-    /// As it came.
+    /// Response, unchanged.
     pub answer: Value,
 }
 
 impl Request {
-    /// By which its answer is found.
+    /// Returns the key of the stored answer.
     pub fn digest(&self) -> Result<Digest> {
         let Self { service, path, body, draw } = self;
         Digest::of_json(&json!({"format": FORMAT, "service": service, "path": path, "body": body, "draw": draw}))
@@ -45,11 +44,11 @@ impl Record {
     pub fn new(request: Request, answer: Value) -> Self {
         Self { format: FORMAT, request, answer }
     }
-    /// The bytes that are kept.
+    /// Returns the bytes to store.
     pub fn write(&self) -> Result<Vec<u8>> {
         canonical_json(self)
     }
-    /// Reads them. Errors: data, for anything but a record of this request.
+    /// Reads the bytes. Errors: data, for any other content than a record of this request.
     pub fn read(bytes: &[u8], digest: &Digest) -> Result<Self> {
         let broken = |why: String| {
             Error::data(format!("the kept answer of request {} cannot be used: {why}", digest.short()))

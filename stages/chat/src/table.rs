@@ -2,14 +2,14 @@
 //!
 //! | column | type | meaning |
 //! |---|---|---|
-//! | `request` | string | digest of what was asked |
+//! | `request` | string | digest of the request |
 //! | `service`, `path` | string | where |
-//! | `draw` | i64 | tells equal requests apart |
-//! | `model` | string, null | who answered, in the server's words |
-//! | `body`, `answer` | string | JSON as it was sent and as it came |
+//! | `draw` | i64 | distinguishes equal requests |
+//! | `model` | string, null | name of the model that the server reports |
+//! | `body`, `answer` | string | JSON as it was sent and received |
 //! | `prompt_tokens`, `completion_tokens` | i64, null | as the server counts them |
 //!
-//! Answers wait in a file of the scratch folder, since a stage may use more of them than memory holds.
+//! Answers are buffered in a file of the scratch folder, since they may exceed memory.
 
 use crate::answer::Answer;
 use crate::record::{Record, Request};
@@ -40,27 +40,26 @@ struct Row {
     completion_tokens: Option<i64>,
 }
 
-/// The answers so far.
 pub(crate) struct Used {
     path: PathBuf,
     file: File,
     end: u64,
-    /// Where each stands in the file, and its length.
+    /// Offset of each in the file, and its length.
     places: BTreeMap<Digest, (u64, usize)>,
 }
 
 impl Used {
-    /// None yet; they will wait in `folder`.
+    /// Creates an empty table, buffered in `folder`.
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join("requests.jsonl");
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
         Ok(Self { file: file.map_err(|e| io_error(&path, &e))?, path, end: 0, places: BTreeMap::new() })
     }
-    /// Whether there is no answer yet.
+    /// Returns whether there is no answer yet.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
-    /// Adds an answer, unless it is there.
+    /// Adds an answer, unless it is present.
     pub fn add(&mut self, request: &Digest, record: &Record, answer: &Answer) -> Result<()> {
         if self.places.contains_key(request) {
             return Ok(());
@@ -121,7 +120,7 @@ fn batch(rows: &[Row]) -> Result<RecordBatch> {
         .build()
 }
 
-/// The records of such a table, by request. Errors: data, for any other table, or a row that was changed.
+/// Returns the records of such a table, by request. Errors: data, for any other table, or a row that was changed.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<Digest, Vec<u8>>> {
     let mut records = BTreeMap::new();
     for batch in &read_batches(path)?.1 {

@@ -1,29 +1,29 @@
-//! What answers cost.
+//! Cost of answers.
 
 use crate::options::Price;
 use trainyard_core::Metric;
 
-/// What one part has asked: the same whether answers were paid for now or found.
+/// Usage of one part: the same whether answers were paid now or stored before.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Tally {
-    /// Different requests that were answered, of each round.
+    /// Distinct requests that were answered, in each round.
     pub requests: u64,
-    /// How many of them a server answered now.
+    /// Number of them that a server answered now.
     pub asked: u64,
     /// Tokens of their prompts, as servers count them.
     pub prompt_tokens: u64,
     /// Tokens of their answers.
     pub completion_tokens: u64,
-    /// What tokens cost, if the options say so.
+    /// Price of tokens, if the options set it.
     pub price: Option<Price>,
 }
 
 impl Tally {
-    /// What these tokens cost; none if nobody said.
+    /// Returns the cost of these tokens, or `None` without a price.
     pub fn cost(&self) -> Option<f64> {
         self.price.map(|price| price.of(self.prompt_tokens, self.completion_tokens))
     }
-    /// The values of [`metrics`].
+    /// Returns the values of [`metrics`].
     pub fn values(&self) -> Vec<(&'static str, f64)> {
         let counts = [
             ("requests", self.requests as f64),
@@ -32,7 +32,7 @@ impl Tally {
         ];
         counts.into_iter().chain(self.cost().map(|cost| ("cost", cost))).collect()
     }
-    /// What was added since an earlier look.
+    /// Returns the difference to an earlier tally.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,
@@ -45,13 +45,13 @@ impl Tally {
 }
 
 impl Price {
-    /// What so many tokens of prompts and of answers cost.
+    /// Returns the cost of this many tokens of prompts and of answers.
     pub(crate) fn of(&self, prompt: u64, answer: u64) -> f64 {
         (prompt as f64 * self.input + answer as f64 * self.output) / 1e6
     }
 }
 
-/// What parts that ask models report, once anything was asked.
+/// Returns the metrics of parts that use models, reported after the first request.
 pub fn metrics() -> Vec<Metric> {
     let all = [
         Metric::new("requests", "requests", "Different requests that models behind endpoints answered."),

@@ -1,4 +1,4 @@
-//! A server of chat completions for tests: it answers as it is told, well or badly, and counts what it is asked.
+//! A scripted server of chat completions for tests, with correct and faulty responses, which counts its requests.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What the server does with a request.
+/// Response of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
-    /// Answers with this JSON.
+    /// Responds with this JSON.
     Json(Value),
-    /// Answers with a status and a text.
+    /// Responds with a status and a text.
     Status(u16, &'static str),
-    /// Breaks off after half of the answer.
+    /// Breaks off after half of the response.
     Half(Value),
-    /// Sends a byte now and then, for longer than anybody waits.
+    /// Sends single bytes with pauses, for longer than any timeout.
     Drip,
     /// Closes the connection.
     Hang,
 }
 
-/// A completion of this text by the model that was asked for, of 10 tokens of prompt and 5 of answer.
+/// Returns a completion of this text by the requested model, of 10 tokens of prompt and 5 of answer.
 pub fn says(body: &Value, text: &str) -> Reply {
     let message = json!({"role": "assistant", "content": text});
     completion(body, &message)
 }
 
-/// A completion that calls a tool with these arguments.
+/// Returns a completion that calls a tool with these arguments.
 pub fn calls(body: &Value, id: &str, tool: &str, arguments: &Value) -> Reply {
     let function = json!({"name": tool, "arguments": arguments.to_string()});
     let call = json!({"id": id, "type": "function", "function": function});
@@ -60,7 +60,7 @@ struct Seen {
 }
 
 impl Served {
-    /// Answers with what `answer` makes of the body and the number of a request, from 0.
+    /// Responds with the result of `answer` for the body and the number of a request, from 0.
     pub fn start(answer: impl Fn(&Value, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -69,29 +69,29 @@ impl Served {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (seen, answer) = (Arc::clone(&shared), Arc::clone(&answer));
-                // Who asks may go away at any moment.
+                // The client may disconnect at any moment.
                 std::thread::spawn(move || drop(serve(&stream, &seen, &*answer)));
             }
         });
         Self { url, seen }
     }
-    /// Its address.
+    /// Returns the address.
     pub fn url(&self) -> &str {
         &self.url
     }
-    /// Requests so far.
+    /// Returns the number of requests so far.
     pub fn requests(&self) -> usize {
         self.seen.requests.load(Ordering::SeqCst)
     }
-    /// The most requests that were open at the same time.
+    /// Returns the maximum number of simultaneously open requests.
     pub fn most(&self) -> usize {
         self.seen.most.load(Ordering::SeqCst)
     }
-    /// The heads of all requests.
+    /// Returns the heads of all requests.
     pub fn heads(&self) -> Vec<String> {
         self.seen.heads.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// The bodies of all requests.
+    /// Returns the bodies of all requests.
     pub fn bodies(&self) -> Vec<Value> {
         self.seen.bodies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! Chats with a server that answers well or badly: what is asked, what is kept, what ends the stage.
+//! Chats with a correct or faulty server: requests, stored answers, and errors that end the stage.
 
 use crate::testing::{Reply, Served, calls, says};
 use crate::{Chat, ChatOptions, Models, Price, Question, Tally};
@@ -16,12 +16,12 @@ fn questions(count: usize) -> Vec<Question> {
     (0..count).map(|n| Question::of("", format!("question {n}"))).collect()
 }
 
-/// Answers with the last message in capitals.
+/// Returns the last message in capitals.
 fn shouting(body: &Value, _: usize) -> Reply {
     says(body, &body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_uppercase())
 }
 
-/// The texts of all answers, and what was asked.
+/// Returns the texts of all answers, and the tally.
 fn ask(models: &Arc<Models>, options: &ChatOptions, questions: &[Question]) -> Result<(Vec<String>, Tally), Error> {
     let mut chat = Chat::open(models, options)?;
     let answers = chat.ask_all(questions, |_| Ok(()))?;
@@ -183,7 +183,7 @@ fn tools_are_called_and_the_key_is_sent_and_asked_for() {
     assert!(error.message.contains("`KEY`"), "{error}");
 }
 
-/// Against a llama.cpp server, which calls its model by its file and takes a schema for a grammar.
+/// Against a llama.cpp server, which names its model by its file and takes a schema for a grammar.
 #[test]
 fn a_real_server_answers_in_the_form_that_was_asked_for() {
     use std::io::Write as _;

@@ -6,18 +6,18 @@
 /// A piece of a solution: text, then (except in the last piece) a calculation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The text before the annotation, with all annotations removed.
+    /// Text before the annotation, with all annotations removed.
     pub text: String,
-    /// The calculation that follows the text; `None` only in the last piece.
+    /// Calculation that follows the text; `None` only in the last piece.
     pub calculation: Option<Calculation<'a>>,
 }
 
 /// One `<<expression=claim>>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calculation<'a> {
-    /// The text before the first `=`.
+    /// Text before the first `=`.
     pub expression: &'a str,
-    /// The value that the author claims: the text after the last `=`.
+    /// Value that the author claims: the text after the last `=`.
     pub claim: &'a str,
 }
 
@@ -46,19 +46,19 @@ pub fn segments(solution: &str) -> Vec<Segment<'_>> {
     found
 }
 
-/// The text of a solution without annotations.
+/// Returns the text of a solution without annotations.
 pub fn plain(solution: &str) -> String {
     segments(solution).into_iter().map(|s| s.text).collect()
 }
 
-/// `a=b` → (a, b); `a=b=c` → (a, c).
+/// Splits `a=b` → (a, b); `a=b=c` → (a, c).
 fn split(inside: &str) -> Option<(&str, &str)> {
     let (expression, _) = inside.split_once('=')?;
     let (_, claim) = inside.rsplit_once('=')?;
     Some((expression.trim(), claim.trim()))
 }
 
-/// An expression in Python's syntax: without `$`, thousands separators (`12*20,000`) and leading zeros (`05`).
+/// Returns an expression in Python's syntax: without `$`, thousands separators (`12*20,000`) and leading zeros (`05`).
 pub fn python_form(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len());
     let chars: Vec<char> = expression.chars().filter(|c| *c != '$').collect();
@@ -75,8 +75,8 @@ pub fn python_form(expression: &str) -> String {
     out
 }
 
-/// Whether a tool's printed result is the claimed number. Both are read as numbers (the claim may be a fraction `a/b`)
-/// and may differ by 1e-6, relative to numbers above 1. `None` if one of them is not a number.
+/// Returns whether a tool's printed result is the claimed number. Both are read as numbers (the claim may be a fraction
+/// `a/b`) and may differ by 1e-6, relative to numbers above 1. `None` if one of them is not a number.
 pub fn agrees(result: &str, claim: &str) -> Option<bool> {
     let (result, claim) = (number(result)?, number(claim)?);
     Some((result - claim).abs() <= 1e-6 * claim.abs().max(1.0))

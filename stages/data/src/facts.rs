@@ -1,4 +1,4 @@
-//! Names of facts about artifacts that stages hand to the stages behind them, before anything runs.
+//! Names of facts about artifacts that stages pass to later stages before a run.
 
-/// The environment that problems are made for, as in their column `environment`.
+/// Environment of problems, as in their column `environment`.
 pub const ENVIRONMENT: &str = "environment";

@@ -1,7 +1,7 @@
 //! XXH64, the non-cryptographic hash of shingles and rows (specification: xxHash fast digest algorithm, version 0.1.1).
 //!
-//! It is our own because its values enter artifacts and must never change with a dependency. Content digests are
-//! SHA-256, in `trainyard_core`.
+//! The implementation is in this crate because its values enter artifacts and must never change with a dependency.
+//! Content digests are SHA-256, in `trainyard_core`.
 
 const P1: u64 = 0x9E37_79B1_85EB_CA87;
 const P2: u64 = 0xC2B2_AE3D_27D4_EB4F;
@@ -9,7 +9,7 @@ const P3: u64 = 0x1656_67B1_9E37_79F9;
 const P4: u64 = 0x85EB_CA77_C2B2_AE63;
 const P5: u64 = 0x27D4_EB2F_1656_67C5;
 
-/// The XXH64 of `bytes` under `seed`.
+/// Returns the XXH64 of `bytes` under `seed`.
 pub fn xxh64(bytes: &[u8], seed: u64) -> u64 {
     let mut rest = bytes;
     let mut hash = if bytes.len() >= 32 {
@@ -49,7 +49,7 @@ pub fn xxh64(bytes: &[u8], seed: u64) -> u64 {
     mix(hash)
 }
 
-/// The final mix of XXH64: a bijection that spreads every input bit over the output.
+/// Applies the final mix of XXH64: a bijection that spreads every input bit over the output.
 pub fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
     hash = (hash ^ (hash >> 29)).wrapping_mul(P3);

@@ -1,9 +1,9 @@
 //! Stable ids of imported problems, and the halves of a split.
 //!
 //! An id depends on the question alone, not on its line, so reordered files and other files about the same questions
-//! (solutions) agree on it. The half is the first bit of the SHA-256 of the question's UTF-8 bytes, so anyone can
-//! recompute it: 0 → `a`, 1 → `b`. Questions are hashed as they are, because normalization would differ between
-//! tools.
+//! (solutions) agree on it. The half is the first bit of the SHA-256 of the question's UTF-8 bytes, so it can be
+//! recomputed with any tool: 0 → `a`, 1 → `b`. Questions are hashed unchanged, because normalization would differ
+//! between tools.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Half {
     B,
 }
 
-/// The half that a question belongs to.
+/// Returns the half that a question belongs to.
 pub fn half_of(question: &str) -> Half {
     match Digest::of(question.as_bytes()).as_str().as_bytes()[0] {
         b'0'..=b'7' => Half::A,
@@ -27,7 +27,7 @@ pub fn half_of(question: &str) -> Half {
     }
 }
 
-/// `<prefix>-<first 12 hexadecimal characters of SHA-256(question)>`.
+/// Returns `<prefix>-<first 12 hexadecimal characters of SHA-256(question)>`.
 pub fn problem_id(prefix: &str, question: &str) -> String {
     format!("{prefix}-{}", Digest::of(question.as_bytes()).short())
 }

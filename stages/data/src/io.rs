@@ -1,4 +1,4 @@
-//! Reads and writes the tables of this crate's ports.
+//! Reading and writing of the tables of this crate's ports.
 
 use arrow_array::RecordBatch;
 use std::path::Path;

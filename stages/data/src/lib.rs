@@ -1,9 +1,7 @@
 //! Data stages: import, export, synthesis, filtering, selection, preference pairs and step labels.
 //!
 //! Each stage is a pure function from tables to tables, and rejected rows are outputs with their reasons. Rows are text
-//! until `sft` tokenizes them. Tool results always come from tools that ran.
-
-#![warn(missing_docs)]
+//! until `sft` tokenizes them. Tool results always come from executed tools.
 
 pub mod annotation;
 pub mod export;

@@ -1,4 +1,4 @@
-//! What the user's own code says of rows: the way of the rule and the scorer `process` and `http`.
+//! Requests about rows to user-defined code, shared by the rule and the scorer `process` and `http`.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,25 +8,25 @@ use trainyard_envs::programs::{Batch, EpisodeItem, OnError, ask};
 use trainyard_process::{Log, Peer};
 use trainyard_tables::{Problem, Trajectory};
 
-/// How rows are asked about.
+/// Settings of requests about rows.
 pub struct Asking<'a> {
-    /// Who answers.
+    /// Program or service that responds.
     pub peer: &'a dyn Peer,
-    /// The operation of the protocol.
+    /// Operation of the protocol.
     pub op: &'static str,
-    /// The most rows in one request.
+    /// Maximum rows in one request.
     pub batch: Batch,
-    /// What an exception does.
+    /// Handling of an exception.
     pub on_error: OnError,
-    /// What becomes of a row that is skipped, as in "row `r` stays".
+    /// Effect on a skipped row, as in "row `r` stays".
     pub skipped: &'static str,
     /// Known problems by id.
     pub problems: &'a BTreeMap<String, Problem>,
-    /// Hears of the first row that is skipped.
+    /// Receives a line about the first skipped row.
     pub log: &'a Log,
 }
 
-/// What `read` makes of the answer about each row; none for a row that is skipped.
+/// Returns the result of `read` for the response about each row, or `None` for a skipped row.
 ///
 /// Errors: those of the peer, of `read` and, unless they are skipped, exceptions; the last two name the row.
 pub fn ask_rows<T>(
@@ -59,7 +59,7 @@ pub fn ask_rows<T>(
     Ok(answers)
 }
 
-/// The problem of a row, as far as it is known.
+/// Returns the problem of a row, as far as it is known.
 fn problem(row: &Trajectory, known: &BTreeMap<String, Problem>) -> Problem {
     let unknown = || Problem { id: row.problem_id.clone(), level: row.level, ..Problem::default() };
     known.get(&row.problem_id).cloned().unwrap_or_else(unknown)

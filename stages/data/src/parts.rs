@@ -1,4 +1,4 @@
-//! The families of this room, beside those of the environments that its stages play in.
+//! The families of this crate, in addition to those of the environments that its stages play in.
 
 use crate::export::{ExportFormat, registry as exports};
 use crate::filter::{Rule, registry as rules};
@@ -8,9 +8,9 @@ use crate::synthesize::{Method, registry as methods};
 use std::sync::Arc;
 use trainyard_api::{AnyFamily, Family};
 
-/// What the stages of this room compose.
+/// Families of parts of this crate's stages.
 pub struct Parts {
-    /// Environments and what belongs to them.
+    /// Environments and their parts.
     pub envs: Arc<trainyard_envs::Parts>,
     /// Formats of `artifacts export --as`.
     pub export: Family<&'static dyn ExportFormat>,
@@ -25,7 +25,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Those of this crate, with these environments.
+    /// Returns the families of this crate, with these environments.
     pub fn standard(envs: Arc<trainyard_envs::Parts>) -> Self {
         Self {
             envs,
@@ -36,7 +36,7 @@ impl Parts {
             synthesize: methods::family(),
         }
     }
-    /// Those of this room, sorted by folder.
+    /// Returns the families of this crate, sorted by folder.
     pub fn families(&self) -> [&dyn AnyFamily; 5] {
         [&self.export, &self.import, &self.rules, &self.step_scorers, &self.synthesize]
     }

@@ -1,10 +1,10 @@
-//! The stage kinds of this room: one line each, sorted.
+//! The stage kinds of this crate: one line each, sorted.
 
 use crate::parts::Parts;
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
 
-/// All stages of the data room, with the parts that they compose.
+/// Returns all stages of the crate, with the parts that they compose.
 pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
     vec![
         erase(crate::filter::Filter { parts: parts.clone() }),

@@ -1,7 +1,6 @@
-//! Stage `data/select`: passes on problems by split, level, half, expression, overlap with an evaluation set, and
-//! number.
+//! Stage `data/select`: selects problems by split, level, half, expression, overlap with an evaluation set, and number.
 //!
-//! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so what they saw is an
+//! Later stages (rl, prm, evaluate) take one table of problems and have no selection options, so their input is an
 //! artifact with a digest. Training problems are decontaminated like demonstrations, by the same rule.
 
 use crate::facts::ENVIRONMENT;
@@ -32,8 +31,7 @@ pub struct Config {
     pub levels: Option<Vec<u32>>,
     /// Keep one half of the problems, by the first bit of the SHA-256 of the question: 0 is `a`, 1 is `b`.
     pub half: Option<Half>,
-    /// A SQL expression over the columns of the problems: id, answer, environment, level, source, split, canonical,
-    /// ….
+    /// A SQL expression over the columns of the problems: id, answer, environment, level, source, split, canonical, ….
     pub r#where: Option<String>,
     /// Keep only problems that overlap none of the input `evaluation`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,7 +44,6 @@ pub struct Config {
     pub limit: Option<u64>,
 }
 
-/// The stage kind `data/select`.
 pub struct Select;
 
 impl Stage for Select {
@@ -96,7 +93,7 @@ impl Stage for Select {
     }
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        // A list that was unknown before the run is first seen here.
+        // A list that was unknown before the run is first checked here.
         refuse(config.problems_with(&context.wired()))?;
         let problems = io::read_many_problems(context.many("problems"))?;
         let evaluation = io::read_many_problems(context.many("evaluation"))?;
@@ -172,14 +169,14 @@ impl Prepared for Config {
 /// The result of a selection.
 #[derive(Debug, Clone, Default)]
 pub struct Selected {
-    /// The problems passed on.
+    /// Selected problems.
     pub problems: Vec<Problem>,
-    /// Number of problems that `decontaminate` removed from what the options before it left.
+    /// Number of problems that `decontaminate` removed from those that the options before it left.
     pub overlapping: usize,
 }
 
-/// Applies the options one after another. Fails with kind `data` and the name of the option that left nothing.
-/// `scratch` is a folder for a temporary file.
+/// Applies the options one after another. Fails with kind `data` and the name of the option that left no row. `scratch`
+/// is a folder for a temporary file.
 pub fn select(mut problems: Vec<Problem>, evaluation: &[Problem], config: &Config, scratch: &Path) -> Result<Selected> {
     let before = summary(&problems);
     let check = |problems: &[Problem], option: &str| {

@@ -10,15 +10,13 @@ use trainyard_core::{Error, Result};
 /// One graded solution.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Solution {
-    /// Id of the problem.
     pub problem_id: String,
-    /// The question.
     pub question: String,
     /// The expected answer.
     pub answer: String,
-    /// Who wrote it, e.g. `175b_verification`.
+    /// Author, e.g. `175b_verification`.
     pub solver: String,
-    /// The solution, with calculator annotations if the source has them.
+    /// Solution, with calculator annotations if the source has them.
     pub solution: String,
     /// Whether it was graded as right.
     pub correct: bool,
@@ -36,7 +34,7 @@ const TEXTS: [(&str, Text); 6] = [
     ("split", |s| &s.split),
 ];
 
-/// Rows as a batch of the table.
+/// Returns rows as a batch of the table.
 pub fn batch(rows: &[Solution]) -> Result<RecordBatch> {
     let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
     for (name, get) in TEXTS {

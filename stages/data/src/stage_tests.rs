@@ -1,4 +1,4 @@
-//! Runs this crate's stages one after another on real files, as an attempt does.
+//! Runs of this crate's stages one after another on real files, as in an attempt.
 
 use crate::io;
 use crate::registry::stages;

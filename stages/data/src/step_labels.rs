@@ -1,12 +1,13 @@
 //! Stage `data/step_labels`: graded solutions with calculator annotations become trajectories with labeled steps, on
 //! which a process reward model can train.
 //!
-//! With a step scorer, the turns of given trajectories are labeled by the user's own code instead (`scored`).
+//! With a step scorer, user-defined code labels the turns of given trajectories instead (`scored`).
 //!
-//! A solution is played in the environment as in method `annotated` of `data/synthesize`; a step is one agent turn, cut
-//! after each tool call. A step is labeled 0 if it states an annotated calculation that does not hold when executed;
-//! the last step gets the outcome; all others stay unlabeled (NaN). A calculation that cannot be executed (`X*.25`) is
-//! counted separately and labels nothing. A solution whose calculation hits its time limit is dropped and counted.
+//! A solution is played in the environment as in method `annotated` of `data/synthesize`; a step is one agent turn,
+//! split after each tool call. A step is labeled 0 if it states an annotated calculation that does not hold when
+//! executed; the last step gets the outcome; all others stay unlabeled (NaN). A calculation that cannot be executed
+//! (`X*.25`) is counted separately and labels no step. A solution whose calculation hits its time limit is dropped and
+//! counted.
 
 pub mod scored;
 
@@ -44,8 +45,8 @@ pub struct Config {
     /// Keep at most this many problems, the first ones.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,
-    /// Who labels the agent's turns of the input `trajectories`, in place of annotations of the input `solutions`:
-    /// `{kind: process, command: [python3, my_scorer.py]}`, `{kind: http, url: URL}`. Other options do nothing then.
+    /// Scorer of the agent's turns of the input `trajectories`, in place of annotations of the input `solutions`:
+    /// `{kind: process, command: [python3, my_scorer.py]}`, `{kind: http, url: URL}`. Other options are then ignored.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schemars(extend("x-family" = "step_scorers"))]
     pub scorer: Value,
@@ -57,9 +58,8 @@ impl Default for Config {
     }
 }
 
-/// The stage kind `data/step_labels`.
 pub struct StepLabels {
-    /// The environments that it may play.
+    /// Supported environments.
     pub parts: Arc<Parts>,
 }
 
@@ -213,7 +213,7 @@ impl Prepared for PreparedLabels {
     }
 }
 
-/// One problem per question, in order of first appearance.
+/// Returns one problem per question, in order of first appearance.
 fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
     let mut seen = std::collections::BTreeSet::new();
     rows.iter()
@@ -239,7 +239,6 @@ pub struct Counts {
     pub solutions: usize,
     /// Solutions graded as right.
     pub outcomes_correct: usize,
-    /// Steps.
     pub steps: usize,
     /// Steps labeled 0 because they state a calculation that does not hold.
     pub labeled_calculation: usize,
@@ -247,7 +246,6 @@ pub struct Counts {
     pub labeled_outcome: usize,
     /// Steps without a label.
     pub unlabeled: usize,
-    /// Calculations.
     pub annotations: usize,
     /// Calculations that were executed.
     pub executed: usize,
@@ -261,7 +259,7 @@ pub struct Counts {
     pub dropped_time_limit: usize,
 }
 
-/// Plays and labels all solutions, in order, without those that hit a time limit.
+/// Plays and labels all solutions, in order, except those that hit a time limit.
 pub fn label(
     rows: &[Solution],
     problems: &BTreeMap<&str, &Problem>,
@@ -303,7 +301,7 @@ pub fn label(
     Ok((trajectories, counts))
 }
 
-/// Replaces the last line `A: 18` by `#### 18`, the form in which reference solutions, and so the policy, give answers.
+/// Replaces the last line `A: 18` by `#### 18`, the answer form of reference solutions, and so of the policy.
 fn in_answer_form(solution: &str) -> String {
     let trimmed = solution.trim_end();
     match (final_line_answer(trimmed), trimmed.rfind("A:")) {

@@ -1,4 +1,4 @@
-//! Shared by the tests of this crate: where real data is, and a tool that is late or lost on request.
+//! Shared by the tests of this crate: the folder of real data, and a tool that is late or lost on request.
 
 use crate::Parts;
 use serde_json::{Value, json};
@@ -14,20 +14,21 @@ use trainyard_envs::{
 };
 use trainyard_tables::Problem;
 
-/// The parts of this build.
+/// Returns the parts of this build.
 pub fn parts() -> Arc<Parts> {
     Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard())))
 }
 
-/// An environment of this build with a tool host of its own.
+/// Creates an environment of this build with a separate tool host.
 pub fn environment(options: &Value, cpus: usize) -> Result<Box<dyn Environment>> {
     environments::family().build(options, &ToolHost::new(cpus))
 }
 
-/// Names the folder of real data; see CONTRIBUTING.md for its contents.
+/// Variable with the folder of real data; see CONTRIBUTING.md for its contents.
 const FOLDER: &str = "TRAINYARD_TEST_DATA";
 
-/// A file or folder of real data. `None` if this machine has none; the test then reports that it is skipped.
+/// Returns a file or folder of real data, or `None` on a machine without them; the test then reports that it is
+/// skipped.
 #[track_caller]
 pub fn real(path: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os(FOLDER) else {
@@ -45,7 +46,7 @@ pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
 }
 
-/// Math problems with a tool that echoes its text, except that `forever` times out and `gone` is lost.
+/// Returns math problems with a tool that echoes its text, except that `forever` times out and `gone` is lost.
 pub fn moody() -> Box<dyn Environment> {
     let parameters = json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
     let tool = ToolSpec { name: "echo".into(), description: String::new(), parameters };

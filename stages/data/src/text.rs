@@ -1,27 +1,28 @@
-//! Words, normal forms and n-grams: what "the same text" means for duplicates and decontamination.
+//! Words, normal forms and n-grams: the definition of "the same text" for duplicates and decontamination.
 //!
 //! Words are maximal runs of letters and digits in lower case. Numbers are kept, because problems that differ in a
 //! number differ. There is no stemming and no list of stop words.
 
 use crate::hash::xxh64;
 
-/// The lower-case words of a text.
+/// Returns the lower-case words of a text.
 pub fn words(text: &str) -> Vec<String> {
     text.split(|c: char| !c.is_alphanumeric()).filter(|w| !w.is_empty()).map(str::to_lowercase).collect()
 }
 
-/// The words joined by single spaces. Texts that differ only in case, punctuation and white space have equal forms.
+/// Returns the words joined by single spaces. Texts that differ only in case, punctuation and white space have equal
+/// forms.
 pub fn normal(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// Hashes of all word n-grams of a text, in order, with repeats; none if the text is shorter.
+/// Returns hashes of all word n-grams of a text, in order, with repeats; empty if the text is shorter.
 pub fn ngrams(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     if n == 0 { Vec::new() } else { words.windows(n).map(hash_words).collect() }
 }
 
-/// Sorted, distinct n-grams. Unlike [`ngrams`], a text shorter than n words is one gram, unless it is empty.
+/// Returns sorted, distinct n-grams. Unlike [`ngrams`], a text shorter than n words is one gram, unless it is empty.
 pub fn shingles(text: &str, n: usize) -> Vec<u64> {
     let words = words(text);
     let mut grams: Vec<u64> = match words.len() {

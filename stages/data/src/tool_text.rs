@@ -1,6 +1,6 @@
-//! The text form of tool calls in imported conversations. Other formats keep calls as structures beside the text; our
-//! record has them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's templates), and
-//! parsed.
+//! The text form of tool calls in imported conversations. Other formats store calls as structures separate from the
+//! text; our record has them both in the assistant's text, as a model samples them (Hermes form, as in Qwen's
+//! templates), and parsed.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -9,23 +9,22 @@ use std::fmt::Write as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// A call as a file holds it.
+/// A call in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Call {
-    /// Its id, which its result refers to.
+    /// Id, to which the result refers.
     pub id: Option<String>,
-    /// The tool.
     pub name: String,
     /// JSON text of the arguments, in the order of the file where that was text.
     pub arguments: String,
 }
 
 impl Call {
-    /// `{"name": …, "arguments": …}`, the name first as Qwen's templates write it.
+    /// Returns `{"name": …, "arguments": …}`, with the name first as in Qwen's templates.
     pub fn json(&self) -> String {
         format!("{{\"name\": {}, \"arguments\": {}}}", Value::from(self.name.as_str()), self.arguments)
     }
-    /// With the id before the name, if there is one.
+    /// Returns the same with the id before the name, if present.
     fn json_with_id(&self) -> String {
         let json = self.json();
         match &self.id {
@@ -35,8 +34,8 @@ impl Call {
     }
 }
 
-/// An assistant message with its calls, both in its text (Hermes form: JSON between `<tool_call>` and `</tool_call>`)
-/// and parsed.
+/// Returns an assistant message with its calls, both in its text (Hermes form: JSON between `<tool_call>` and
+/// `</tool_call>`) and parsed.
 pub fn assistant(text: &str, calls: &[Call]) -> Message {
     if calls.is_empty() {
         return Message::new("assistant", text);
@@ -81,7 +80,7 @@ struct Stored<'t> {
 }
 
 /// Reads the column `tool_calls` of a message: its calls, and whether they are in OpenAI's form, which a template is to
-/// write beside the content. Errors: data.
+/// write separately from the content. Errors: data.
 pub fn parsed_calls(text: &str) -> Result<(Vec<Call>, bool)> {
     let wrong = |e: serde_json::Error| Error::data(format!("`tool_calls` is no JSON list of calls: {e}"));
     let stored: Vec<Stored<'_>> = serde_json::from_str(text).map_err(wrong)?;
@@ -97,7 +96,7 @@ pub fn parsed_calls(text: &str) -> Result<(Vec<Call>, bool)> {
     Ok((stored.into_iter().map(call).collect::<Result<_>>()?, apart))
 }
 
-/// A call in a text of its own, whose arguments keep their order.
+/// A call in a separate text, whose arguments keep their order.
 #[derive(Deserialize)]
 struct Written<'t> {
     name: String,

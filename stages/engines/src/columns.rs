@@ -10,11 +10,12 @@ use trainyard_core::error::io_error;
 use trainyard_data::export::{ExportFormat, Form, LeftOut, Source, export};
 use trainyard_tables::ordered;
 
-/// An input port and the form that its rows are given in; none = the usual one of the artifact.
+/// An input port and the form of its rows; `None` = the usual one of the artifact.
 pub type Wanted = (&'static str, Option<Form>);
 
-/// The files of the ports that are wired, and how many rows they hold in all. What the format cannot hold is counted
-/// in the log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format does not have).
+/// Writes the files of the connected ports; returns them and the total number of rows. Fields that the format cannot
+/// express are counted in the log. Errors: data (broken rows, no row), invalid (a form that the artifact or the format
+/// lacks).
 pub fn write(
     context: &StageContext,
     ports: &[Wanted],

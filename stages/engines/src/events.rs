@@ -1,7 +1,7 @@
-//! What a trainer tells while it runs: lines of JSON that it appends to a file.
+//! Events of a running trainer: lines of JSON that it appends to a file.
 //!
 //! `{"step": 3, "steps": 100, "metrics": {"loss": 1.25}}` is progress and a point of each learning curve.
-//! `{"checkpoint": "/…/checkpoint-50", "step": 50}` says that a folder is complete and may be resumed from.
+//! `{"checkpoint": "/…/checkpoint-50", "step": 50}` reports that a folder is complete and may be resumed from.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -11,42 +11,40 @@ use std::path::PathBuf;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Bytes of one event.
+/// Maximum bytes of one event.
 const LINE: usize = 1 << 20;
 
-/// One line.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// Optimizer steps that are done.
+    /// Number of finished optimizer steps.
     pub step: u64,
-    /// How many there will be, once it is known.
+    /// Total number of steps, once it is known.
     #[serde(default)]
     pub steps: Option<u64>,
-    /// Measured at this step. Values that are not numbers (JSON has no NaN) end the stage.
+    /// Values at this step. Those that are not numbers (JSON has no NaN) end the stage.
     #[serde(default)]
     pub metrics: BTreeMap<String, Option<f64>>,
-    /// A folder with everything that going on after this step needs.
+    /// Folder from which training can resume after this step.
     #[serde(default)]
     pub checkpoint: Option<PathBuf>,
 }
 
-/// Reads a file of events that grows.
+/// Reader of a growing file of events.
 pub struct Events {
     path: PathBuf,
     read: u64,
-    /// The line that has not ended.
+    /// The unfinished line.
     started: Vec<u8>,
     lines: u64,
 }
 
 impl Events {
-    /// Of a file that may not be there yet.
+    /// Creates a reader of a file that may not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self { path, read: 0, started: Vec::new(), lines: 0 }
     }
-    /// The events that have come since the last call. Errors: data (a line that is no event, naming it), those of
-    /// reading.
+    /// Returns the events since the last call. Errors: data (a line that is no event, naming it), those of reading.
     pub fn new_ones(&mut self) -> Result<Vec<Event>> {
         let Ok(mut file) = File::open(&self.path) else { return Ok(Vec::new()) };
         let mut found = Vec::new();

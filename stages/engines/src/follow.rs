@@ -1,4 +1,4 @@
-//! A trainer that runs: its events become progress, curves and resume points until it ends.
+//! Following a running trainer: its events become progress, curves and resume points until it ends.
 
 use crate::events::{Event, Events};
 use crate::resume;
@@ -9,12 +9,12 @@ use trainyard_api::StageContext;
 use trainyard_core::{Error, Result};
 use trainyard_process::{Ended, Solo};
 
-/// Between two looks at a trainer.
+/// Interval at which a trainer is polled.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Waits for the end of a trainer. `watch` fails if what goes on beside it has failed.
+/// Waits for the end of a trainer. `watch` fails if a concurrent service has failed.
 ///
-/// Errors: cancelled; data (a broken event, a number that is not finite, a trainer that failed, with its last words);
+/// Errors: cancelled; data (a broken event, a number that is not finite, a trainer that failed, with its last lines);
 /// those of `watch`.
 pub fn follow(
     context: &StageContext,
@@ -25,7 +25,7 @@ pub fn follow(
 ) -> Result<Told> {
     let mut events = Events::new(events);
     loop {
-        // Asked first, so that what was written before the end is read after it.
+        // Checked first, so that lines written before the end are read after it.
         let ended = trainer.ended();
         watch()?;
         for event in events.new_ones()? {

@@ -1,4 +1,4 @@
-//! What a trainer is told: one JSON file, whose path is in the variable `TRAINYARD_JOB`.
+//! Input of a trainer: one JSON file, whose path is in the variable `TRAINYARD_JOB`.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,32 +7,32 @@ use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// The variable that holds the path of the job.
+/// Variable with the path of the job.
 pub const JOB: &str = "TRAINYARD_JOB";
 
-/// Everything that a trainer may read and must write. All paths are absolute.
+/// Files and settings that a trainer may read and must write. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
     /// Version of this file; always 1.
     pub job_format: u32,
-    /// A Hugging Face folder: the model to start from. Not to be changed.
+    /// A Hugging Face folder: the model to start from. Read-only.
     pub model: PathBuf,
-    /// Input port → a file of JSON Lines with its rows, in the columns of the engine. Ports that are not wired are
+    /// Input port → a file of JSON Lines with its rows, in the columns of the engine. Ports that are not connected are
     /// absent.
     pub data: BTreeMap<String, PathBuf>,
     /// An empty folder for the trained weights, as `.safetensors`.
     pub output: PathBuf,
-    /// The file that events are appended to.
+    /// File to which events are appended.
     pub events: PathBuf,
-    /// What an earlier attempt reported as its newest checkpoint; null at first.
+    /// Newest checkpoint that an earlier attempt reported; null at first.
     pub resume: Option<PathBuf>,
-    /// A folder for checkpoints and whatever else the trainer writes; removed after the attempt.
+    /// Folder for checkpoints and other files of the trainer; removed after the attempt.
     pub scratch: PathBuf,
-    /// Threads that may compute.
+    /// Number of compute threads.
     pub cpus: usize,
-    /// Seed of everything random.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Options of the stage that are the trainer's.
+    /// Options of the stage for the trainer.
     pub options: Value,
 }
 

@@ -1,11 +1,11 @@
-//! The stage kinds of this room: one line each, sorted.
+//! The stage kinds of this crate: one line each, sorted.
 
 use crate::{command, trl};
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
 use trainyard_data::Parts;
 
-/// All engines, with the formats that rows may be given in.
+/// Returns all engines, with the supported formats of rows.
 pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
     vec![erase(command::Command { parts: Arc::clone(parts) }), erase(trl::Trl { parts: Arc::clone(&parts.envs) })]
 }

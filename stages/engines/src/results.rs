@@ -1,4 +1,4 @@
-//! What a trainer leaves: the weights as a model artifact, and a report.
+//! Output of a trainer: the weights as a model artifact, and a report.
 
 use crate::told::{LOSS, Told};
 use std::path::Path;
@@ -7,12 +7,12 @@ use trainyard_core::{Declared, Error, Metric, Reduce, Result};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 
-/// Points of a curve that end a training: their mean is the metric.
+/// Returns the number of points at the end of a curve whose mean is the metric.
 fn tail(points: usize) -> usize {
     points.div_ceil(10).max(1)
 }
 
-/// What all engines report.
+/// Returns the metrics of all engines.
 pub fn metrics() -> Declared {
     vec![
         Metric::new(LOSS, "as the trainer has it", "Loss of the training steps, if the trainer tells it.")
@@ -26,10 +26,10 @@ pub fn metrics() -> Declared {
     .into()
 }
 
-/// Publishes the weights in `folder`, which were trained from `start`, and the report. A declared metric that is the
-/// name of a curve is the mean of its last tenth.
+/// Publishes the weights in `folder`, which were trained from `start`, and the report. A declared metric with the name
+/// of a curve is the mean of its last tenth.
 ///
-/// Errors: data (no step was done, nothing changed, weights of another shape), invalid (an adapter).
+/// Errors: data (no step was done, no weight changed, weights of another shape), invalid (an adapter).
 pub fn publish(
     context: &mut StageContext,
     (title, start, save): (&str, &ModelFolder, &SaveOptions),

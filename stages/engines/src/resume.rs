@@ -1,6 +1,6 @@
-//! Resume points: a trainer's own checkpoint, kept in the store with what it had told up to it.
+//! Resume points: a trainer's own checkpoint, stored with its reports up to it.
 //!
-//! The store keeps flat folders. Names of files in subfolders hold their path, with `/` written as `%2F`.
+//! The store keeps flat folders. Names of files in subfolders contain their path, with `/` written as `%2F`.
 
 use crate::told::Told;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use trainyard_api::{StageContext, checkpoint};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Where the trainer's files lie in a resume point, before their names.
+/// Prefix of the names of the trainer's files in a resume point.
 const PREFIX: &str = "trainer-";
 
-/// Keeps a folder of the trainer as the resume point of the step that was told last. Errors: data (the folder is not
-/// there), those of the disk.
+/// Stores a folder of the trainer as the resume point of the last reported step. Errors: data (the folder is missing),
+/// those of the disk.
 pub fn save(context: &StageContext, told: &Told, folder: &Path) -> Result<()> {
     let step = told.steps;
     if !folder.is_dir() {
@@ -30,7 +30,7 @@ pub fn save(context: &StageContext, told: &Told, folder: &Path) -> Result<()> {
     })
 }
 
-/// The newest resume point, laid out as the trainer wrote it in `folder`, and what had been told up to it.
+/// Restores the newest resume point to `folder`, in the trainer's layout, and returns the reports up to it.
 pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Told>> {
     let Some((told, from)) = checkpoint::latest::<Told>(context)? else { return Ok(None) };
     for entry in std::fs::read_dir(&from).map_err(|e| io_error(&from, &e))? {
@@ -41,13 +41,13 @@ pub fn latest(context: &StageContext, folder: &Path) -> Result<Option<Told>> {
         if let Some(parent) = to.parent() {
             std::fs::create_dir_all(parent).map_err(|e| io_error(parent, &e))?;
         }
-        // A copy: trainers write into what they resume from.
+        // A copy: trainers write into the folder that they resume from.
         std::fs::copy(&path, &to).map_err(|e| io_error(&to, &e))?;
     }
     Ok(Some(told))
 }
 
-/// Relative paths of all files, sorted.
+/// Returns relative paths of all files, sorted.
 fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = left.pop() {

@@ -1,4 +1,4 @@
-//! What tests of this room share: a stage context over a folder.
+//! Shared by the tests of this crate: a stage context over a folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use trainyard_api::{CancelToken, CheckpointStore, Reporter, StageContext};
 use trainyard_core::attempt::AttemptMessage;
 use trainyard_core::{Result, Secrets};
 
-/// Keeps resume points in a folder.
+/// Stores resume points in a folder.
 struct Kept {
     folder: PathBuf,
     steps: Mutex<Vec<u64>>,
@@ -35,8 +35,8 @@ impl Reporter for Silent {
     fn report(&self, _: AttemptMessage) {}
 }
 
-/// A context without inputs, whose outputs, scratch and resume points lie in `folder`. Resume points of an earlier
-/// context of the same folder are found.
+/// Creates a context without inputs, whose outputs, scratch and resume points are in `folder`. Resume points of an
+/// earlier context of the same folder are found.
 pub fn context(folder: &Path) -> StageContext {
     let kept = folder.join("kept");
     std::fs::create_dir_all(&kept).unwrap();

@@ -1,17 +1,16 @@
-//! What a trainer has told so far.
+//! Reports of a trainer.
 
 use serde::{Deserialize, Serialize};
 use trainyard_api::curves::Curves;
 
-/// The metric that progress lines show.
+/// Metric in progress lines.
 pub const LOSS: &str = "loss";
 
-/// What a trainer has told so far. Resume points keep it: a trainer that goes on after its last step tells nothing
-/// more.
+/// Reports of a trainer so far. Resume points store it: a trainer that resumes after its last step reports no more.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// Every metric by step.
     pub curves: Curves,
-    /// Optimizer steps that are done.
+    /// Number of finished optimizer steps.
     pub steps: u64,
 }

@@ -1,4 +1,4 @@
-//! The way of one training: rows are written, the trainer is started and followed, and what it leaves is published.
+//! One training: rows are written, the trainer is started and followed, and its output is published.
 
 use crate::columns::{self, Wanted};
 use crate::follow;
@@ -21,30 +21,29 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_process::{Home, Log};
 
-/// How threads of OpenMP wait for each other.
+/// Wait policy of OpenMP threads.
 const WAITING: &str = "OMP_WAIT_POLICY";
 
-/// A trainer and what it is given.
+/// A trainer and its input.
 pub struct Training<'t> {
     /// Heading of the report.
     pub title: &'t str,
-    /// The program, with its files laid out.
+    /// The program, with its files in a folder.
     pub program: Home,
-    /// Names of variables that it gets beside the usual ones.
+    /// Names of variables that it gets in addition to the usual ones.
     pub env: &'t [String],
-    /// What it learns from.
+    /// Training data.
     pub lessons: Lessons<'t>,
-    /// Its seed.
     pub seed: u64,
-    /// Its own options.
+    /// Options for the trainer.
     pub options: Value,
-    /// How the trained weights are written.
+    /// Format of the trained weights.
     pub save: &'t SaveOptions,
-    /// What the stage reports.
+    /// Metrics of the stage.
     pub declared: Declared,
 }
 
-/// What a trainer learns from.
+/// Training data of a trainer.
 pub enum Lessons<'t> {
     /// Rows of these ports, in columns of this format.
     Rows(&'t dyn ExportFormat, &'t [Wanted]),
@@ -52,7 +51,7 @@ pub enum Lessons<'t> {
     Practice(Box<Practice<'t>>),
 }
 
-/// The ports of all engines: a model and rows in, a model and a report out.
+/// Returns the ports of all engines: a model and rows in, a model and a report out.
 pub fn ports(rows: Vec<PortInfo>) -> Ports {
     use Cardinality::One;
     let model = port("model", ArtifactKind::Model, One, "The model to start from. An adapter is merged first.");
@@ -65,7 +64,7 @@ pub fn ports(rows: Vec<PortInfo>) -> Ports {
     }
 }
 
-/// Trains. Errors: those of the rows, of the program and of what it leaves.
+/// Trains. Errors: those of the rows, of the program and of its output.
 pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     let start = ModelFolder::load(&context.input("model")?.folder).map_err(|e| e.at("input `model`"))?;
     let (mut lessons, scratch) = (training.lessons, folder(context, "work")?);
@@ -93,7 +92,7 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
     job.write(&path)?;
     let mut set = vec![(JOB, path.display().to_string()), ("OMP_NUM_THREADS", context.cpus.to_string())];
     if !training.env.iter().any(|name| name == WAITING) {
-        // Threads that spin while they wait make a trainer many times slower where others want the cores, too.
+        // Threads that spin while they wait make a trainer many times slower where other processes use the cores, too.
         set.push((WAITING, "PASSIVE".to_string()));
     }
     let begin = |input| training.program.start_with(input, training.env, &set, log(context));
@@ -108,8 +107,8 @@ pub fn train(training: Training<'_>, context: &mut StageContext) -> Result<()> {
 }
 
 impl Lessons<'_> {
-    /// Files of rows by port, and how many rows they hold in all. Of a practice they name the problems, whose content
-    /// is the stage's business.
+    /// Writes files of rows by port; returns them and the total number of rows. For a practice they contain the
+    /// problems' ids, whose content only the stage uses.
     fn write(&self, context: &StageContext, folder: &Path) -> Result<(BTreeMap<String, PathBuf>, u64)> {
         match self {
             Self::Rows(format, ports) => {
@@ -135,14 +134,14 @@ impl Lessons<'_> {
     }
 }
 
-/// An empty folder of the attempt.
+/// Creates an empty folder of the attempt.
 fn folder(context: &StageContext, name: &str) -> Result<PathBuf> {
     let path: &Path = &context.scratch.join(name);
     std::fs::create_dir_all(path).map_err(|e| io_error(path, &e))?;
     Ok(path.to_path_buf())
 }
 
-/// What the trainer writes, as lines of the attempt's log.
+/// Returns a log that adds the trainer's output to the attempt's log.
 fn log(context: &StageContext) -> Log {
     let reporter = Arc::clone(&context.reporter);
     Arc::new(move |level, text| reporter.report(AttemptMessage::Log { level, text: text.to_string() }))

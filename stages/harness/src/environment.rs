@@ -15,21 +15,20 @@ use trainyard_process::{Log, ProgramOptions};
 use trainyard_serving::{Running, Settings};
 use trainyard_tables::{Message, Problem};
 
-/// The environment with its options.
 pub struct Harness {
     options: HarnessOptions,
     setting: Arc<Setting>,
-    /// That of the options, for the record; requests bring tools of their own.
+    /// Format of the options, for the record; requests have their own tools.
     format: Box<dyn ToolFormat>,
     verifier: Option<OwnVerifier>,
     log: Log,
-    /// Started with the first episode.
+    /// Server, started with the first episode.
     server: Mutex<Option<Arc<Running>>>,
     episodes: AtomicU64,
 }
 
 impl Harness {
-    /// Starts nothing yet. Errors: invalid (options).
+    /// Creates the environment without starting a process. Errors: invalid (options).
     pub fn new(options: HarnessOptions, setup: &Setup) -> Result<Self> {
         let program = ProgramOptions { command: options.command.clone(), ..ProgramOptions::default() };
         let setting = Setting {
@@ -46,8 +45,8 @@ impl Harness {
         let log = setup.host.log();
         let verifier =
             options.verifier.clone().map(|options| OwnVerifier::new(options, setup.host.secrets(), log.clone()));
-        // Requests are read by formats for their own tools; this one writes demonstrations, which call a calculator
-        // where a format needs to know its tool.
+        // The tools of requests determine their formats; this one writes demonstrations, which call a calculator where
+        // a format requires a tool.
         let any = setup.toolbox.format(&options.format, &[]);
         let format = match any {
             Ok(format) => format,

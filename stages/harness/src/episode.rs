@@ -14,28 +14,28 @@ use trainyard_process::{Ended, Log, Solo};
 use trainyard_serving::{Question, Refusal};
 use trainyard_tables::{Status, StopReason};
 
-/// Between two looks at a program.
+/// Interval at which a program is polled.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What all episodes of an environment share.
+/// Settings that all episodes of an environment share.
 pub struct Setting {
     pub toolbox: Arc<Toolbox>,
     pub format: String,
     pub describe: bool,
     pub timeout: Duration,
     pub on_failure: OnFailure,
-    /// The program in messages.
+    /// Name of the program in messages.
     pub place: String,
     pub switchboard: Arc<Switchboard>,
     pub log: Log,
     pub read_answer: fn(&str) -> Option<String>,
 }
 
-/// Whose turn it is.
+/// Side whose turn it is.
 enum Phase {
-    /// The program's.
+    /// The program.
     Program,
-    /// The agent's, on this request.
+    /// The agent, on this request.
     Agent(Box<(Question, Request)>),
     Over,
 }
@@ -45,24 +45,24 @@ pub struct ProgramEpisode {
     setting: Arc<Setting>,
     base: String,
     seat: Arc<Seat>,
-    /// None once the episode is over.
+    /// `None` once the episode is over.
     program: Option<Solo>,
     clock: SystemClock,
-    /// Since when the program has been at work.
+    /// Time at which the program began to work.
     since: Duration,
     phase: Phase,
     tokens: TurnTokens,
     turns: u32,
-    /// Results in the longest conversation.
+    /// Number of results in the longest conversation.
     tool_calls: u32,
     counts: CallCounts,
-    /// The last words of the agent.
+    /// Last text of the agent.
     said: String,
     refused: Option<Refusal>,
 }
 
 impl ProgramEpisode {
-    /// An episode whose program has started; `base` is its path.
+    /// Creates an episode whose program has started; `base` is its path.
     pub fn new(setting: Arc<Setting>, base: String, seat: Arc<Seat>, program: Solo) -> Self {
         let clock = SystemClock::new();
         let since = clock.monotonic();
@@ -82,7 +82,7 @@ impl ProgramEpisode {
             refused: None,
         }
     }
-    /// The next request that can be answered; the others are refused.
+    /// Returns the next request that can be answered; the others are refused.
     fn take(&mut self) -> Option<Step> {
         while let Some(question) = self.seat.next() {
             if question.reply.is_gone() {
@@ -108,7 +108,7 @@ impl ProgramEpisode {
         }
         None
     }
-    /// Ends the program, if it still runs, and refuses what it still asks.
+    /// Ends the program, if it still runs, and refuses its remaining requests.
     fn close(&mut self) {
         self.phase = Phase::Over;
         self.program = None;
@@ -126,7 +126,7 @@ impl ProgramEpisode {
     fn broken(&mut self, timed_out: bool) -> Step {
         Step::Done(Outcome { status: Status::Infrastructure, timed_out, ..self.over(StopReason::Error) })
     }
-    /// What an end of the program means.
+    /// Converts the end of a program to a step.
     fn ended(&mut self, ended: &Ended) -> Result<Step> {
         if self.turns == 0 {
             self.close();

@@ -13,17 +13,17 @@ use trainyard_envs::formats::registry as formats;
 use trainyard_envs::programs::VerifierOptions;
 use trainyard_process::{ProgramOptions, command_schema, files_schema};
 
-/// What it means that a program ends with a failure after its first call.
+/// Effect of a program's failure after its first call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum OnFailure {
-    /// The episode ends without an answer: agents fail on what the model said.
+    /// The episode ends without an answer: agents fail on outputs of the model.
     #[default]
     End,
-    /// An infrastructure failure: no reward, and no update.
+    /// The episode counts as an infrastructure failure: no reward, and no update.
     Skip,
-    /// It ends the stage.
+    /// The stage fails.
     Fail,
 }
 
@@ -31,43 +31,43 @@ pub enum OnFailure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HarnessOptions {
-    /// The program and its arguments: `[python3, agent.py]`. A word that names a file beside the workflow file is a
-    /// source: its content is a part of the stage digest, and it goes where the stage runs. The program itself may also
-    /// come from the PATH. It is started once for every episode.
+    /// The program and its arguments: `[python3, agent.py]`. A word that names a file next to the workflow file is a
+    /// source: its content is a part of the stage digest, and it is copied to the machine of the stage. The program
+    /// itself may also be on the PATH. It is started once for every episode.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
-    /// Further files and folders that the program needs; sources too, and patterns are allowed. It finds them in its
-    /// working folder, each under its own name. The folder is its own for the episode, and gone afterwards.
+    /// Further files and folders that the program requires; sources too, and patterns are allowed. They are in its
+    /// working folder, each under its own name. The folder belongs to one episode and is removed afterwards.
     #[schemars(schema_with = "files_schema")]
     pub files: Vec<String>,
-    /// Names of environment variables that the program gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`, `TZ` and
-    /// those that say where the model is. Their values are not a part of the stage digest.
+    /// Names of environment variables that the program gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`,
+    /// `TZ` and those with the address of the model. Their values are not a part of the stage digest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Stands in the file of the problem as it is.
+    /// Options for the program, copied unchanged into the file of the problem.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub options: Value,
-    /// How long the program may take from its start or an answer to its next call or its end: `30s`, `5m`. One that
-    /// takes longer is killed, and its episode is an infrastructure failure. Time in which the model samples does not
+    /// Maximum time from the program's start or an answer to its next call or its end: `30s`, `5m`. A program that
+    /// exceeds it is killed, and its episode is an infrastructure failure. Time in which the model samples does not
     /// count.
     pub timeout: String,
-    /// Calls that are answered in one episode.
+    /// Maximum calls that are answered in one episode.
     #[schemars(range(min = 1, max = 1000))]
     pub max_turns: u32,
-    /// How calls are written where the chat template does not describe tools itself: as the option of the same name of
-    /// other environments. `code` suits a program that offers one tool.
+    /// Format of calls where the chat template does not describe tools itself: as the option of the same name of other
+    /// environments. `code` suits a program that offers one tool.
     #[schemars(schema_with = "formats::schema")]
     pub format: String,
     /// Add descriptions of the tools that the program offers to its system message. Where the chat template describes
     /// tools itself, it does that instead.
     pub describe_tools: bool,
-    /// What it means that the program ends with a failure after its first call: `end`, `skip` or `fail`.
+    /// Effect of the program's failure after its first call: `end`, `skip` or `fail`.
     pub on_failure: OnFailure,
     /// Put the problem's answer into its file: for programs that judge themselves, and whose model cannot read files.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub show_answer: bool,
-    /// A program that says whether an answer is right, in place of the verifier that problems name:
-    /// `{kind: process, command: [python3, my_verifier.py]}`; null = the problem's own.
+    /// A program that decides whether an answer is right, in place of the verifier that problems name: `{kind: process,
+    /// command: [python3, my_verifier.py]}`; null = the problem's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verifier: Option<VerifierOptions>,
 }
@@ -91,7 +91,7 @@ impl Default for HarnessOptions {
 }
 
 impl HarnessOptions {
-    /// The time between two calls. Errors: invalid.
+    /// Returns the maximum time between two calls. Errors: invalid.
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {

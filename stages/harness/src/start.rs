@@ -1,4 +1,4 @@
-//! How a program learns what to solve and where the model is.
+//! Start of a program with its problem and the address of the model.
 
 use crate::options::HarnessOptions;
 use serde_json::{Value, json};
@@ -9,12 +9,13 @@ use trainyard_envs::programs::ProblemItem;
 use trainyard_process::{Home, Log, Solo};
 use trainyard_tables::Problem;
 
-/// The file of the problem in the program's folder.
+/// File of the problem in the program's folder.
 const FILE: &str = "problem.json";
-/// Bytes of a variable; longer questions stand in the file alone.
+/// Maximum bytes of a variable; longer questions are in the file alone.
 const VARIABLE: usize = 64 << 10;
 
-/// Starts the program of an episode. `url` is the server's with the path of the episode, `key` what it is to send.
+/// Starts the program of an episode. `url` is the server's with the path of the episode, `key` the key for its
+/// requests.
 ///
 /// Errors: those of [`Home::lay_out`] and [`Home::start`].
 pub fn start(options: &HarnessOptions, problem: &Problem, seed: u64, url: &str, key: &str, log: Log) -> Result<Solo> {
@@ -29,7 +30,7 @@ pub fn start(options: &HarnessOptions, problem: &Problem, seed: u64, url: &str, 
     home.start(&options.env, &variables(problem, seed, &file, url, key), log)
 }
 
-/// A problem as the program reads it.
+/// Returns a problem in the form for the program.
 fn told(options: &HarnessOptions, problem: &Problem, seed: u64) -> Value {
     let mut told = serde_json::to_value(ProblemItem::new(problem)).unwrap_or_default();
     if let Some(map) = told.as_object_mut() {
@@ -55,7 +56,7 @@ fn variables(problem: &Problem, seed: u64, file: &Path, url: &str, key: &str) ->
         ("OPENAI_API_KEY", key.to_string()),
         ("ANTHROPIC_BASE_URL", url.to_string()),
         ("ANTHROPIC_API_KEY", key.to_string()),
-        // What would be sent to the services of the packages' makers.
+        // Disables data that the packages would send to their makers' services.
         ("OPENAI_AGENTS_DISABLE_TRACING", "1".to_string()),
         ("LANGSMITH_TRACING", "false".to_string()),
         ("NO_PROXY", "127.0.0.1".to_string()),

@@ -1,4 +1,4 @@
-//! From requests to the episodes that they belong to: every episode has a path of its own.
+//! Routing of requests to their episodes: every episode has a separate path.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ impl Seat {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Question>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// The next request, if one waits.
+    /// Returns the next request, if one waits.
     pub fn next(&self) -> Option<Question> {
         self.lock().pop_front()
     }
@@ -27,7 +27,7 @@ impl Seat {
     }
 }
 
-/// The seats of all episodes by their paths.
+/// Seats of all episodes by their paths.
 #[derive(Default)]
 pub struct Switchboard(Mutex<BTreeMap<String, Arc<Seat>>>);
 
@@ -35,13 +35,13 @@ impl Switchboard {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Seat>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    /// A seat for an episode with this path.
+    /// Creates a seat for an episode with this path.
     pub fn take(&self, base: &str) -> Arc<Seat> {
         let seat = Arc::new(Seat::default());
         self.lock().insert(base.to_string(), Arc::clone(&seat));
         seat
     }
-    /// The episode is over.
+    /// Removes the seat of an episode that is over.
     pub fn leave(&self, base: &str) {
         self.lock().remove(base);
     }

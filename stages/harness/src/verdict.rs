@@ -1,23 +1,23 @@
-//! What a program says of its own episode: the last line that it prints, if that is JSON.
+//! A program's verdict on its own episode: the last line that it prints, if that is JSON.
 
 use serde::Deserialize;
 use serde_json::Value;
 use trainyard_core::{Error, Result};
 
-/// The word of a program.
+/// A program's verdict.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Verdict {
-    /// A text or a number.
+    /// Answer, a text or a number.
     answer: Option<Value>,
-    /// Whether the answer is right; none leaves it to the verifier.
+    /// Whether the answer is right; `None` leaves it to the verifier.
     pub correct: Option<bool>,
-    /// For the reward `verdict`.
+    /// Value of the reward `verdict`.
     pub reward: Option<f64>,
 }
 
 impl Verdict {
-    /// The final answer as text.
+    /// Returns the final answer as text.
     pub fn answer(&self) -> Option<String> {
         match self.answer.as_ref()? {
             Value::Null => None,
@@ -27,9 +27,9 @@ impl Verdict {
     }
 }
 
-/// The verdict in the last line of a text that is not blank; none if that is no JSON object with one of the keys.
+/// Reads the verdict in the last non-blank line of a text, or `None` if that is no JSON object with one of the keys.
 ///
-/// Errors: data, if a key holds what it cannot mean.
+/// Errors: data, if a key has an invalid value.
 pub fn read(printed: &str) -> Result<Option<Verdict>> {
     let Some(line) = printed.lines().map(str::trim).rfind(|line| !line.is_empty()) else { return Ok(None) };
     let Ok(value @ Value::Object(_)) = serde_json::from_str::<Value>(line) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Between what a program sends and reads and what the sampling loop compares and samples.
+//! Conversion between the requests of a program and the conversations of the sampling loop.
 
 use serde_json::{Value, json};
 use trainyard_core::Result;
@@ -8,30 +8,30 @@ use trainyard_serving::speech::{Speech, signs};
 use trainyard_serving::{self as serving, Answered, Call, Choice, Finish, Prompt, Refusal, Token, Usage};
 use trainyard_tables::Message;
 
-/// The role of a turn that its program never sees as it was sampled, so that no message is it.
+/// Role of a turn that its program does not receive as sampled, so that no message equals it.
 const CUT: &str = "cut";
 
-/// One request as the episode understands it.
+/// One request in the episode's form.
 pub struct Request {
-    /// For the sampling loop.
+    /// Request for the sampling loop.
     pub asked: Asked,
-    /// How its tools are called; none if it offers none.
+    /// Format of its tool calls, if it offers tools.
     format: Option<Box<dyn ToolFormat>>,
     stop: Vec<String>,
-    /// It wants to be sampled otherwise than the policy is.
+    /// Whether the request's sampling options differ from the policy's.
     pub ignored: bool,
 }
 
-/// How requests are read, by the options of the environment.
+/// Reader of requests, by the options of the environment.
 pub struct Reader<'a> {
     pub toolbox: &'a Toolbox,
     pub format: &'a str,
-    /// Tools are described in the system message; otherwise by the template.
+    /// Whether tools are described in the system message; otherwise by the template.
     pub describe: bool,
 }
 
 impl Reader<'_> {
-    /// Errors: what a policy in training cannot do for a program.
+    /// Reads a request. Errors: features that a policy in training does not support.
     pub fn read(&self, asked: &serving::Asked) -> Result<Request, Refusal> {
         let Prompt::Messages(sent) = &asked.prompt else {
             let message = "an episode is a conversation: ask by chat completions, responses or Anthropic's messages";
@@ -70,7 +70,7 @@ impl Reader<'_> {
 }
 
 impl Request {
-    /// A turn as the program gets it.
+    /// Converts a turn to the program's form.
     pub fn turn(&self, text: &str, tokens: Option<&TurnTokens>) -> Read {
         let turn = match &self.format {
             None => AgentTurn { text: text.to_string(), ..AgentTurn::default() },
@@ -94,7 +94,7 @@ impl Request {
         };
         Read { turn, message }
     }
-    /// The answer to the program. `number` tells its calls from those of other turns.
+    /// Returns the answer to the program. `number` distinguishes its calls from those of other turns.
     pub fn answer(&self, read: &Read, tokens: &TurnTokens, number: u32) -> Answered {
         let calls: Vec<&ToolCall> = match read.message.tool_calls {
             Some(_) => read.turn.calls.iter().flatten().collect(),
@@ -141,7 +141,7 @@ fn spec(tool: &serving::Tool) -> ToolSpec {
     ToolSpec { name, description, parameters }
 }
 
-/// Puts a text into the system message, behind what the program says there.
+/// Puts a text into the system message, after the program's text there.
 fn describe(messages: &mut Vec<Message>, text: &str) {
     match messages.first_mut().filter(|first| first.role == "system") {
         Some(system) if system.content.is_empty() => system.content = text.to_string(),
@@ -150,7 +150,7 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
     }
 }
 
-/// Messages with calls in our form, and results in the order of their calls instead of with their ids.
+/// Returns messages with calls in our form, and results in the order of their calls instead of with their ids.
 fn ordered(sent: &[Message]) -> Vec<Message> {
     let mut list: Vec<Message> = Vec::with_capacity(sent.len());
     let mut at = 0;
@@ -181,7 +181,7 @@ fn ordered(sent: &[Message]) -> Vec<Message> {
     list
 }
 
-/// A call of OpenAI's form in ours.
+/// Converts a call of OpenAI's form to ours.
 fn ours(call: &Value) -> Value {
     let function = &call["function"];
     let arguments =
@@ -189,7 +189,8 @@ fn ours(call: &Value) -> Value {
     json!({"name": function["name"], "arguments": arguments.unwrap_or_else(|| function["arguments"].clone())})
 }
 
-/// A message as a template is to get it: calls of turns that nobody sampled here are written into their text.
+/// Returns a message in the form for the template: calls of turns that were not sampled here are written into their
+/// text.
 fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Message {
     let calls: Option<Vec<ToolCall>> = message.tool_calls.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let (Some(calls), Some(format)) = (calls, format) else { return message.clone() };

@@ -62,7 +62,7 @@ fn a_turn_is_split_for_the_program() {
     assert_eq!((choice.calls[0].id.as_str(), choice.calls[0].arguments.as_str()), ("call_3_0", "{\"code\":\"1+1\"}"));
     assert_eq!((choice.tokens[0].id, choice.tokens[0].logprob), (1, Some(-1.0)));
     assert_eq!(read.turn.calls.len(), 1);
-    // The message that comes back is the one that was given.
+    // The returned message is the one that was sent.
     let back =
         Message { tool_calls: serving::answered::calls_text(&choice.calls), ..Message::new("assistant", choice.text) };
     let again = ordered(&[back]);

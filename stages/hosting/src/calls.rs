@@ -1,4 +1,4 @@
-//! How tools are told to a model, and how its calls are read.
+//! Description of tools to a model, and parsing of its calls.
 
 use serde_json::Value;
 use trainyard_core::{Error, Result};
@@ -8,17 +8,18 @@ use trainyard_lm::template::{Chat, ToolDescriptions};
 use trainyard_serving::{Refusal, Tool};
 use trainyard_tables::Message;
 
-/// Who describes the tools, and in which format calls are written.
+/// Source of the tools' description, with the format of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// The model's template does both.
+    /// The model's template.
     Native(&'static str),
-    /// A text in the system message, and calls in the contents.
+    /// A text in the system message, with calls in the contents.
     Described(&'static str),
 }
 
 impl Way {
-    /// The template's own where it has one, unless a format is named. Errors: invalid, if there is no such format.
+    /// Returns the template's own format where it has one, unless a format is named. Errors: invalid, for an unknown
+    /// format.
     pub fn of(chat: &Chat, named: Option<&str>) -> Result<Self> {
         let known = trainyard_envs::formats::registry::names();
         match named {
@@ -33,7 +34,7 @@ impl Way {
             },
         }
     }
-    /// Name of the format.
+    /// Returns the name of the format.
     pub fn format(&self) -> &'static str {
         match self {
             Self::Native(format) | Self::Described(format) => format,
@@ -41,7 +42,7 @@ impl Way {
     }
 }
 
-/// The tools of a request as environments know them.
+/// Returns the tools of a request in the form of environments.
 pub fn specs(tools: &[Tool]) -> Vec<ToolSpec> {
     let spec = |tool: &Tool| {
         let Tool { name, description, parameters } = tool.clone();
@@ -50,12 +51,12 @@ pub fn specs(tools: &[Tool]) -> Vec<ToolSpec> {
     tools.iter().map(spec).collect()
 }
 
-/// The format for these tools. Errors: tools that it cannot write.
+/// Returns the format for these tools. Errors: tools that it cannot express.
 pub fn reader(way: Way, specs: &[ToolSpec]) -> Result<Box<dyn ToolFormat>, Refusal> {
     build(way.format(), specs).map_err(|error| Refusal { param: Some("tools".into()), ..Refusal::from(error) })
 }
 
-/// The conversation as the template is to see it, and the tools that the template is to describe (JSON text).
+/// Returns the conversation for the template, and the tools that the template describes (JSON text).
 pub fn shown(
     way: Way,
     messages: &[Message],
@@ -84,7 +85,7 @@ pub fn shown(
     }
 }
 
-/// Puts the description behind the system message, as environments do, or before all messages.
+/// Puts the description after the system message, as environments do, or before all messages.
 fn describe(messages: &mut Vec<Message>, text: &str) {
     match messages.first_mut().filter(|first| first.role == "system") {
         Some(first) if first.content.is_empty() => first.content = text.to_string(),
@@ -93,7 +94,7 @@ fn describe(messages: &mut Vec<Message>, text: &str) {
     }
 }
 
-/// A message with its calls in its content, as the model would have written them.
+/// Returns a message with its calls in its content, as the model would have written them.
 fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message, Refusal> {
     let (Some(calls), Some(format)) = (&message.tool_calls, format) else { return Ok(message.clone()) };
     let calls: Vec<Value> = serde_json::from_str(calls).unwrap_or_default();
@@ -113,7 +114,7 @@ fn written(message: &Message, format: Option<&dyn ToolFormat>) -> Result<Message
     Ok(Message { content: parts.join("\n"), tool_calls: None, ..message.clone() })
 }
 
-/// The calls of a turn; none if one of them cannot be read, so that nothing of it is lost.
+/// Returns the calls of a turn, or `None` if one of them cannot be parsed, so that no text is lost.
 pub fn read(format: &dyn ToolFormat, text: &str) -> Option<Vec<ToolCall>> {
     let calls: Result<Vec<ToolCall>, String> = format.parse(text).calls.into_iter().collect();
     calls.ok().filter(|calls| !calls.is_empty())

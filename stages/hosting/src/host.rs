@@ -17,29 +17,29 @@ use trainyard_lm::template::Chat;
 use trainyard_serving::{Asked, Caller, Card, Desk, Form, Question, Refusal, Reply};
 use trainyard_tables::Sampling;
 
-/// How a model is served.
+/// Options of a served model.
 #[derive(Debug, Clone)]
 pub struct HostOptions {
-    /// The name that requests give.
+    /// Name in requests.
     pub name: String,
     /// Sequences that are sampled together; further requests wait.
     pub max_batch: usize,
-    /// Requests that may wait; further ones are refused with status 429.
+    /// Maximum waiting requests; further ones are rejected with status 429.
     pub max_waiting: usize,
     /// Format of tool calls, in place of the template's own; the tools are then described in the system message.
     pub calls: Option<String>,
-    /// Source of the draws of requests that bring no seed.
+    /// Source of the draws of requests without a seed.
     pub chance: Chance,
 }
 
-/// A model that answers. When it is dropped, requests that it has taken are answered first.
+/// A served model. When it is dropped, accepted requests are answered first.
 pub struct Host {
     chat: Arc<Chat>,
     generation: GenerationConfig,
     options: HostOptions,
     way: Way,
     positions: usize,
-    /// Requests so far.
+    /// Number of requests so far.
     number: AtomicU64,
     waiting: Arc<AtomicUsize>,
     jobs: Mutex<Option<Sender<Job>>>,
@@ -49,7 +49,7 @@ pub struct Host {
 impl Host {
     /// Starts the thread that samples. `chat` and `generation` are those of the sampler's model.
     ///
-    /// Errors: invalid (a format of calls that there is not), retryable (no thread).
+    /// Errors: invalid (an unknown format of calls), retryable (no thread).
     pub fn start(
         chat: &Chat,
         generation: &GenerationConfig,
@@ -79,7 +79,7 @@ impl Host {
             worker: Some(worker),
         })
     }
-    /// The sampling of a request: its own, else the model's.
+    /// Returns the sampling of a request: its own, else the model's.
     fn sampling(&self, asked: &Asked) -> Sampling {
         let own = &self.generation;
         Sampling {
@@ -88,8 +88,8 @@ impl Host {
             top_k: asked.top_k.unwrap_or(own.top_k),
         }
     }
-    /// Most tokens to sample. Anthropic's clients must name a limit and name large ones, so there it is cut to the room
-    /// that there is. Errors: no room.
+    /// Returns the maximum tokens to sample. Anthropic's clients must name a limit and name large ones, so there it is
+    /// reduced to the available room. Errors: no room.
     fn limit(&self, asked: &Asked, prompt: usize) -> Result<usize, Refusal> {
         let room = self.positions.saturating_sub(prompt);
         let own = self.generation.max_new_tokens.map_or(room, |most| most as usize);
@@ -97,7 +97,7 @@ impl Host {
         let fits = if asked.form == Form::Messages { room > 0 } else { wanted <= room };
         if fits { Ok(wanted.min(room)) } else { Err(Refusal::too_long(prompt, wanted, self.positions)) }
     }
-    /// Prompt and limit of a request. Errors: what makes it impossible to answer.
+    /// Returns prompt and limit of a request. Errors: a request that cannot be answered.
     fn prepare(&self, asked: &Asked) -> Result<(Opened, usize), Refusal> {
         let opened = prompt::open(&self.chat, self.way, asked)?;
         let most = self.limit(asked, opened.tokens.len())?;
@@ -126,7 +126,7 @@ impl Host {
             reply,
         }
     }
-    /// Hands a job to the worker; gives it back if the worker has stopped.
+    /// Passes a job to the worker; returns it if the worker has stopped.
     fn hand_over(&self, job: Job) -> Option<Job> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         match jobs.as_ref() {

@@ -10,16 +10,14 @@ use trainyard_tables::Sampling;
 pub struct Job {
     pub asked: Asked,
     pub reply: Reply,
-    /// The prompt.
     pub tokens: Vec<u32>,
     pub sampling: Sampling,
     /// Source of its draws: answers with equal sources have equal tokens.
     pub draws: Chance,
-    /// Tokens that end a turn.
     pub stop_tokens: Vec<u32>,
-    /// Most tokens of a turn.
+    /// Maximum tokens of a turn.
     pub most: usize,
-    /// Readers of the answers, as many as were asked for.
+    /// Readers of the answers, as many as requested.
     pub turns: Vec<Turn>,
 }
 
@@ -27,8 +25,8 @@ pub struct Job {
 pub struct Active {
     pub job: Job,
     pub prompt_logprobs: Option<Vec<f32>>,
-    /// The sequences in the order of the answers; none = its turn is over.
+    /// Sequences in the order of the answers; `None` = its turn is over.
     pub sequences: Vec<Option<SequenceId>>,
-    /// Turns that are over.
+    /// Finished turns.
     pub ended: Vec<Option<Choice>>,
 }

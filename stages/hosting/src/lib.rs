@@ -1,13 +1,11 @@
-//! A model behind the server: prompts by its template, continuous batching over a sampler, answers read as they come.
+//! A served model: prompts by its template, continuous batching over a sampler, answers parsed incrementally.
 //!
 //! ```text
 //! Asked ─prompt─▶ tokens ─queue─▶ worker: one thread, all sequences ─turn─▶ Answered
 //! ```
 //!
-//! The thread of the worker owns the sampler. A request waits until there is room for all its answers; a sequence whose
-//! client has gone is taken out.
-#![warn(missing_docs)]
-
+//! The worker thread owns the sampler. A request waits until there is room for all its answers; a sequence whose client
+//! has disconnected is removed.
 mod calls;
 mod host;
 mod job;

@@ -1,22 +1,22 @@
-//! Tokens to text as they come: a character may end in a later token.
+//! Incremental decoding of tokens: a character may end in a later token.
 
 use trainyard_core::Result;
 use trainyard_lm::tokenizer::Tokenizer;
 
-/// Tokens after which half a character is shown as it is.
+/// Tokens after which an incomplete character is returned as it is.
 const PATIENCE: usize = 8;
 
-/// Reads tokens one by one. The texts of two neighboring tokens may depend on each other (spaces, bytes), so each is
-/// read together with those before it.
+/// Decodes tokens one by one. The texts of two neighboring tokens may depend on each other (spaces, bytes), so each is
+/// decoded together with the previous ones.
 #[derive(Debug, Default)]
 pub struct Pieces {
     window: Vec<u32>,
-    /// Tokens of the window whose text was given already.
+    /// Tokens of the window whose text was already returned.
     given: usize,
 }
 
 impl Pieces {
-    /// The text that has become clear with this token.
+    /// Returns the text that this token completes.
     pub fn push(&mut self, tokenizer: &Tokenizer, token: u32) -> Result<String> {
         self.window.push(token);
         let whole = tokenizer.decode(&self.window)?;
@@ -25,7 +25,7 @@ impl Pieces {
         }
         self.give(tokenizer, &whole)
     }
-    /// The text of what is left.
+    /// Returns the remaining text.
     pub fn end(&mut self, tokenizer: &Tokenizer) -> Result<String> {
         if self.given == self.window.len() {
             return Ok(String::new());

@@ -1,4 +1,4 @@
-//! The prompt of a request, as the model reads it.
+//! The prompt of a request in tokens.
 
 use super::calls::{self, Way};
 use trainyard_envs::formats::ToolFormat;
@@ -6,20 +6,20 @@ use trainyard_lm::template::Chat;
 use trainyard_serving::speech::{Sign, Speech, signs};
 use trainyard_serving::{Asked, Prompt, Refusal};
 
-/// A prompt in tokens, and how its answer is to be read.
+/// A prompt in tokens, and the parsers of its answer.
 pub struct Opened {
-    /// At least one.
+    /// Tokens, at least one.
     pub tokens: Vec<u32>,
-    /// Takes thoughts and calls apart.
+    /// Separates thoughts and calls.
     pub speech: Speech,
-    /// Reads the calls, where tools are offered.
+    /// Parses the calls, where tools are offered.
     pub format: Option<Box<dyn ToolFormat>>,
 }
 
-/// Characters of the prompt's end in which an opened thought is looked for.
+/// Characters at the prompt's end that are searched for an opened thought.
 const END: usize = 64;
 
-/// Makes the prompt. Errors: what the template or the tokenizer refuses.
+/// Builds the prompt. Errors: a request that the template or the tokenizer rejects.
 pub fn open(chat: &Chat, way: Way, asked: &Asked) -> Result<Opened, Refusal> {
     let plain = |tokens: Vec<u32>| Opened { tokens, speech: Speech::plain(), format: None };
     let opened = match &asked.prompt {

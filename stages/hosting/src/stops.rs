@@ -1,22 +1,22 @@
-//! Texts that end a turn, wherever tokens begin and end.
+//! Stop texts, independent of token boundaries.
 
 use trainyard_serving::speech::clear_of;
 
-/// Looks for texts that end a turn.
+/// Search for stop texts.
 #[derive(Debug, Default)]
 pub struct Stops {
     texts: Vec<String>,
-    /// The text stays in the answer.
+    /// Whether the stop text stays in the answer.
     keep: bool,
     held: String,
 }
 
 impl Stops {
-    /// Looks for these.
+    /// Creates a search for these texts.
     pub fn new(texts: &[String], keep: bool) -> Self {
         Self { texts: texts.to_vec(), keep, held: String::new() }
     }
-    /// The text that belongs to the turn, and the one that ended it.
+    /// Returns the text that belongs to the turn, and the stop text that ended it.
     pub fn feed(&mut self, text: &str) -> (String, Option<String>) {
         if self.texts.is_empty() {
             return (text.to_string(), None);
@@ -32,7 +32,7 @@ impl Stops {
         let clear = clear_of(&self.held, &markers);
         (self.held.drain(..clear).collect(), None)
     }
-    /// What was held back and ends nothing.
+    /// Returns text that was held back and is no stop text.
     pub fn end(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

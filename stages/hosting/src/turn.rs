@@ -1,4 +1,4 @@
-//! One answer while it is sampled: tokens to text, up to a stop text, taken apart into thoughts, text and calls.
+//! One answer during sampling: tokens are decoded, up to a stop text, and separated into thoughts, text and calls.
 
 use super::calls;
 use super::pieces::Pieces;
@@ -11,19 +11,19 @@ use trainyard_lm::tokenizer::Tokenizer;
 use trainyard_serving::speech::{Said, Speech};
 use trainyard_serving::{Asked, Call, Choice, Finish, Piece, Token, Top};
 
-/// Letters of the ids of calls: nine letters and digits are what all templates accept.
+/// Letters of the ids of calls: all templates accept nine letters and digits.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const ID: usize = 9;
 
-/// A token as it was sampled.
+/// A sampled token.
 pub struct Drawn<'a> {
     pub id: u32,
-    /// NaN where the sampler cannot tell.
+    /// Log-probability; NaN where the sampler does not know it.
     pub logprob: f32,
     pub top: &'a [(u32, f32)],
 }
 
-/// One answer while it is sampled.
+/// One answer during sampling.
 pub struct Turn {
     choice: usize,
     pieces: Pieces,
@@ -33,12 +33,11 @@ pub struct Turn {
     /// Source of the ids of its calls.
     ids: Chance,
     so_far: Choice,
-    /// Tokens of thoughts.
     pub thinking: usize,
 }
 
 impl Turn {
-    /// Answer number `choice` of a request.
+    /// Creates answer number `choice` of a request.
     pub fn new(asked: &Asked, choice: usize, speech: Speech, format: Option<Arc<dyn ToolFormat>>, ids: Chance) -> Self {
         Self {
             choice,
@@ -51,8 +50,8 @@ impl Turn {
             thinking: 0,
         }
     }
-    /// Takes a token: what it adds, and why the turn ends with it, if a text of the request or the only call that it
-    /// may have ends it. `ends` says that the sampler ends the turn by this token.
+    /// Processes a token: returns its addition, and the reason of the turn's end, if a stop text of the request or the
+    /// only permitted call ends it. `ends` means that the sampler ends the turn by this token.
     pub fn take(
         &mut self,
         chat: &Chat,
@@ -79,7 +78,7 @@ impl Turn {
         self.so_far.add(&piece);
         Ok((piece, finish))
     }
-    /// The turn is over: what was held back, and the whole of it.
+    /// Ends the turn: returns the text that was held back, and the whole turn.
     pub fn end(&mut self, chat: &Chat, finish: Finish) -> Result<(Piece, Choice)> {
         let mut piece = Piece { choice: self.choice, ..Piece::default() };
         let mut rest = String::new();
@@ -91,7 +90,7 @@ impl Turn {
         add(&mut piece, self.speech.end());
         match self.calls() {
             Some(calls) => piece.calls = calls,
-            // What cannot be read as calls was said.
+            // Text that cannot be parsed as calls is part of the answer.
             None => piece.text.push_str(self.speech.call_text()),
         }
         self.so_far.add(&piece);
@@ -116,7 +115,7 @@ fn add(piece: &mut Piece, said: Said) {
     piece.text.push_str(&said.text);
 }
 
-/// A token with its texts, where they are wanted.
+/// Returns a token with its texts, where they are requested.
 fn token(tokenizer: &Tokenizer, asked: &Asked, drawn: &Drawn<'_>) -> Result<Token> {
     let text = |id: u32| if asked.logprobs.is_some() { tokenizer.decode(&[id]) } else { Ok(String::new()) };
     let top = drawn.top.iter().take(asked.logprobs.unwrap_or(0));

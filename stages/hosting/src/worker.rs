@@ -1,4 +1,4 @@
-//! The thread that samples: requests come in whenever there is room, and all sequences go on by a token together.
+//! The thread that samples: requests begin whenever there is room, and all sequences advance by a token together.
 
 use super::job::{Active, Job};
 use super::turn::Drawn;
@@ -15,19 +15,18 @@ use trainyard_tables::Sampling;
 
 const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
-/// The thread that samples.
 pub struct Worker {
     pub sampler: Box<dyn Sampler>,
     pub chat: Arc<Chat>,
-    /// Sequences that are sampled together.
+    /// Maximum sequences that are sampled together.
     pub most: usize,
-    /// Requests that have been taken and not begun; shared with whoever takes them.
+    /// Number of accepted requests that have not begun; shared with the host.
     pub waiting: Arc<AtomicUsize>,
     pub jobs: Receiver<Job>,
 }
 
 impl Worker {
-    /// Works until nobody can send requests any more and all are answered.
+    /// Works until all senders of requests are dropped and all requests are answered.
     pub fn run(mut self) {
         let (mut queue, mut active): (VecDeque<Job>, Vec<Active>) = (VecDeque::new(), Vec::new());
         let mut open = true;
@@ -106,7 +105,7 @@ impl Worker {
         let ended = job.turns.iter().map(|_| None).collect();
         Ok(Active { job, prompt_logprobs, sequences, ended })
     }
-    /// Takes out what nobody waits for.
+    /// Removes requests whose clients have disconnected.
     fn drop_gone(&mut self, active: &mut Vec<Active>) {
         for gone in active.extract_if(.., |active| active.job.reply.is_gone()) {
             for id in gone.sequences.into_iter().flatten() {
@@ -115,7 +114,7 @@ impl Worker {
             tracing::info!("a client went away before its answer was complete");
         }
     }
-    /// A token for every sequence, and what comes of it.
+    /// Samples a token for every sequence, and processes it.
     fn step(&mut self, active: &mut Vec<Active>) -> Result<()> {
         let before: Vec<Vec<usize>> = active.iter().map(|active| self.lengths(active)).collect();
         self.sampler.step()?;
@@ -133,7 +132,7 @@ impl Worker {
         let length = |id| self.sampler.sequence(id).token_ids.len();
         active.sequences.iter().map(|id| id.map_or(0, length)).collect()
     }
-    /// Reads the tokens of a sequence from `length` on.
+    /// Processes the tokens of a sequence from `length` on.
     fn read(&mut self, active: &mut Active, choice: usize, length: usize) -> Result<()> {
         let Some(id) = active.sequences[choice] else { return Ok(()) };
         let Active { job, ended, sequences, .. } = active;
@@ -176,7 +175,7 @@ impl Worker {
         ended[choice] = Some(whole);
         Ok(())
     }
-    /// A fault of the sampler ends all that is going, and nothing else.
+    /// Ends all requests in flight after a fault of the sampler; later ones are unaffected.
     fn fail(&mut self, active: &mut Vec<Active>, error: &Error) {
         tracing::error!("{error}");
         for failed in active.drain(..) {

@@ -1,17 +1,17 @@
-//! Where a service is.
+//! Address of a service.
 
 use reqwest::Url;
 use std::fmt;
 use trainyard_core::{Error, Result};
 
-/// The base of a service's paths: `http://gpu-7:8000`.
+/// Base of a service's paths: `http://gpu-7:8000`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address(Url);
 
 impl Address {
-    /// Reads an absolute URL. A last part `/v1`, as OpenAI's clients have it, is left out: paths are given in full.
+    /// Reads an absolute URL. A last part `/v1`, as in OpenAI's clients, is dropped: paths are given in full.
     ///
-    /// Errors: invalid, for another scheme, a query, or credentials, which would be shown wherever the address is.
+    /// Errors: invalid, for another scheme, a query, or credentials, which would be shown together with the address.
     pub fn read(text: &str) -> Result<Self> {
         let Self(mut url) = Self::exact(text)?;
         let path = url.path().trim_end_matches('/');
@@ -19,7 +19,7 @@ impl Address {
         url.set_path(&path);
         Ok(Self(url))
     }
-    /// As [`Address::read`], for a service that has one path, which stays as it is.
+    /// Reads an address like [`Address::read`], for a service with one path, which is unchanged.
     pub fn exact(text: &str) -> Result<Self> {
         let wrong = |why: String| Error::invalid(why).help("write it as in `http://127.0.0.1:8000`");
         let url = Url::parse(text).map_err(|e| wrong(format!("`{text}` is no URL: {e}")))?;
@@ -35,11 +35,11 @@ impl Address {
         }
         Ok(Self(url))
     }
-    /// The address itself.
+    /// Returns the address itself.
     pub(crate) fn whole(&self) -> Url {
         self.0.clone()
     }
-    /// The URL of a path below it, which begins with a slash.
+    /// Returns the URL of a path below the address, which begins with a slash.
     pub(crate) fn of(&self, path: &str) -> Url {
         let mut url = self.0.clone();
         url.set_path(&format!("{}{path}", self.0.path().trim_end_matches('/')));

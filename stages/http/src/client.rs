@@ -1,4 +1,4 @@
-//! One service: requests with their key, their bounds and their retries.
+//! Requests to one service, with a key, limits and retries.
 
 use crate::address::Address;
 use crate::fault::{Failed, Fault, Reach};
@@ -12,91 +12,90 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use trainyard_core::{Chance, Error, Result, Secret};
 
-/// How long a connection may take.
+/// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Bytes of an answer that is an error.
+/// Maximum bytes of an error response.
 const ERROR_BODY: usize = 64 << 10;
 
-/// Bounds of what is asked of a service.
+/// Limits of the requests to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests in flight.
+    /// Maximum requests in flight.
     pub requests: usize,
-    /// Tries of one request, the first included.
+    /// Attempts of one request, including the first.
     pub attempts: u32,
-    /// Time of one try, from sending it to the last byte of its answer.
+    /// Timeout of one attempt, from sending it to the last byte of its response.
     pub timeout: Duration,
-    /// Bytes of an answer.
+    /// Maximum bytes of a response.
     pub answer: usize,
 }
 
 /// One request: `GET` without a body, `POST` with one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Path below the address, from the slash.
+    /// Path below the address, beginning with a slash.
     pub path: &'static str,
-    /// The JSON to send.
+    /// JSON to send.
     pub body: Option<Value>,
 }
 
 impl Call {
-    /// Asks for what is at a path.
+    /// Creates a GET request for a path.
     pub fn get(path: &'static str) -> Self {
         Self { path, body: None }
     }
-    /// Sends JSON to a path.
+    /// Creates a POST request with JSON.
     pub fn post(path: &'static str, body: Value) -> Self {
         Self { path, body: Some(body) }
     }
 }
 
-/// Whether the answer so far (its content type, its bytes) is all that the body asked for.
+/// Whether the response so far (its content type, its bytes) is complete for the body.
 pub type Enough = fn(&str, &[u8], &str) -> bool;
 
-/// A message for the address itself, whose answer is text.
+/// A message to the address itself, whose response is text.
 #[derive(Debug, Clone)]
 pub struct Post {
-    /// JSON.
     pub body: String,
-    /// `DELETE` without a body instead.
+    /// Whether the method is `DELETE` without a body.
     pub is_delete: bool,
-    /// Headers beside those that every request has.
+    /// Headers in addition to those of every request.
     pub headers: Vec<(&'static str, String)>,
-    /// The forms of an answer that are understood.
+    /// Accepted content types.
     pub accept: &'static str,
-    /// The header of the answer that is given on.
+    /// Response header to return.
     pub wanted: Option<&'static str>,
-    /// It may be sent again when nobody knows whether it arrived; otherwise only when it certainly did not.
+    /// Whether the message may be sent again if it may have arrived; otherwise only if it certainly did not.
     pub again: bool,
-    /// The answer is one JSON value: one that ends in the middle of it was broken off.
+    /// Whether the response is one JSON value: an incomplete one was broken off.
     pub whole: bool,
-    /// When to stop reading a stream that stays open; none reads to its end.
+    /// When to stop reading a stream that stays open; `None` reads to its end.
     pub enough: Option<Enough>,
 }
 
 impl Post {
-    /// JSON that may be sent again, and is answered with JSON.
+    /// Creates a JSON message that may be sent again, with a JSON response.
     pub fn json(body: String) -> Self {
         let (headers, accept) = (Vec::new(), "application/json");
         Self { body, is_delete: false, headers, accept, wanted: None, again: true, whole: false, enough: None }
     }
 }
 
-/// What a message was answered with.
+/// Response to a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// Its content type; empty if it has none.
+    /// Content type; may be empty.
     pub kind: String,
-    /// The header that was asked for.
+    /// Requested header.
     pub wanted: Option<String>,
-    /// The answer, or the part of it that is enough.
+    /// Response, or the sufficient part of it.
     pub body: String,
 }
 
-/// What a service wants to see before it answers.
+/// Credentials for a service.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
-    /// Goes into the header `Authorization` as a bearer's.
+    /// Bearer token of the header `Authorization`.
     pub key: Option<Secret>,
     /// Further headers by name.
     pub headers: Vec<(String, Secret)>,
@@ -109,7 +108,7 @@ impl From<Option<Secret>> for Credentials {
 }
 
 impl Credentials {
-    /// The further headers. Errors: invalid, without the value.
+    /// Returns the further headers. Errors: invalid, without the value.
     fn map(&self) -> Result<HeaderMap> {
         let mut map = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -134,9 +133,9 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(address: Address, credentials: Credentials, limits: Limits) -> Result<Self> {
-        // Another part of the program may have done it.
+        // Another part of the program may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // A redirection could carry the key elsewhere.
+        // A redirection could send the key elsewhere.
         let http = reqwest::Client::builder().connect_timeout(CONNECT).timeout(limits.timeout).redirect(Policy::none());
         let http = http
             .default_headers(credentials.map()?)
@@ -145,7 +144,8 @@ impl Client {
         Ok(Self { http, address, key: credentials.key, limits, places: Semaphore::new(limits.requests.max(1)) })
     }
 
-    /// Sends a request until it is answered, as often as the limits allow. Text that is no JSON comes as a string.
+    /// Sends a request until it is answered, as often as the limits permit. Text that is not JSON is returned as a
+    /// string.
     pub async fn exchange(&self, call: &Call) -> Result<Value, Fault> {
         let body = call.body.as_ref().map(Value::to_string);
         let chance = Chance::new(0).child(&format!("{} {}", call.path, body.as_deref().unwrap_or_default()), &[]);
@@ -207,7 +207,7 @@ impl Client {
         Failed::of_status(&self.place(path), status, &body, asked)
     }
 
-    /// The body as text. Errors: passing, if it breaks off; final, if it is too long.
+    /// Reads the body as text. Errors: passing, if it breaks off; final, if it is too long.
     async fn text(&self, path: &str, mut answer: Response, most: usize) -> Result<String, Failed> {
         let mut bytes = Vec::new();
         while let Some(part) = answer.chunk().await.map_err(|e| self.broken(path, e))? {
@@ -220,7 +220,7 @@ impl Client {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Sends a message, as [`Client::exchange`] does; once it may have arrived, only if it may be sent again.
+    /// Sends a message like [`Client::exchange`]; once it may have arrived, only if it may be sent again.
     pub async fn deliver(&self, post: &Post) -> Result<Heard, Fault> {
         let chance = Chance::new(0).child(&post.body, &[]);
         let mut tried = 0;
@@ -272,7 +272,7 @@ impl Client {
                 return Err(Failed::lasting(Error::data(message).help("check what kind of server it is")));
             }
             bytes.extend_from_slice(&part);
-            // A stream may stay open after its last word.
+            // A stream may stay open after its last event.
             if post.enough.is_some_and(|enough| enough(&kind, &bytes, &post.body)) {
                 break;
             }
@@ -306,7 +306,7 @@ impl Client {
     }
 }
 
-/// The fault that ends the tries.
+/// Returns the fault that ends the attempts.
 fn after(mut fault: Fault, tried: u32, asked: Option<Duration>) -> Fault {
     if let Some(asked) = asked {
         fault.error.message = format!("{} (and asks to wait for {} s)", fault.error.message, asked.as_secs());

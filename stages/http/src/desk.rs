@@ -1,4 +1,4 @@
-//! The way of requests from threads that wait to threads that do not.
+//! Requests from synchronous threads to asynchronous ones.
 
 use crate::address::Address;
 use crate::client::{Call, Client, Limits};
@@ -12,15 +12,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 use trainyard_core::{Error, Result, Secret};
 
-/// Names a request in flight; numbers are not used again.
+/// Id of a request in flight; ids are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
 type Answer = Result<Value, Fault>;
 
-/// Sends requests to one service on threads of its own. What is in flight ends with it.
+/// Sends requests to one service on separate threads. Requests in flight are cancelled when it is dropped.
 pub struct Desk {
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     client: Arc<Client>,
     sender: Sender<(Ticket, Answer)>,
@@ -30,7 +30,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens it; nothing is sent yet. `key` goes into the header `Authorization` of every request.
+    /// Creates the desk without sending a request. `key` is the bearer token of every request.
     pub fn open(address: Address, key: Option<Secret>, limits: Limits) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
         let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
@@ -38,12 +38,12 @@ impl Desk {
         let client = Arc::new(Client::new(address, key.into(), limits)?);
         Ok(Self { runtime: Some(runtime), client, sender, receiver, flying: BTreeMap::new(), next: 0 })
     }
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub fn ask(&self, call: Call) -> Answer {
         let mut answers = self.ask_all(vec![call]);
         answers.pop().unwrap_or_else(|| Err(gone()))
     }
-    /// Sends requests together and waits for all answers, which come in their order.
+    /// Sends requests together and waits for all responses, which are in the same order.
     pub fn ask_all(&self, calls: Vec<Call>) -> Vec<Answer> {
         let (sender, receiver) = channel();
         let count = calls.len();
@@ -60,7 +60,7 @@ impl Desk {
         }
         answers
     }
-    /// Sends a request whose answer comes by [`Desk::next`]. `held` is dropped when the request is over.
+    /// Sends a request whose response [`Desk::next`] returns. `held` is dropped when the request is over.
     pub fn send(&mut self, call: Call, held: impl Send + 'static) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -68,7 +68,7 @@ impl Desk {
         let handle = self.spawn(async move {
             let answer = client.exchange(&call).await;
             drop(held);
-            // Nobody listens any more if the desk is being dropped.
+            // The receiver is gone if the desk is being dropped.
             sender.send((ticket, answer)).ok();
         });
         if let Some(handle) = handle {
@@ -76,13 +76,13 @@ impl Desk {
         }
         ticket
     }
-    /// The next answer to what was sent, in the order in which answers come; none within `wait`.
+    /// Returns the next response to a sent request, in the order of arrival, or `None` after `wait`.
     pub fn next(&mut self, wait: Duration) -> Option<(Ticket, Answer)> {
         let (ticket, answer) = self.receiver.recv_timeout(wait).ok()?;
         self.flying.remove(&ticket);
         Some((ticket, answer))
     }
-    /// Gives a request up. Its answer may have come already.
+    /// Cancels a request. Its response may have arrived already.
     pub fn forget(&mut self, ticket: Ticket) {
         if let Some(handle) = self.flying.remove(&ticket) {
             handle.abort();

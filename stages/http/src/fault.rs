@@ -1,32 +1,32 @@
-//! What can go wrong with a request, and whether the same request may succeed later.
+//! Failures of a request, and whether a retry may succeed.
 
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::time::Duration;
 use trainyard_core::Error;
 
-/// Characters of a service's own words in an error.
+/// Maximum characters of a service's message in an error.
 const WORDS: usize = 300;
 
-/// How far a request got that has no usable answer.
+/// Progress of a request without a usable response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Nobody worked on it: there was no connection, or the service said that it is asked too often.
+    /// The request was not processed: the connection failed, or the service reported too many requests.
     Untaken,
-    /// Its answer took longer than it may.
+    /// The response timed out.
     Late,
-    /// It may have been worked on.
+    /// The request may have been processed.
     Taken,
 }
 
-/// A request that got no usable answer.
+/// A request without a usable response.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// The status of the answer, if there was one.
+    /// Status of the response, if there was one.
     pub status: Option<u16>,
-    /// How far it got.
+    /// Progress of the request.
     pub reach: Reach,
-    /// What to say of it.
+    /// Description of the failure.
     pub error: Error,
 }
 
@@ -36,11 +36,11 @@ impl From<Fault> for Error {
     }
 }
 
-/// A fault, and what becomes of it.
+/// A fault, and its retry policy.
 pub(crate) enum Failed {
-    /// The same request may succeed later, at the earliest after so long.
+    /// The same request may succeed later, at the earliest after this time.
     Passing(Fault, Option<Duration>),
-    /// It would fail again.
+    /// A retry would fail again.
     Final(Fault),
 }
 
@@ -48,14 +48,14 @@ impl Failed {
     pub fn passing(error: Error) -> Self {
         Self::broken(Reach::Taken, error)
     }
-    /// It got no further than this.
+    /// Creates the fault of a request that made this progress.
     pub fn broken(reach: Reach, error: Error) -> Self {
         Self::Passing(Fault { status: None, reach, error }, None)
     }
     pub fn lasting(error: Error) -> Self {
         Self::Final(Fault { status: None, reach: Reach::Taken, error })
     }
-    /// An answer whose status is no success. `wait` is what it asks for before the next try.
+    /// Creates the fault of a response without a success status. `wait` is the requested delay before the next attempt.
     pub fn of_status(place: &str, status: StatusCode, body: &str, wait: Option<Duration>) -> Self {
         let words = words(body);
         let said = if words.is_empty() { String::new() } else { format!(": {words}") };
@@ -81,7 +81,7 @@ impl Failed {
     }
 }
 
-/// What a body says in words: the message of an error in one of the usual forms, else its text; short, on one line.
+/// Returns the message of a body: that of an error in one of the usual forms, else its text; short, on one line.
 fn words(body: &str) -> String {
     let parsed: Option<Value> = serde_json::from_str(body).ok();
     let message = parsed.as_ref().and_then(|value| {

@@ -1,11 +1,9 @@
-//! Asks HTTP services that stages depend on: JSON in, JSON out, many requests at a time.
+//! Client for the HTTP services that stages depend on: JSON in, JSON out, many requests at a time.
 //!
-//! A [`Desk`] (one thread asks) or a [`Postbox`] (many do) sends requests from threads that are not asynchronous,
-//! retries what may succeed later, bounds time, size and number, and says in an [`Error`](trainyard_core::Error) of
-//! the right kind what went wrong. It knows no service: what a request means is for whoever sends it. Keys go
-//! into headers and into nothing else.
-#![warn(missing_docs)]
-
+//! A [`Desk`] (one thread sends) or a [`Postbox`] (many do) sends requests from synchronous threads, retries those that
+//! may succeed later, limits time, size and number, and returns failures as an [`Error`](trainyard_core::Error) of the
+//! right kind. It is independent of the service: the caller defines the meaning of a request. Keys are used in headers
+//! only.
 mod address;
 mod client;
 mod desk;

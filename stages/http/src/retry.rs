@@ -1,19 +1,19 @@
-//! How long to wait before a request is sent again.
+//! Delays before a request is sent again.
 
 use jiff::fmt::rfc2822;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use std::time::Duration;
 use trainyard_core::Chance;
 
-/// Before the second try; it doubles from there.
+/// Delay before the second attempt; it doubles from there.
 const FIRST: Duration = Duration::from_millis(500);
-/// Between later tries.
+/// Maximum delay between later attempts.
 const MOST: Duration = Duration::from_secs(30);
-/// The longest wait that a service may ask for.
+/// Maximum delay that a service may request.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The wait after `tried` tries: half of it fixed, half by chance, so that requests that failed together do not come
-/// back together. At least what the service asked for.
+/// Returns the delay after `tried` attempts: half of it fixed, half random, so that requests that failed together are
+/// not repeated together. At least the delay that the service requested.
 pub fn wait(tried: u32, asked: Option<Duration>, chance: &Chance) -> Duration {
     let full = FIRST.saturating_mul(1 << (tried.saturating_sub(1)).min(16)).min(MOST);
     let drawn = chance.at("retry", &[u64::from(tried)]).uniform();
@@ -24,7 +24,7 @@ pub fn wait(tried: u32, asked: Option<Duration>, chance: &Chance) -> Duration {
     }
 }
 
-/// What the header `Retry-After` asks for: seconds, or a date, which counts from the answer's own `Date`.
+/// Returns the delay of the header `Retry-After`: seconds, or a date, relative to the response's own `Date`.
 pub fn asked(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let value = text(RETRY_AFTER)?;

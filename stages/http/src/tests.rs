@@ -1,4 +1,4 @@
-//! Requests against a server of a few lines, which answers as it is told.
+//! Requests against a small scripted server.
 
 use crate::{Address, Call, Desk, Limits};
 use serde_json::json;
@@ -11,7 +11,7 @@ use trainyard_core::{ErrorKind, Secret};
 
 const LIMITS: Limits = Limits { requests: 4, attempts: 3, timeout: Duration::from_secs(20), answer: 1000 };
 
-/// What a server saw: the heads of requests, and how many were in flight at most.
+/// Requests that a server received: their heads, and the maximum in flight.
 #[derive(Default)]
 struct Seen {
     heads: Mutex<Vec<String>>,
@@ -19,7 +19,7 @@ struct Seen {
     most: AtomicUsize,
 }
 
-/// Answers with these in turn, then with the last one again and again.
+/// Serves these responses in turn, then the last one repeatedly.
 fn serve(answers: Vec<&'static str>, pause: Duration) -> (String, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! Peak resident memory and seconds of training steps of a model of a given size, with random weights, beside what
-//! `check` says that it takes at least.
+//! Peak resident memory and seconds of training steps of a model of a given size, with random weights, next to the
+//! lower bound that `check` computes.
 //!
 //! `cargo run --release -p trainyard-lm --example memory_step -- SHAPE full|lora ROWS TOKENS [STEPS]`, where SHAPE is
 //! `22m`, `60m`, `135m` (SmolLM2-135M), `0.5b` or `1.5b` (Qwen2.5). The weights are written to a folder and read back,
@@ -41,7 +41,8 @@ fn shape(name: &str) -> Result<ModelConfig> {
     }
 }
 
-/// Random weights, from a folder that another process has written, so that making them leaves no memory in this one.
+/// Returns random weights read from a folder that another process has written, so that creating them uses no memory of
+/// this process.
 fn model(name: &str) -> Result<ModelFolder> {
     let folder = tempfile::tempdir().map_err(Error::bug)?;
     let program = std::env::current_exe().map_err(Error::bug)?;
@@ -57,7 +58,7 @@ fn write(config: ModelConfig, folder: &Path) -> Result<()> {
     ModelFolder::new(config, weights, conformance::model().chat, GenerationConfig::default())?.save(folder)
 }
 
-/// Small uniform numbers in the place of weights, and norms of 1.
+/// Returns small uniform numbers for weights, and 1 for norms.
 fn numbers((name, shape): (String, Vec<usize>)) -> Result<(String, Tensor)> {
     let (count, scale) = (shape.iter().product::<usize>(), 0.06 / f64::from(u32::MAX));
     let mut draws = Chance::new(1).at(&name, &[]);
@@ -67,7 +68,7 @@ fn numbers((name, shape): (String, Vec<usize>)) -> Result<(String, Tensor)> {
     Ok((name, Tensor::from_vec(values, shape, &Device::Cpu).map_err(Error::bug)?))
 }
 
-/// The most memory that the process had, in GB.
+/// Returns the peak resident memory of the process, in GB.
 fn peak() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

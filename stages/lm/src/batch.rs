@@ -1,7 +1,7 @@
 //! Token sequences of different lengths as one batch, and the fixed division of that batch into chunks of work.
 //!
-//! Sequences lie one after another without padding, so padding can neither cost time nor change a result. Chunks are
-//! whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
+//! Sequences are stored one after another without padding, so padding can neither cost time nor change a result. Chunks
+//! are whole sequences and depend on the batch alone, not on the number of threads, which keeps every sum in the same
 //! order.
 
 use crate::config::ModelConfig;
@@ -17,7 +17,7 @@ pub struct TokenBatch {
 }
 
 impl TokenBatch {
-    /// At least one sequence, each with at least one token.
+    /// Creates a batch of at least one sequence, each with at least one token.
     pub fn new(sequences: Vec<Vec<u32>>) -> Result<Self> {
         if sequences.is_empty() {
             return Err(Error::invalid("a batch without sequences").help("pass at least one sequence"));
@@ -35,28 +35,29 @@ impl TokenBatch {
         starts.push(rows);
         Ok(Self { sequences, starts })
     }
-    /// Token ids of each sequence, in the order given to [`TokenBatch::new`].
+    /// Returns the token ids of each sequence, in the order given to [`TokenBatch::new`].
     pub fn sequences(&self) -> &[Vec<u32>] {
         &self.sequences
     }
-    /// Sum of the lengths: the number of rows of the hidden states.
+    /// Returns the sum of the lengths: the number of rows of the hidden states.
     pub fn rows(&self) -> usize {
         self.starts[self.sequences.len()]
     }
-    /// The row of token `token` of sequence `sequence`; panics outside the batch.
+    /// Returns the row of token `token` of sequence `sequence`; panics outside the batch.
     pub fn row(&self, sequence: usize, token: usize) -> u32 {
         assert!(token < self.sequences[sequence].len(), "sequence {sequence} has no token {token}");
         (self.starts[sequence] + token) as u32
     }
-    /// The rows of one sequence.
+    /// Returns the rows of one sequence.
     pub fn range(&self, sequence: usize) -> Range<usize> {
         self.starts[sequence]..self.starts[sequence + 1]
     }
-    /// Length of the longest sequence.
+    /// Returns the length of the longest sequence.
     pub fn longest(&self) -> usize {
         self.sequences.iter().map(Vec::len).max().unwrap_or(0)
     }
-    /// Errors: a sequence longer than the model, or a token that the model or its tokenizer lacks.
+    /// Checks that the batch fits the model. Errors: a sequence longer than its positions, or a token that the model or
+    /// its tokenizer lacks.
     pub fn expect_fit(&self, config: &ModelConfig) -> Result<()> {
         let (longest, positions) = (self.longest(), config.positions());
         if longest > positions {
@@ -65,7 +66,8 @@ impl TokenBatch {
         }
         config.expect_tokens(self.sequences.iter().flatten())
     }
-    /// Whole sequences in order, cut into chunks of about `target` rows (one long sequence may exceed it).
+    /// Divides the batch into chunks of whole sequences in order, of about `target` rows (one long sequence may exceed
+    /// it).
     pub(crate) fn chunks(&self, target: usize) -> Vec<Range<usize>> {
         let mut chunks = Vec::new();
         let mut first = 0;

@@ -1,9 +1,9 @@
-//! Weights at rest: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
+//! Weights in files: `config.json` and safetensors of a Hugging Face folder, and named tensors of any kind (optimizer
 //! state).
 //!
 //! Files are written here and not by candle, so that their metadata is exactly `{"format": "pt"}`, which transformers
-//! looks for, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16
-//! become f32. Errors name the file and the tensor.
+//! requires, and equal weights give equal bytes. Reads one file or the shards that an index names; bf16 and f16 become
+//! f32. Errors name the file and the tensor.
 
 mod format;
 mod fused;
@@ -26,11 +26,11 @@ use std::path::{Path, PathBuf};
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// The tensors of an adapter (`adapter::peft`).
+/// Tensors of an adapter (`adapter::peft`).
 pub const ADAPTER: &str = "adapter_model.safetensors";
-/// The bias of a scoring head.
+/// Bias of a scoring head.
 const SCORE_BIAS: &str = "score.bias";
-/// The folder of an adapter's base model.
+/// Folder of an adapter's base model.
 pub const BASE: &str = "base";
 
 /// Reads `config.json` of a model folder.
@@ -40,7 +40,7 @@ pub fn read_config(folder: &Path) -> Result<ModelConfig> {
 }
 
 /// Reads config and weights. Errors name a missing, misshapen or non-finite tensor; tensors that the config does not
-/// ask for are ignored.
+/// require are ignored.
 pub fn load_model(folder: &Path) -> Result<(ModelConfig, Weights)> {
     let config = read_config(folder)?;
     let weights = load_weights(folder, &config)?;
@@ -73,12 +73,13 @@ pub fn load_weights(folder: &Path, config: &ModelConfig) -> Result<Weights> {
     Ok(weights)
 }
 
-/// Writes `config.json` and `model.safetensors`; the folder must exist. Weights that are not finite are refused.
+/// Writes `config.json` and `model.safetensors` into an existing folder. Weights that are not finite are rejected.
 pub fn save_model(folder: &Path, config: &ModelConfig, weights: &Weights) -> Result<()> {
     save_model_as(folder, config, weights, &SaveOptions::default())
 }
 
-/// The same, with numbers and files as the options say. Errors: weights that are not finite, or not when rounded.
+/// Writes the same with the number type and file sizes of the options. Errors: weights that are not finite, or not when
+/// rounded.
 pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, options: &SaveOptions) -> Result<()> {
     expect_finite(weights)?;
     let weights = &with_score_bias(config, weights)?;
@@ -99,8 +100,8 @@ pub fn save_model_as(folder: &Path, config: &ModelConfig, weights: &Weights, opt
     }
 }
 
-/// The weights with a `score.bias` of zeros, if they have a scoring head: transformers' head has one, and would draw a
-/// random one where the file has none.
+/// Returns the weights with a `score.bias` of zeros, if they have a scoring head: transformers' head has a bias, and
+/// initializes an absent one randomly.
 fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     let mut weights = weights.clone();
     if let Some(labels) = config.num_labels
@@ -111,7 +112,7 @@ fn with_score_bias(config: &ModelConfig, weights: &Weights) -> Result<Weights> {
     Ok(weights)
 }
 
-/// A weight beyond the largest bfloat16 is an error of kind data.
+/// Checks the range of bfloat16. Errors: data, for a weight beyond its largest number.
 fn expect_bf16(weights: &Weights) -> Result<()> {
     for (name, tensor) in weights {
         let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>()).map_err(candle)?;
@@ -123,7 +124,8 @@ fn expect_bf16(weights: &Weights) -> Result<()> {
     Ok(())
 }
 
-/// Puts `config.json` and the weight files of a model folder into another, as links where the file system has them.
+/// Copies `config.json` and the weight files of a model folder into another, as links where the file system supports
+/// them.
 pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     let config = from.join("config.json");
     let index = Some(from.join(INDEX)).filter(|index| index.exists() && !from.join(SINGLE).exists());
@@ -136,7 +138,7 @@ pub fn link_model(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A weight that is not finite is an error of kind data that names the tensor and the place.
+/// Checks that all weights are finite. Errors: data, naming the tensor and the place of one that is not.
 pub fn expect_finite(weights: &Weights) -> Result<()> {
     weights.iter().try_for_each(|(name, tensor)| expect_finite_tensor(name, tensor))
 }
@@ -162,7 +164,7 @@ fn position<T>(values: &[T], good: impl Fn(&T) -> bool) -> Option<usize> {
     values.iter().position(|x| !good(x))
 }
 
-/// Checks every weight file of a model folder, its adapter included, for readability and finite numbers.
+/// Checks every weight file of a model folder, including its adapter, for readability and finite numbers.
 pub fn refuse_non_finite(folder: &Path) -> Result<()> {
     let files = if folder.join(ADAPTER).exists() {
         let mut files = weight_files(&folder.join(BASE))?;
@@ -177,7 +179,7 @@ pub fn refuse_non_finite(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The weight files of a folder: the single one, or the shards of its index in name order.
+/// Returns the weight files of a folder: the single one, or the shards of its index in name order.
 fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (single, index) = (folder.join(SINGLE), folder.join(INDEX));
     if single.exists() {

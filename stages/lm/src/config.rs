@@ -5,13 +5,13 @@ use serde_json::{Map, Value, json};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 
-/// Keys of token ids, which travel from the `config.json` that was read to the one that is written.
+/// Keys of token ids, which are copied from the `config.json` that was read to the one that is written.
 const TOKEN_IDS: [&str; 3] = ["bos_token_id", "eos_token_id", "pad_token_id"];
 
 /// Sizes are counts of numbers; see the model cards of the families for their meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// Whose names and rules the config is written under.
+    /// Family whose names and rules the config follows.
     pub family: &'static Family,
     /// Rows of the embedding; at least the tokenizer's vocabulary.
     pub vocab_size: usize,
@@ -23,31 +23,31 @@ pub struct ModelConfig {
     pub num_hidden_layers: usize,
     /// Query heads per layer.
     pub num_attention_heads: usize,
-    /// Divides `num_attention_heads`.
+    /// Key-value heads per layer; divides `num_attention_heads`.
     pub num_key_value_heads: usize,
-    /// Even; `hidden_size / num_attention_heads` unless the file or the family says otherwise.
+    /// Head dimension, an even number; by default of most families `hidden_size / num_attention_heads`.
     pub head_dim: usize,
     /// Added to the mean square in every RMS norm.
     pub rms_norm_eps: f64,
-    /// The language head reuses the embedding matrix, so there is no `lm_head.weight`.
+    /// Whether the language head reuses the embedding matrix, so that there is no `lm_head.weight`.
     pub tie_word_embeddings: bool,
-    /// Most tokens of a sequence, as the file says; see [`ModelConfig::positions`].
+    /// Maximum tokens of a sequence in the file; see [`ModelConfig::positions`].
     pub max_position_embeddings: usize,
     /// Standard deviation of the initial weights.
     pub initializer_range: f64,
     /// `Some(n)`: a `…ForTokenClassification` model, whose `score.weight` has n rows and which has no `lm_head`.
     pub num_labels: Option<usize>,
-    /// How the parts are put together.
+    /// Construction of the decoder.
     pub architecture: Architecture,
     /// `bos_token_id`, `eos_token_id` and `pad_token_id` of the file, for other programs.
     pub token_ids: Map<String, Value>,
-    /// Ids below `vocab_size` that the tokenizer has no token for, ascending: rows that fill the matrices up. They have
-    /// probability 0. Known where a tokenizer is at hand, and not part of `config.json`.
+    /// Ids below `vocab_size` without a token in the tokenizer, ascending: rows that pad the matrices. They have
+    /// probability 0. Known only where a tokenizer is available, and not part of `config.json`.
     pub unused_tokens: Vec<Range<u32>>,
 }
 
 impl ModelConfig {
-    /// A llama-family shape with tied embeddings; head dimension `hidden / heads`.
+    /// Creates a llama-family shape with tied embeddings and head dimension `hidden / heads`.
     pub fn llama(
         vocab: usize,
         hidden: usize,
@@ -75,7 +75,7 @@ impl ModelConfig {
             unused_tokens: Vec::new(),
         }
     }
-    /// The same shape in the Qwen3 family: a norm on every query and key head.
+    /// Returns the same shape in the Qwen3 family, with a norm on every query and key head.
     #[must_use]
     pub fn as_qwen3(mut self) -> Self {
         self.family = families::qwen3();
@@ -83,15 +83,15 @@ impl ModelConfig {
         self
     }
 
-    /// Width of all query heads together.
+    /// Returns the width of all query heads together.
     pub fn query_width(&self) -> usize {
         self.num_attention_heads * self.head_dim
     }
-    /// Width of all key heads together (values have the same).
+    /// Returns the width of all key heads together (that of values is the same).
     pub fn key_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
-    /// Numbers in the weights of the query norm and of the key norm; none without such norms.
+    /// Returns the numbers in the weights of the query norm and of the key norm, if there are such norms.
     pub fn qk_norm_widths(&self) -> Option<(usize, usize)> {
         match self.architecture.qk_norm {
             QkNorm::None => None,
@@ -99,12 +99,12 @@ impl ModelConfig {
             QkNorm::Full => Some((self.query_width(), self.key_width())),
         }
     }
-    /// The longest sequence that the model can take.
+    /// Returns the maximum length of a sequence.
     pub fn positions(&self) -> usize {
         self.architecture.limit().unwrap_or(usize::MAX).min(self.max_position_embeddings)
     }
 
-    /// Errors: data, naming the first id that is no token of the model.
+    /// Checks token ids. Errors: data, naming the first id that is no token of the model.
     pub fn expect_tokens<'t>(&self, tokens: impl IntoIterator<Item = &'t u32>) -> Result<()> {
         let unused = |t: &u32| self.unused_tokens.iter().any(|range| range.contains(t));
         let foreign = |t: &&u32| **t as usize >= self.vocab_size || unused(t);
@@ -116,7 +116,7 @@ impl ModelConfig {
         Err(Error::data(format!("token {token} {what}")).help("use data that was made with this model's tokenizer"))
     }
 
-    /// Every parameter of the model: name and shape, in name order (the order of all sums and files).
+    /// Returns every parameter of the model: name and shape, in name order (the order of all sums and files).
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         let (h, i, q, k) = (self.hidden_size, self.intermediate_size, self.query_width(), self.key_width());
         let architecture = &self.architecture;
@@ -155,7 +155,7 @@ impl ModelConfig {
         list.sort();
         list
     }
-    /// Number of trained numbers.
+    /// Returns the number of trained parameters.
     pub fn parameter_count(&self) -> usize {
         self.parameters().iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
@@ -225,7 +225,7 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// The `config.json` that transformers reads back; keys sorted.
+    /// Returns the `config.json` that transformers reads back, with sorted keys.
     pub fn to_json(&self) -> Value {
         let head = if self.num_labels.is_some() { "ForTokenClassification" } else { "ForCausalLM" };
         let (architecture, rope) = (&self.architecture, &self.architecture.ropes[0]);

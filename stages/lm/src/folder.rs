@@ -1,12 +1,11 @@
-//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template and generation
-//! config.
+//! A Hugging Face model folder as every stage uses it: config, weights, tokenizer, chat template and generation config.
 //!
-//! The five belong together. Parts that do not fit each other, and data made with another tokenizer or template, are
-//! errors when the folder is read, not after an hour of training.
+//! The five must fit each other. Mismatched parts, and data made with another tokenizer or template, are errors when
+//! the folder is read, not after an hour of training.
 //!
 //! A model with an adapter is a folder of PEFT (the adapter, tokenizer, template and generation config) with its base
-//! model in the folder `base`: `config.json` and weights, byte for byte as they were found. A store keeps equal files
-//! once, so fifty adapters of one base cost its space once.
+//! model in the folder `base`: `config.json` and weights, byte for byte unchanged. A store keeps equal files once, so
+//! fifty adapters of one base take its space once.
 
 use crate::adapter::{Adapter, peft};
 use crate::backend::Parameters;
@@ -27,7 +26,7 @@ use trainyard_core::{Digest, Error, Result};
 /// `generation_config.json`: the sampling that a model recommends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerationConfig {
-    /// Tokens that end a turn, beside those of the chat template.
+    /// Tokens that end a turn, in addition to those of the chat template.
     pub eos_token_id: Vec<u32>,
     /// Padding token, kept for other programs; batches here have no padding.
     pub pad_token_id: Option<u32>,
@@ -39,7 +38,7 @@ pub struct GenerationConfig {
     pub top_p: f64,
     /// 0 = no truncation.
     pub top_k: u32,
-    /// Limit of sampled tokens that the model recommends; none if the file gives none.
+    /// Recommended limit of sampled tokens, if the file has one.
     pub max_new_tokens: Option<u32>,
 }
 
@@ -58,7 +57,7 @@ impl Default for GenerationConfig {
 }
 
 impl GenerationConfig {
-    /// From the content of `generation_config.json`; unknown keys are left alone.
+    /// Reads the content of `generation_config.json`; unknown keys are ignored.
     pub fn from_json(value: &Value) -> Result<Self> {
         let wrong = |key: &str| Error::data(format!("`{key}` is {}", value[key]));
         let id = |key: &str| match &value[key] {
@@ -87,7 +86,7 @@ impl GenerationConfig {
             max_new_tokens: id("max_new_tokens")?,
         })
     }
-    /// The content of `generation_config.json`; token ids and limits that are not set are left out.
+    /// Returns the content of `generation_config.json`, without unset token ids and limits.
     pub fn to_json(&self) -> Value {
         let mut value =
             json!({"do_sample": true, "temperature": self.temperature, "top_p": self.top_p, "top_k": self.top_k});
@@ -123,16 +122,16 @@ impl GenerationConfig {
     }
 }
 
-/// A model with everything that reading and writing text with it needs.
+/// A model with everything that reading and writing text with it requires.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
     /// Shape of the decoder, from `config.json`.
     pub config: ModelConfig,
     /// Tensors by Hugging Face name, as `config` lists them; those of the base, if there is an adapter.
     pub weights: Weights,
-    /// What is added to the weights, if anything is.
+    /// Adapter of the weights, if any.
     pub adapter: Option<Adapter>,
-    /// The folder that `config` and `weights` were read from and still are equal to, if there is one.
+    /// Folder from which `config` and `weights` were read, if they are still equal to it.
     pub source: Option<PathBuf>,
     /// Tokenizer and template.
     pub chat: Chat,
@@ -159,11 +158,11 @@ impl ModelFolder {
     pub fn load(folder: &Path) -> Result<Self> {
         Self::read(folder, ChatTemplate::load(folder)?)
     }
-    /// Reads a folder with another template than its own (base models have none).
+    /// Reads a folder with another template than its own (base models lack one).
     pub fn load_with_template(folder: &Path, template: ChatTemplate) -> Result<Self> {
         Self::read(folder, template)
     }
-    /// Tokenizer and template of a folder, without its weights.
+    /// Reads tokenizer and template of a folder, without its weights.
     pub fn load_chat(folder: &Path) -> Result<Chat> {
         Self::read_chat(folder, ChatTemplate::load(folder)?)
     }
@@ -186,22 +185,23 @@ impl ModelFolder {
         model.source = Some(base);
         if adapted { model.adapted(peft::load(folder, &model.config)?) } else { Ok(model) }
     }
-    /// The same model with an adapter, in the place of any that it has. Errors: an adapter of another model.
+    /// Returns the same model with an adapter, which replaces an existing one. Errors: an adapter of another model.
     pub fn adapted(&self, adapter: Adapter) -> Result<Self> {
         adapter.check(&self.config)?;
         let config = ModelConfig { num_labels: adapter.labels().or(self.config.num_labels), ..self.config.clone() };
         Ok(Self { config, adapter: Some(adapter), ..self.clone() })
     }
-    /// The same model without an adapter: what it adds is in the weights.
+    /// Returns the same model with the adapter merged into the weights.
     pub fn merged(&self) -> Result<Self> {
         let Some(adapter) = &self.adapter else { return Ok(self.clone()) };
         Ok(Self { weights: adapter.merged(&self.config, &self.weights)?, adapter: None, source: None, ..self.clone() })
     }
-    /// Writes all files of the folder. With an adapter, the base model's are links to those that it was read from.
+    /// Writes all files of the folder. With an adapter, the base model's files are links to those that it was read
+    /// from.
     pub fn save(&self, folder: &Path) -> Result<()> {
         self.save_as(folder, &SaveOptions::default())
     }
-    /// The same, with weights written as the options say; those of a base that is linked stay as they are.
+    /// Writes the same with weights in the format of the options; those of a linked base are unchanged.
     pub fn save_as(&self, folder: &Path, options: &SaveOptions) -> Result<()> {
         match &self.adapter {
             None => save_model_as(folder, &self.config, &self.weights, options)?,
@@ -228,12 +228,12 @@ impl ModelFolder {
             }
         }
     }
-    /// The same model with other weights, without an adapter.
+    /// Returns the same model with other weights, without an adapter.
     #[must_use]
     pub fn with_weights(&self, weights: Weights) -> Self {
         Self { weights, adapter: None, source: None, ..self.clone() }
     }
-    /// The same model with the weights that another program made of it, which lie as safetensors in a folder, and the
+    /// Returns the same model with the weights that another program trained, read from safetensors in a folder, and the
     /// number of tensors that differ. Errors: weights of another shape, or of an adapter.
     pub fn trained_elsewhere(&self, folder: &Path) -> Result<(Self, usize)> {
         if peft::is_adapter(folder) {
@@ -248,7 +248,7 @@ impl ModelFolder {
         }
         Ok((start.with_weights(weights), changed))
     }
-    /// The same model with what a learner gave: all weights, or those of its adapter.
+    /// Returns the same model with a learner's parameters: all weights, or those of its adapter.
     pub fn with_parameters(&self, parameters: &Parameters) -> Result<Self> {
         let tensors = parameters.to_weights()?;
         match &self.adapter {
@@ -256,23 +256,24 @@ impl ModelFolder {
             None => Ok(self.with_weights(tensors)),
         }
     }
-    /// An inference engine on these weights. Results do not depend on `threads`. Errors: see [`Generator::new`].
+    /// Creates an inference engine with these weights. Results do not depend on `threads`. Errors: see
+    /// [`Generator::new`].
     pub fn generator(&self, threads: usize) -> Result<Generator> {
         Generator::adapted(&self.config, &self.weights, self.adapter.as_ref(), threads)
     }
-    /// Tokens that end a turn.
+    /// Returns the tokens that end a turn.
     pub fn stop_tokens(&self) -> &[u32] {
         self.chat.stop_tokens()
     }
-    /// Digest of the tokenizer's canonical JSON, which token data carries.
+    /// Returns the digest of the tokenizer's canonical JSON, which token data carries.
     pub fn tokenizer_digest(&self) -> &Digest {
         self.chat.tokenizer().digest()
     }
-    /// Digest of the chat template's source, which token data carries.
+    /// Returns the digest of the chat template's source, which token data carries.
     pub fn template_digest(&self) -> &Digest {
         self.chat.template().digest()
     }
-    /// Errors: data (`what`) whose tokens were made with another tokenizer or template.
+    /// Checks the origin of `what`. Errors: data whose tokens were made with another tokenizer or template.
     pub fn expect_digests(&self, tokenizer: &str, template: &str, what: &str) -> Result<()> {
         for (part, own, theirs) in
             [("tokenizer", self.tokenizer_digest(), tokenizer), ("chat template", self.template_digest(), template)]
@@ -288,8 +289,8 @@ impl ModelFolder {
         }
         Ok(())
     }
-    /// Facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`, and `adapter`
-    /// where there is one.
+    /// Returns facts for downstream stages: `tokenizer_digest`, `template_digest`, `parameters`, `vocabulary`, and
+    /// `adapter` where there is one.
     pub fn metadata(&self) -> BTreeMap<String, Value> {
         let adapter = self.adapter.as_ref().map(|adapter| {
             let facts = json!({"kind": "lora", "rank": adapter.rank, "parameters": adapter.parameter_count()});

@@ -1,12 +1,10 @@
-//! Language models: decoders of the Llama kind and their kin ([`families`]), their training, checkpoints, tokenizers,
-//! chat templates and generation, on several backends.
+//! Language models: decoders of the Llama kind and related ones ([`families`]), their training, checkpoints,
+//! tokenizers, chat templates and generation, on several backends.
 //!
 //! The reference runs on the CPU. Its training runs through a few custom operations with a hand-written backward
 //! ([`ops`], [`decoder`]): composed tensor operations spend most of their time on memory traffic, and several of
-//! candle's fused ones have no backward. Its generation has kernels whose result for a sequence does not depend on what
-//! shares its batch.
-
-#![warn(missing_docs)]
+//! candle's fused ones have no backward. Its generation has kernels whose result for a sequence does not depend on the
+//! other sequences of its batch.
 
 pub mod adapter;
 pub mod backend;

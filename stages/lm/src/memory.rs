@@ -1,45 +1,45 @@
-//! How much memory training takes at least, from a model's shape and the options. `docs/adapters.md` has the formula.
+//! A lower bound of the memory of training, from a model's shape and the options. `docs/adapters.md` has the formula.
 //!
-//! What is counted is what a step over a full micro-batch cannot do without. What is left out (the program, its
-//! libraries, data, the memory that an allocator keeps) makes the true peak larger.
+//! The bound counts the memory that a step over a full micro-batch requires. The rest (the program, its libraries,
+//! data, the allocator's reserves) makes the true peak larger.
 
 use crate::adapter::{Adapter, AdapterOptions, linear_layers};
 use crate::config::ModelConfig;
 use crate::decoder::pass_bytes;
 
-/// What is known of a stage that trains.
+/// Facts of a training stage.
 #[derive(Debug, Clone, Copy)]
 pub struct Training<'a> {
-    /// The adapter that learns; none = the whole model does.
+    /// Trained adapter; `None` = the whole model is trained.
     pub adapter: Option<&'a AdapterOptions>,
     /// Tokens computed together.
     pub tokens: usize,
-    /// Whether it samples with the model, too: the sampler has weights of its own, laid out for its kernels. Those
-    /// below an adapter take two bytes each if they all are bfloat16.
+    /// Whether the stage also samples with the model: the sampler has a separate copy of the weights in the layout of
+    /// its kernels. Those below an adapter take two bytes each if they are all bfloat16.
     pub samples: bool,
 }
 
 impl Training<'_> {
-    /// Bytes at least, for a model of this shape.
+    /// Returns the minimum bytes for a model of this shape.
     pub fn at_least(&self, config: &ModelConfig) -> u64 {
         let whole = config.parameter_count() as u64;
         let own = self.adapter.map_or(0, |options| adapter_parameters(config, options));
         let learned = if self.adapter.is_some() { own } else { whole };
-        // Weights; gradients and two moments of what learns.
+        // Weights; gradients and two moments of the trained parameters.
         let numbers = whole + own + 3 * learned;
         let sampler = match self.adapter {
             _ if !self.samples => 0,
             Some(_) => 2 * whole,
             None => 4 * whole,
         };
-        // Embeddings that are the head, too, get a gradient from both sides, which is added up.
+        // Tied embeddings get a gradient as embeddings and as the head, and the two are added.
         let both = self.adapter.is_none() && config.tie_word_embeddings && config.num_labels.is_none();
         let twice = if both { 2 * config.vocab_size * config.hidden_size } else { 0 };
         4 * (numbers + twice as u64) + sampler + pass_bytes(config, self.tokens)
     }
 }
 
-/// Numbers of an adapter; 0 if its targets are wrong, which is reported elsewhere.
+/// Returns the numbers of an adapter; 0 if its targets are invalid, which is reported elsewhere.
 fn adapter_parameters(config: &ModelConfig, options: &AdapterOptions) -> u64 {
     let targets = Adapter::targets(config, options).unwrap_or_default();
     let all = linear_layers(config).into_iter().filter(|layer| targets.contains(&layer.name));

@@ -2,7 +2,7 @@
 
 use trainyard_api::{DynStage, erase};
 
-/// All stages of the language-model room.
+/// Returns all stages of the crate.
 pub fn stages() -> Vec<Box<dyn DynStage>> {
     vec![erase(crate::stages::tokenize::Tokenize), erase(crate::stages::init::Init), erase(crate::stages::merge::Merge)]
 }

@@ -1,5 +1,4 @@
-//! What is known of a model before it exists, as facts that go with it from stage to stage, and what `check` tells by
-//! them.
+//! Facts of a model before it exists, which stages pass on, and the checks that use them.
 
 use crate::adapter::{AdapterOptions, LinearLayer, Outline, linear_layers, means};
 use crate::config::ModelConfig;
@@ -12,28 +11,28 @@ use trainyard_core::{Error, Facts, OptionProblem, Wired};
 
 /// The fact that is the model's `config.json`.
 pub const SHAPE: &str = "shape";
-/// The fact that is the outline of the model's adapter; null, if the model is known to have none.
+/// The fact that is the outline of the model's adapter; null for a model known to lack one.
 pub const ADAPTER: &str = "adapter";
-/// The fact about a model whose template cannot show what tools answer: why.
+/// The fact that is the reason why the model's template cannot show tool results.
 pub const LOST_RESULTS: &str = "lost_tool_results";
 /// The fact that is the source of the model's template, if it describes tools itself; null, if it does not.
 pub const TOOL_TEMPLATE: &str = "tool_template";
 
-/// The facts of an output `model` that has the shape, the tokenizer and the template of the input `model`.
+/// Returns the facts of an output `model` that has the shape, the tokenizer and the template of the input `model`.
 pub fn passed_on(inputs: &Wired) -> BTreeMap<String, Facts> {
     let passed = |key: &'static str| Some((key.to_string(), inputs.fact("model", key).next()?.clone()));
     let facts = [SHAPE, LOST_RESULTS, TOOL_TEMPLATE].into_iter().filter_map(passed).collect();
     [("model".to_string(), facts)].into()
 }
 
-/// The same of a whole model, without an adapter.
+/// Returns the same facts for a whole model, without an adapter.
 pub fn whole(inputs: &Wired) -> BTreeMap<String, Facts> {
     let mut outputs = passed_on(inputs);
     outputs.entry("model".into()).or_default().insert(ADAPTER.into(), Value::Null);
     outputs
 }
 
-/// The facts of an output `model` that was trained from the input `model`, with these options of an adapter.
+/// Returns the facts of an output `model` that was trained from the input `model`, with these options of an adapter.
 pub fn trained(inputs: &Wired, adapter: Option<&AdapterOptions>) -> BTreeMap<String, Facts> {
     let Some(options) = adapter.filter(|options| !options.merge) else { return whole(inputs) };
     let mut outputs = passed_on(inputs);
@@ -43,7 +42,7 @@ pub fn trained(inputs: &Wired, adapter: Option<&AdapterOptions>) -> BTreeMap<Str
     outputs
 }
 
-/// The same facts of a model whose language head was replaced by a scoring head with so many outputs.
+/// Returns the same facts for a model whose language head was replaced by a scoring head with this many outputs.
 pub fn scoring(mut outputs: BTreeMap<String, Facts>, labels: usize) -> BTreeMap<String, Facts> {
     let shape = outputs.get_mut("model").and_then(|facts| facts.get_mut(SHAPE));
     if let Some(shape) = shape
@@ -54,18 +53,18 @@ pub fn scoring(mut outputs: BTreeMap<String, Facts>, labels: usize) -> BTreeMap<
     outputs
 }
 
-/// The shape of the model at a port, if it is known.
+/// Returns the shape of the model at a port, if it is known.
 fn known(inputs: &Wired, port: &str) -> Option<ModelConfig> {
     ModelConfig::from_json(inputs.fact(port, SHAPE).next()?).ok()
 }
 
-/// Numbers of the model at the input `model`, if its shape is known.
+/// Returns the number of parameters of the model at the input `model`, if its shape is known.
 pub fn parameters(inputs: &Wired) -> Option<usize> {
     known(inputs, "model").map(|config| config.parameter_count())
 }
 
-/// Problems, if the input `model` cannot have the adapter that these options ask for, at their places: names that mean
-/// no layer, an adapter that the model has already and that differs.
+/// Returns problems, at their places, if the input `model` cannot have the adapter of these options: names that match
+/// no layer, or an existing adapter that differs.
 pub fn misfits(inputs: &Wired, adapter: Option<&AdapterOptions>) -> Vec<OptionProblem> {
     let Some((options, config)) = adapter.zip(known(inputs, "model")) else { return Vec::new() };
     let layers = linear_layers(&config);
@@ -80,7 +79,7 @@ pub fn misfits(inputs: &Wired, adapter: Option<&AdapterOptions>) -> Vec<OptionPr
     problems
 }
 
-/// Entries of `targets` that name no layer.
+/// Returns the entries of `targets` that match no layer.
 fn strangers(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProblem> {
     let unknown = |target: &str| !layers.iter().any(|layer| means(target, &layer.name));
     let mut last: Vec<&str> = layers.iter().filter_map(|layer| layer.name.rsplit('.').next()).collect();
@@ -94,7 +93,7 @@ fn strangers(options: &AdapterOptions, layers: &[LinearLayer]) -> Vec<OptionProb
     targets.filter(|(_, target)| unknown(target)).map(problem).collect()
 }
 
-/// A problem, if the model at the port is known to have no adapter.
+/// Returns a problem if the model at the port is known to have no adapter.
 pub fn without_adapter(inputs: &Wired, port: &str) -> Option<OptionProblem> {
     let none = inputs.fact(port, ADAPTER).any(Value::is_null);
     let problem =
@@ -102,7 +101,7 @@ pub fn without_adapter(inputs: &Wired, port: &str) -> Option<OptionProblem> {
     none.then(|| problem().help("use the model as it is, or wire a stage with the option `adapter`"))
 }
 
-/// Problems of ports whose models are known to score tokens and not to predict them.
+/// Returns problems of ports whose models are known to score tokens instead of predicting them.
 pub fn without_language_head(inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
     let scores = |port: &&&str| labels(inputs, port).iter().any(Option::is_some);
     let problem = |port: &&str| {
@@ -112,7 +111,7 @@ pub fn without_language_head(inputs: &Wired, ports: &[&str]) -> Vec<OptionProble
     ports.iter().filter(scores).map(problem).collect()
 }
 
-/// A problem, if the model at the port is known to have no scoring head with one output.
+/// Returns a problem if the model at the port is known to have no scoring head with one output.
 pub fn without_scoring_head(inputs: &Wired, port: &str) -> Option<OptionProblem> {
     let found = labels(inputs, port).into_iter().find(|labels| *labels != Some(1))?.unwrap_or(0);
     let problem =
@@ -120,12 +119,12 @@ pub fn without_scoring_head(inputs: &Wired, port: &str) -> Option<OptionProblem>
     Some(problem.help("give the output `model` of a `prm` stage"))
 }
 
-/// Outputs of the scoring heads of the models at a port whose shape is known.
+/// Returns the outputs of the scoring heads of the models at a port whose shape is known.
 fn labels(inputs: &Wired, port: &str) -> Vec<Option<usize>> {
     inputs.fact(port, SHAPE).filter_map(|shape| Some(ModelConfig::from_json(shape).ok()?.num_labels)).collect()
 }
 
-/// Problems of ports with models whose templates are known to be unable to do what `template.tools: native` asks for.
+/// Returns problems of ports with models whose templates are known not to support `template.tools: native`.
 pub fn not_native(template: &TemplateOptions, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
     if template.tools != ToolDescriptions::Native {
         return Vec::new();
@@ -136,7 +135,8 @@ pub fn not_native(template: &TemplateOptions, inputs: &Wired, ports: &[&str]) ->
     refused.map(problem).into_iter().collect()
 }
 
-/// A problem, if the shape of the input `model` is known and training it takes more memory than the stage may use.
+/// Returns a problem if the shape of the input `model` is known and training it takes more memory than the stage may
+/// use.
 pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProblem> {
     let config = known(inputs, "model")?;
     let (need, have) = (training.at_least(&config), inputs.memory()?);
@@ -153,7 +153,7 @@ pub fn too_large(inputs: &Wired, training: &Training<'_>) -> Option<OptionProble
     (need > have).then(|| OptionProblem::new("/micro_batch_tokens", message).help(help))
 }
 
-/// What `check` can tell of a model folder or GGUF file: its facts.
+/// Returns the facts of a model folder or GGUF file.
 pub(crate) fn facts(shape: Option<&ModelConfig>, adapter: Option<Option<Outline>>) -> Facts {
     let shape = shape.map(|shape| (SHAPE.to_string(), shape.to_json()));
     let adapter = adapter.map(|adapter| (ADAPTER.to_string(), json!(adapter)));

@@ -1,8 +1,8 @@
-//! Errors of tensor operations in this crate's words.
+//! Conversion of tensor errors.
 
 use trainyard_core::Error;
 
-/// A failed tensor operation: shapes and types are checked before, so it is a bug.
+/// Converts a failed tensor operation: shapes and types are checked before, so it is a bug.
 pub(crate) fn candle(error: candle_core::Error) -> Error {
     Error::bug(format!("tensor operation failed: {error}"))
 }

@@ -2,9 +2,9 @@
 //!
 //! candle reads its thread count when its pool is first used, and the allocator reads its options when it initializes;
 //! both are process-wide, so the parent process sets them. This crate computes on rayon's pool only, and candle's
-//! element-wise pool would spin on the same cores, so it gets one thread. The allocator is told to keep freed pages:
-//! tensors of the same size come back at every step.
+//! element-wise pool would spin on the same cores, so it gets one thread. The allocator is set to keep freed pages:
+//! tensors of the same size are allocated again at every step.
 
-/// Variables for the command of such a process, besides `RAYON_NUM_THREADS`.
+/// Variables for the command of such a process, in addition to `RAYON_NUM_THREADS`.
 pub const ENVIRONMENT: [(&str, &str); 3] =
     [("CANDLE_NUM_THREADS", "1"), ("MIMALLOC_PURGE_DELAY", "-1"), ("TOKENIZERS_PARALLELISM", "false")];

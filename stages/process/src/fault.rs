@@ -1,19 +1,18 @@
-//! Why a request has no result.
+//! Failures of a request.
 
 use serde::Deserialize;
 use std::fmt;
 use trainyard_core::Error;
 
-/// An exception of the user's code.
+/// An exception of user-defined code.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Raised {
-    /// Its type: `ValueError`.
+    /// Type: `ValueError`.
     #[serde(default, rename = "type")]
     pub kind: String,
-    /// What it says.
     #[serde(default)]
     pub message: String,
-    /// Where it happened; several lines.
+    /// Traceback, in several lines.
     #[serde(default)]
     pub traceback: String,
 }
@@ -48,7 +47,7 @@ impl fmt::Display for Traceback {
 impl std::error::Error for Traceback {}
 
 impl Raised {
-    /// The error of kind data that it is where nothing else was asked for, with the traceback as its cause.
+    /// Returns the default error of the exception, of kind data, with the traceback as its cause.
     pub fn error(&self) -> Error {
         let error = Error::data(self).help("mend the program");
         let trace = self.traceback.trim_end();
@@ -56,15 +55,15 @@ impl Raised {
     }
 }
 
-/// A request that got no result.
+/// A request without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The program does not start, or died or hung under this request as often as is allowed. Not the fault of what was
-    /// asked.
+    /// The program does not start, or died or hung during this request as often as permitted. Not a fault of the
+    /// request.
     Outage(Error),
-    /// The process that held the state of this request is gone; the state can be built again in another one.
+    /// The process with the state of this request is gone; the state can be rebuilt in another one.
     Lost(Error),
-    /// The process that held the state of this request took longer for it than it may, and was killed.
+    /// The process with the state of this request exceeded the timeout and was killed.
     Late(Error),
     /// The program's code raised an exception.
     Raised(Raised),

@@ -1,8 +1,8 @@
-//! The folder in which a program runs: copies of its own files, and the bridge for Python.
+//! The folder in which a program runs: copies of its files, and the bridge for Python.
 //!
-//! The program finds what the stage digest holds and nothing else beside it. So what works here works wherever the
-//! stage runs, where its sources lie in folders of their own. Links would not do: Python looks for modules where a
-//! script really lies.
+//! The program finds only the files that the stage digest covers. A program that works here therefore works wherever
+//! the stage runs, where its sources are in separate folders. Links are not sufficient: Python looks for modules in the
+//! real folder of a script.
 
 use crate::options::ProgramOptions;
 use crate::{BRIDGE, BRIDGE_NAME};
@@ -16,18 +16,19 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 
-/// Larger files are linked: they are data, not programs.
+/// Maximum bytes of a copied file; larger ones are linked: they are data, not programs.
 const COPIED: u64 = 64 << 20;
 
 /// Removed when dropped.
 pub struct Folder {
     folder: TempDir,
-    /// The command with its files as they lie in the folder.
+    /// Command with the paths of its files in the folder.
     pub command: Vec<String>,
 }
 
 impl Folder {
-    /// Lays the files of a program out. Errors: invalid (a file is not there, two have one name), those of the disk.
+    /// Copies the files of a program into a folder. Errors: invalid (a file is missing, two have one name), those of
+    /// the disk.
     pub fn lay_out(options: &ProgramOptions) -> Result<Self> {
         let made = tempfile::Builder::new().prefix("trainyard-process-").tempdir();
         let folder = made.map_err(|e| Error::retryable(format!("cannot make a folder for the program: {e}")))?;
@@ -53,8 +54,8 @@ impl Folder {
     }
 }
 
-/// The name of a word of the command that is a file of the user's. The first word may be a program of the machine: an
-/// absolute path to one that is no script and may be executed stays.
+/// Returns the file name if an argument of the command names a user-defined file. The first argument may be a program
+/// of the machine: an absolute path to an executable that is not a script is unchanged.
 fn own_file(at: usize, word: &str) -> Option<&str> {
     let path = Path::new(word);
     if !path.is_absolute() || !path.is_file() {
@@ -69,7 +70,7 @@ fn may_be_executed(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o111 != 0)
 }
 
-/// One entry of `files`: a file or folder under its name, or what a pattern matches below its folder.
+/// Copies one entry of `files`: a file or folder under its name, or the files that a pattern matches below its folder.
 fn bring(source: &Path, folder: &Path) -> Result<()> {
     let named = || source.file_name().ok_or_else(|| Error::invalid(format!("{}: it has no name", source.display())));
     if source.is_file() {
@@ -77,7 +78,7 @@ fn bring(source: &Path, folder: &Path) -> Result<()> {
     }
     let pattern = Glob::of(source)?;
     if source.is_dir() {
-        // A folder that is called like a pattern holds the files that matched where the plan was made.
+        // A folder with the name of a pattern contains the files that matched where the plan was made.
         let to = if pattern.is_some() { folder.to_path_buf() } else { folder.join(named()?) };
         return below(source)?.iter().try_for_each(|name| place(&source.join(name), &to.join(name)));
     }
@@ -88,7 +89,7 @@ fn bring(source: &Path, folder: &Path) -> Result<()> {
     names.into_iter().try_for_each(|name| place(&glob.folder().join(&name), &folder.join(&name)))
 }
 
-/// Relative paths of the files below a folder, without those that no digest holds.
+/// Returns relative paths of the files below a folder, without those that no digest covers.
 fn below(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(at) = left.pop() {
@@ -182,7 +183,7 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             path.display().to_string()
         };
-        // A pattern comes as a folder of that name, a program without its permissions.
+        // A pattern is stored as a folder of that name, a program without its permissions.
         write("0/*/x.txt", b"x");
         let program = write("1/program", b"\x7fELF and more");
         let files = vec![home.path().join("0/*").display().to_string()];

@@ -1,8 +1,9 @@
-//! The thread that owns one process: sends requests, hands answers out, and finds out which request kills a program.
+//! The thread that owns one process: it sends requests, returns responses, and identifies the request that kills a
+//! program.
 //!
-//! A process that dies or hangs takes all its open requests with it, so each of them is asked again alone. One that
-//! kills [`DEATHS`] processes *alone*, or lets one hang, is given up. Requests that depend on what the dead process
-//! kept are never asked again: whoever sent them must build that state anew.
+//! When a process dies or hangs, all its open requests are lost, so each of them is sent again alone. One that kills
+//! [`DEATHS`] processes *alone*, or makes one hang, fails. Requests that depend on the state of the dead process are
+//! never sent again: the caller must rebuild that state.
 
 use crate::fault::Fault;
 use crate::folder::Folder;
@@ -20,18 +21,18 @@ use trainyard_core::attempt::LogLevel;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 
-/// Processes that may die under one request.
+/// Maximum processes that may die during one request.
 const DEATHS: u32 = 3;
-/// Time to become ready, unless requests may take longer: imports of large libraries are slow.
+/// Timeout of a start, unless requests may take longer: imports of large libraries are slow.
 const START: Duration = Duration::from_secs(120);
-/// Lines of a process that are taken in before anything else is looked at.
+/// Maximum lines of a process that are read in one iteration.
 const LINES: usize = 4096;
-/// How often a start looks whether all is over.
+/// Interval at which a start checks for shutdown.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What all lanes of a program have in common.
+/// Settings that all lanes of a program share.
 pub struct Setting {
-    /// The program in messages: ``reward `process` (python3 my.py)``.
+    /// Name of the program in messages: ``reward `process` (python3 my.py)``.
     pub place: String,
     pub folder: Folder,
     pub language: Arc<dyn Language>,
@@ -51,11 +52,11 @@ pub struct Lane {
     life: u64,
     next: u64,
     open: BTreeMap<u64, Job>,
-    /// To be asked alone.
+    /// Requests to send again alone.
     again: VecDeque<Job>,
-    /// When the last answer came, or the first of the open requests was sent.
+    /// Time of the last response, or at which the first of the open requests was sent.
     moved: Duration,
-    /// The process has written more lines than were taken in.
+    /// Whether the process has written more lines than were read.
     more: bool,
 }
 
@@ -83,7 +84,7 @@ impl Lane {
             more: false,
         }
     }
-    /// Works until the queue is shut.
+    /// Works until the queue is shut down.
     pub fn run(mut self) {
         while !self.queue.is_shut() {
             self.admit();
@@ -94,7 +95,7 @@ impl Lane {
             running.program.close();
         }
     }
-    /// Sends what may be sent now.
+    /// Sends the requests that are permitted now.
     fn admit(&mut self) {
         while let Some(job) = self.take() {
             if job.life.is_some_and(|life| self.running.is_none() || life != self.life) {
@@ -123,7 +124,7 @@ impl Lane {
         if !self.again.is_empty() {
             return if self.open.is_empty() { self.again.pop_front() } else { None };
         }
-        // A request that is asked again stays alone.
+        // A request that is sent again stays alone.
         if self.open.values().any(|job| job.suspect) {
             return None;
         }
@@ -139,7 +140,8 @@ impl Lane {
         let mut woken = [0; 256];
         while matches!(self.wake.read(&mut woken), Ok(count) if count == woken.len()) {}
     }
-    /// Hands out the answers that came. A process that ended, answers what nobody asked, or is late is given up.
+    /// Returns the responses that have arrived. A process that ended, responds without a request, or is late is
+    /// discarded.
     fn receive(&mut self) {
         self.more = true;
         for _ in 0..LINES {
@@ -183,7 +185,7 @@ impl Lane {
         job.responder.give(result.map(|value| Reply { value, life: self.life }).map_err(Fault::Raised));
         Ok(())
     }
-    /// The process is gone; what it had not answered is asked again or given up.
+    /// Handles the loss of the process; its open requests are sent again or fail.
     fn lost(&mut self, what: &str, late: bool) {
         self.more = false;
         let words = self.running.take().map(|running| running.program.last_words()).unwrap_or_default();
@@ -192,7 +194,7 @@ impl Lane {
         let alone = open.len() == 1;
         for (at, mut job) in open.into_values().enumerate() {
             if job.life.is_some() {
-                // Requests are worked on in their order, so the first is the late one.
+                // Requests are processed in their order, so the first is the late one.
                 let fault = if late && at == 0 { Fault::Late } else { Fault::Lost };
                 job.fail(fault(self.gone(what, &words)));
                 continue;
@@ -256,7 +258,7 @@ impl Lane {
     }
 }
 
-/// Adds the last words of a program to an error.
+/// Adds the last output of a program to an error.
 fn said(error: Error, words: &str) -> Error {
     if words.is_empty() {
         return error;

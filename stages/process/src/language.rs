@@ -1,40 +1,40 @@
-//! How a program is spoken to: what it is told first, and what its lines mean.
+//! Protocols of programs: the opening of a process, and the meaning of its lines.
 //!
-//! The protocol of this crate is one language. Others have their programs started, restarted, bounded and killed in
-//! the same way.
+//! The protocol of this crate is one language. Programs of others are started, restarted, limited and killed in the
+//! same way.
 
 use crate::fault::Raised;
 use crate::wire;
 use serde_json::Value;
 
-/// What all processes of a program are spoken to in.
+/// Protocol of all processes of a program.
 pub trait Language: Send + Sync {
-    /// A conversation with a process that has just started.
+    /// Begins a conversation with a process that has just started.
     fn begin(&self) -> Box<dyn Conversation>;
-    /// What to try when the program does not start.
+    /// Returns the advice when the program does not start.
     fn help(&self) -> &'static str;
 }
 
 /// The state of a conversation with one process.
 pub trait Conversation: Send {
-    /// What the process is told first: whole lines.
+    /// Returns the first lines to the process.
     fn opening(&mut self) -> String;
-    /// What a line of the process means. Errors: words on what is wrong with it; the process is given up.
+    /// Parses a line of the process. Errors: description of the fault; the process is discarded.
     fn hear(&mut self, line: &[u8]) -> Result<Heard, String>;
 }
 
-/// What a line means.
+/// Meaning of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// The process is ready; this is what it offers.
+    /// The process is ready, with its features.
     Ready(Value),
-    /// The answer to the request of this number.
+    /// Response to the request of this number.
     Answer(u64, Result<Value, Raised>),
-    /// The process is told these lines.
+    /// Lines to send to the process.
     Reply(String),
     /// A line for the log.
     Aside(String),
-    /// Nothing.
+    /// No meaning.
     Nothing,
 }
 

@@ -1,12 +1,10 @@
-//! Programs of the user that answer requests: rewards, filter rules, verifiers, tools and environments written in any
-//! language.
+//! User-defined programs that respond to requests: rewards, filter rules, verifiers, tools and environments written in
+//! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`Workers`] starts a few of the same program, hands them requests, restarts
-//! those that die and kills those that hang. It knows no role: what a request means is for whoever sends it. An outage
-//! and an exception of the program are different [`Fault`]s, because only the first may pass.
-#![warn(missing_docs)]
-
+//! (`docs/own-code.md` has the protocol). [`Workers`] starts several processes of one program, sends them requests,
+//! restarts those that die and kills those that hang. It is independent of the role: the caller defines the meaning of
+//! a request. An outage and an exception of the program are different [`Fault`]s, because only the first may pass.
 mod fault;
 mod folder;
 mod lane;
@@ -33,12 +31,11 @@ pub use wire::{Request, about, answer, hello, ready, shown};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};
 
-/// The file `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. Every program
-/// finds it beside itself.
+/// Source of `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. It is copied
+/// into the folder of every program.
 pub const BRIDGE: &str = include_str!("../../../python/trainyard_bridge.py");
-/// Its name.
 pub const BRIDGE_NAME: &str = "trainyard_bridge.py";
-/// The file `trainyard_serve.py`, with which `serve` of the bridge answers over HTTP. No program of a stage needs it.
+/// Source of `trainyard_serve.py`, with which `serve` of the bridge responds over HTTP. No program of a stage requires
+/// it.
 pub const BRIDGE_SERVER: &str = include_str!("../../../python/trainyard_serve.py");
-/// Its name.
 pub const BRIDGE_SERVER_NAME: &str = "trainyard_serve.py";

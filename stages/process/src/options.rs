@@ -1,4 +1,4 @@
-//! The options that all roles of a program share.
+//! Options that all roles of a program share.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -8,29 +8,29 @@ use std::time::Duration;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, OptionProblem, Result};
 
-/// A program and how it is run.
+/// A program and its execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProgramOptions {
-    /// The program and its arguments: `[python3, my_program.py]`. A word that names a file beside the workflow file is
-    /// a source: its content is a part of the stage digest, and it goes where the stage runs. The program itself may
-    /// also come from the PATH.
+    /// The program and its arguments: `[python3, my_program.py]`. A word that names a file next to the workflow file is
+    /// a source: its content is a part of the stage digest, and it is copied to the machine of the stage. The program
+    /// itself may also be on the PATH.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
-    /// Further files and folders that the program needs, such as modules that it imports; sources too, and patterns
-    /// are allowed. It finds them in its working folder, each under its own name. It finds no other files there.
+    /// Further files and folders that the program requires, such as modules that it imports; sources too, and patterns
+    /// are allowed. They are in its working folder, each under its own name. The folder contains no other files.
     #[schemars(schema_with = "files_schema")]
     pub files: Vec<String>,
     /// Processes of the program that run at the same time. An episode of a tool or an environment stays with one.
     #[schemars(range(min = 1, max = 256))]
     pub workers: usize,
-    /// How long one request may take: `30s`, `2m`. A process that takes longer is killed.
+    /// Timeout of one request: `30s`, `2m`. A process that exceeds it is killed.
     pub timeout: String,
-    /// Names of environment variables that the program gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
-    /// Their values are not a part of the stage digest.
+    /// Names of environment variables that the program gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR`
+    /// and `TZ`. Their values are not a part of the stage digest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Handed to the program as it is.
+    /// Options for the program, passed unchanged.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub options: Value,
 }
@@ -48,18 +48,18 @@ impl Default for ProgramOptions {
     }
 }
 
-/// The schema of a list of words, of which those that name files are sources.
+/// Returns the schema of a list of words, of which those that name files are sources.
 pub fn command_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "command" } })
 }
 
-/// The schema of a list of files and folders that are sources.
+/// Returns the schema of a list of files and folders that are sources.
 pub fn files_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "format": "sources" } })
 }
 
 impl ProgramOptions {
-    /// Everything that types cannot express; pointers are relative to the options.
+    /// Returns all problems that types cannot express; pointers are relative to the options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.command.first().is_none_or(String::is_empty) {
@@ -80,7 +80,7 @@ impl ProgramOptions {
         }
         problems
     }
-    /// How long one request may take. Errors: invalid.
+    /// Returns the timeout of one request. Errors: invalid.
     pub fn time(&self) -> Result<Duration> {
         let time = parse_duration(&self.timeout).map_err(Error::invalid)?;
         if time.is_zero() {
@@ -88,7 +88,7 @@ impl ProgramOptions {
         }
         Ok(time)
     }
-    /// The command in messages.
+    /// Returns the command for messages.
     pub fn shown(&self) -> String {
         let word = |word: &String| word.rsplit('/').next().unwrap_or(word).to_string();
         let words: Vec<String> = self.command.iter().take(4).map(word).collect();

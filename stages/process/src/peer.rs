@@ -1,4 +1,4 @@
-//! Whoever answers requests: processes of a program here, or a service elsewhere.
+//! The interface of request handlers: processes of a program here, or a service elsewhere.
 
 use crate::fault::Fault;
 use crate::ticket::Ticket;
@@ -7,42 +7,42 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use trainyard_core::{Error, Result};
 
-/// Where the state of a session is.
+/// Location of a session's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
-    /// Number of the session; no other session of the peer has it.
+    /// Number of the session, unique within the peer.
     pub session: u64,
-    /// What answers it, below [`Peer::lanes`].
+    /// Lane of the session, below [`Peer::lanes`].
     pub lane: usize,
-    /// The life of the answer that left the state there; none for a request that begins the session.
+    /// Life of the response that left the state there; `None` for a request that begins the session.
     pub life: Option<u64>,
 }
 
-/// Answers requests. Nothing here blocks.
+/// A handler of requests. No method blocks.
 pub trait Peer: Send + Sync {
-    /// The peer in messages.
+    /// Returns the name of the peer in messages.
     fn place(&self) -> &str;
-    /// How many lanes sessions are spread over.
+    /// Returns the number of lanes over which sessions are distributed.
     fn lanes(&self) -> usize {
         1
     }
-    /// What the peer said when it was ready; it starts if it does not run.
+    /// Requests the features that the peer reported when it was ready, starting it if necessary.
     fn ready(&self) -> Ticket;
-    /// Asks about what no session keeps.
+    /// Sends a request without a session.
     fn put(&self, request: Request) -> Ticket;
-    /// Asks for an operation of a session. Once the state is gone, the answer is [`Fault::Lost`].
+    /// Sends an operation of a session. Once the state is gone, the response is [`Fault::Lost`].
     fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket>;
 }
 
 impl dyn Peer + '_ {
-    /// Asks about what no session keeps. `body` is a map of the keys of the operation `op`.
+    /// Sends a request without a session. `body` is a map of the keys of the operation `op`.
     pub fn ask(&self, op: &str, body: &impl Serialize) -> Result<Ticket> {
         Ok(self.put(Request::new(op, body)?))
     }
 }
 
 impl Fault {
-    /// The session that is asked for is not there any more.
+    /// Returns the fault of a session that no longer exists.
     pub fn lost(place: &str) -> Self {
         Self::Lost(Error::retryable("the process that held this state has ended").at(place))
     }

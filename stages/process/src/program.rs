@@ -1,5 +1,5 @@
-//! One process of a program from its owner's side: started clean, written to and read without ever blocking, killed
-//! with all that it started.
+//! One process of a program from its owner's side: started with a clean environment, written to and read without
+//! blocking, killed with all its descendants.
 
 use crate::wire;
 use crate::words::{Log, Words};
@@ -14,44 +14,44 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Bytes of one answer.
+/// Maximum bytes of one response.
 const LINE: usize = 64 << 20;
-/// Time for a program to end by itself once its input has ended.
+/// Grace period of a program after its input has ended.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Between two looks at a process that is ending.
+/// Interval at which an ending process is polled.
 const LOOK: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
 pub struct Program {
     child: Child,
-    /// None once it was closed.
+    /// `None` once it was closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
-    /// None once the program has closed it.
+    /// `None` once the program has closed it.
     errors: Option<ChildStderr>,
     words: Words,
     unsent: Vec<u8>,
     sent: usize,
     received: Vec<u8>,
-    /// Bytes of `received` that were given out as lines.
+    /// Bytes of `received` that were returned as lines.
     taken: usize,
-    /// Bytes of `received` after which an end of a line is looked for.
+    /// Bytes of `received` that were searched for the end of a line.
     searched: usize,
-    /// The program has closed its output.
+    /// Whether the program has closed its output.
     ended: bool,
 }
 
 impl Program {
-    /// Starts it in a folder and a process group of its own. Errors: invalid (there is no such program), retryable.
+    /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
     pub fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
         starting.args(arguments).current_dir(folder).env_clear().process_group(0);
         let named = VARIABLES.into_iter().chain(variables.iter().map(String::as_str));
         starting.envs(named.filter_map(|name| Some((name, std::env::var_os(name)?))));
-        // The bridge keeps the standard output for itself; the order of Python's sets is the same in all processes;
-        // nothing is written beside the program.
+        // The bridge reserves the standard output; the order of Python's sets is the same in all processes; no bytecode
+        // is written next to the program.
         starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
         starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = starting.spawn().map_err(|e| not_started(name, &e))?;
@@ -76,12 +76,12 @@ impl Program {
         set.map_err(|e| Error::retryable(format!("cannot set up the pipes of a program: {e}")))?;
         Ok(program)
     }
-    /// Sends a line once the program reads.
+    /// Queues a line, to be sent when the program reads.
     pub fn send(&mut self, line: &str) {
         self.unsent.extend_from_slice(line.as_bytes());
         self.write();
     }
-    /// Waits until the program or `wake` has something to say, or the time is over, then reads and writes what can be.
+    /// Waits until the program or `wake` is ready, or the time is over, then reads and writes without blocking.
     pub fn wait(&mut self, wake: &PipeReader, within: Option<Duration>) {
         let mut pipes = vec![PollFd::new(wake, PollFlags::IN)];
         if !self.ended {
@@ -99,7 +99,8 @@ impl Program {
         self.read_errors();
         self.read();
     }
-    /// The next line of its output; none yet. Errors: why there will be none.
+    /// Returns the next line of its output, or `None` if there is no complete one yet. Errors: why there will be no
+    /// more lines.
     pub fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
             let end = self.searched + at;
@@ -107,7 +108,7 @@ impl Program {
             (self.taken, self.searched) = (end + 1, end + 1);
             return Ok(Some(line));
         }
-        // Only now, or a program that writes many short lines would have the rest moved for each of them.
+        // Deferred, since otherwise a program that writes many short lines would have the rest moved for each of them.
         self.received.drain(..self.taken);
         self.taken = 0;
         self.searched = self.received.len();
@@ -124,13 +125,13 @@ impl Program {
         };
         Err(format!("{}{half}", self.end()))
     }
-    /// What it wrote to its standard error last; the process is killed.
+    /// Kills the process and returns the last lines of its standard error.
     pub fn last_words(mut self) -> String {
         self.kill();
         self.read_errors();
         std::mem::replace(&mut self.words, Words::new(crate::silent())).last()
     }
-    /// Ends its input and gives it a moment.
+    /// Closes its input and waits for the grace period.
     pub fn close(mut self) {
         self.input = None;
         let mut left = FAREWELL;
@@ -151,7 +152,7 @@ impl Program {
                 Ok(count) => self.sent += count,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // A program that does not read any more ends, or is late.
+                // A program that no longer reads has ended, or is late.
                 Err(_) => break,
             }
         }
@@ -177,7 +178,7 @@ impl Program {
     }
     fn read_errors(&mut self) {
         let mut chunk = [0; 1 << 14];
-        // A bound, for programs that write without end.
+        // A limit for programs that write endlessly.
         for _ in 0..64 {
             let Some(errors) = &mut self.errors else { return };
             match errors.read(&mut chunk) {
@@ -189,7 +190,7 @@ impl Program {
             }
         }
     }
-    /// How a program that closed its output ended. One that lives on is killed.
+    /// Returns how a program that closed its output ended. One that still runs is killed.
     fn end(&mut self) -> String {
         let mut left = FAREWELL;
         loop {
@@ -213,7 +214,7 @@ impl Program {
     }
 }
 
-/// Kills a process with all that it started, if it leads a group of its own.
+/// Kills a process with all its descendants, if it leads a separate process group.
 pub fn kill_group(leader: u32) {
     if let Some(group) = i32::try_from(leader).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -231,7 +232,7 @@ pub fn wait_for(wake: &PipeReader) {
     sleep_until(&mut [PollFd::new(wake, PollFlags::IN)], None);
 }
 
-/// Reading from it and writing to it return at once.
+/// Makes a pipe nonblocking.
 pub fn unblocked(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
@@ -242,7 +243,7 @@ fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
         tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(within.subsec_nanos()),
     });
-    // Whatever it says, the pipes are tried afterwards.
+    // The pipes are tried afterwards, regardless of the result.
     let _ = poll(pipes, timeout.as_ref());
 }
 

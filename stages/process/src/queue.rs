@@ -1,4 +1,4 @@
-//! What waits for the processes of a program: requests for any of them, and requests for one.
+//! The queue of the processes of a program: requests for any of them, and requests for one.
 
 use crate::fault::Fault;
 use crate::ticket::Responder;
@@ -8,16 +8,16 @@ use std::io::{PipeWriter, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trainyard_core::Error;
 
-/// Something to be answered.
+/// A request with its claim.
 pub struct Job {
-    /// None asks for what the program said when it was ready.
+    /// Request; `None` requests the features that the program reported when it was ready.
     pub request: Option<Request>,
     pub responder: Responder,
-    /// The process that holds its state, if it has any.
+    /// Process with the request's state, if it has any.
     pub life: Option<u64>,
-    /// A process died while it was open: it is asked alone from then on.
+    /// Whether a process died while the request was open: it is then sent alone.
     pub suspect: bool,
-    /// How many processes died under it while it was alone.
+    /// Number of processes that died during the request while it was alone.
     pub deaths: u32,
 }
 
@@ -30,7 +30,7 @@ impl Job {
     }
 }
 
-/// Shared by all lanes.
+/// Queue shared by all lanes.
 pub struct Queue {
     state: Mutex<State>,
     wakers: Vec<PipeWriter>,
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Queue {
-    /// One of its wakers for each lane.
+    /// Creates a queue with one waker for each lane.
     pub fn new(wakers: Vec<PipeWriter>) -> Self {
         let own = wakers.iter().map(|_| VecDeque::new()).collect();
         Self { state: Mutex::new(State { common: VecDeque::new(), own, shut: false }), wakers }
@@ -54,27 +54,27 @@ impl Queue {
     pub fn lanes(&self) -> usize {
         self.wakers.len()
     }
-    /// Queues for any lane.
+    /// Queues a job for any lane.
     pub fn put(&self, job: Job) {
         self.lock().common.push_back(job);
         (0..self.wakers.len()).for_each(|lane| self.wake(lane));
     }
-    /// Queues for one lane.
+    /// Queues a job for one lane.
     pub fn put_on(&self, lane: usize, job: Job) {
         self.lock().own[lane].push_back(job);
         self.wake(lane);
     }
-    /// The next one for a lane with so many in its hands.
+    /// Takes the next job for a lane with this many open ones.
     pub fn take(&self, lane: usize, open: usize) -> Option<Job> {
-        /// One to work on and one to begin with at once after it; more would only wait while other lanes are idle.
+        /// One to process and one to begin immediately after it; more would only wait while other lanes are idle.
         const COMMON: usize = 2;
-        /// Nobody else can do these.
+        /// No other lane can process these.
         const OWN: usize = 64;
         let mut state = self.lock();
         let own = if open < OWN { state.own[lane].pop_front() } else { None };
         own.or_else(|| if open < COMMON { state.common.pop_front() } else { None })
     }
-    /// Fails all that waits, because the program does not start.
+    /// Fails all waiting jobs, because the program does not start.
     pub fn fail_all(&self, lane: usize, error: &Error) {
         let mut state = self.lock();
         let own = std::mem::take(&mut state.own[lane]);
@@ -89,7 +89,7 @@ impl Queue {
     pub fn is_shut(&self) -> bool {
         self.lock().shut
     }
-    /// A pipe that is full wakes as well.
+    /// Wakes a lane; a full pipe wakes as well.
     fn wake(&self, lane: usize) {
         let _ = (&self.wakers[lane]).write(&[0]);
     }

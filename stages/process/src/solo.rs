@@ -1,6 +1,6 @@
-//! A program that is run once, without a protocol: started in a folder of its own, heard, and waited for.
+//! A program that is run once, without a protocol: started in a separate folder, its output read, and waited for.
 //!
-//! Its output belongs to whoever reads it later, so the last lines are kept; all lines reach the log.
+//! The caller interprets the output later, so the last lines are kept; all lines are logged.
 
 use crate::folder::Folder;
 use crate::options::ProgramOptions;
@@ -14,30 +14,30 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
 
-/// Time for the pipes of a program that has ended to run dry: something that it started may hold them open.
+/// Timeout for the pipes of an ended program to become empty: a descendant may hold them open.
 const DRY: Duration = Duration::from_secs(1);
 
-/// The files of a program, laid out in a folder that is removed with this.
+/// Files of a program, in a folder that is removed with this.
 pub struct Home(Folder);
 
 impl Home {
-    /// Lays out the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
+    /// Copies the files that the command and `files` name. Errors: invalid (a file is missing), those of the disk.
     pub fn lay_out(command: &[String], files: &[String]) -> Result<Self> {
         let options = ProgramOptions { command: command.to_vec(), files: files.to_vec(), ..ProgramOptions::default() };
         Folder::lay_out(&options).map(Self)
     }
-    /// Where the program runs.
+    /// Returns the working folder of the program.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
-    /// Starts the program in a process group of its own. It gets the variables that all programs get, those of this
+    /// Starts the program in a separate process group. It gets the variables that all programs get, those of this
     /// process that `passed` names, and `set`.
     ///
     /// Errors: invalid (there is no such program), retryable.
     pub fn start(self, passed: &[String], set: &[(&str, String)], log: Log) -> Result<Solo> {
         self.start_with(Stdio::null(), passed, set, log)
     }
-    /// The same for a program whose standard input is `input`.
+    /// Starts a program whose standard input is `input`.
     pub fn start_with(self, input: Stdio, passed: &[String], set: &[(&str, String)], log: Log) -> Result<Solo> {
         let (name, arguments) = self.0.command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
@@ -56,38 +56,38 @@ impl Home {
     }
 }
 
-/// How a program ended.
+/// Result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
-    /// With status 0.
+    /// Whether the status was 0.
     pub well: bool,
-    /// In words: `exited with status 1`.
+    /// Description: `exited with status 1`.
     pub how: String,
-    /// The last lines that it wrote to its standard output, one under the other.
+    /// Last lines of its standard output, one below the other.
     pub said: String,
-    /// The same of its standard error.
+    /// Last lines of its standard error.
     pub errors: String,
 }
 
-/// A running program. Killed with all that it started when it is dropped.
+/// A running program. Killed with all its descendants when it is dropped.
 pub struct Solo {
     child: Child,
     said: Receiver<String>,
     errors: Receiver<String>,
-    /// Its number may be another process's by now.
+    /// Whether the program has ended, so that another process may have its id.
     over: bool,
     _home: Home,
 }
 
 impl Solo {
-    /// How it ended; none while it runs.
+    /// Returns the program's result, or `None` while it runs.
     pub fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok().flatten()?;
         self.over = true;
         Some(self.end(status))
     }
     fn end(&self, status: ExitStatus) -> Ended {
-        // Nothing that it left behind goes on.
+        // Descendants that still run are killed.
         kill_group(self.child.id());
         let last = |words: &Receiver<String>| words.recv_timeout(DRY).unwrap_or_default();
         let (said, errors) = (last(&self.said), last(&self.errors));
@@ -104,7 +104,7 @@ impl Drop for Solo {
     }
 }
 
-/// Reads a pipe to its end on a thread of its own, which gives the last lines then.
+/// Reads a pipe to its end on a separate thread, which then returns the last lines.
 fn hear(what: &str, mut pipe: impl Read + Send + 'static, log: Log) -> Result<Receiver<String>> {
     let (give, last) = channel();
     let work = move || {
@@ -117,7 +117,7 @@ fn hear(what: &str, mut pipe: impl Read + Send + 'static, log: Log) -> Result<Re
                 Err(_) => break,
             }
         }
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = give.send(words.last());
     };
     let thread = std::thread::Builder::new().name(format!("program-{what}"));

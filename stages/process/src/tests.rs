@@ -1,4 +1,4 @@
-//! Programs of a few lines of shell that answer well or misbehave in one way each.
+//! Programs of a few lines of shell that respond correctly or misbehave in one way each.
 
 use super::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const READY: &str = r#"read -r hello; echo '{"type":"ready","protocol":1,"greeting":"hi"}';"#;
 const HELLO: Hello<'static> = Hello { role: "reward", name: "", seed: 7 };
 
-/// A program that is ready and then does something with every `$line`, whose id is `$id`.
+/// Returns a program that is ready and then processes every `$line`, whose id is `$id`.
 fn each(work: &str) -> String {
     format!("{READY} while read -r line; do id=${{line#*:}}; id=${{id%%,*}}; {work}; done")
 }
@@ -144,7 +144,7 @@ fn a_process_that_dies_once_is_started_again_and_nothing_is_lost() {
 fn a_process_that_ends_while_idle_is_started_again() {
     let script = format!(r#"{READY} for n in 1 2; do read -r line; echo "{{\"id\":$n,\"result\":$n}}"; done"#);
     let workers = workers(&options(&script));
-    // Ids count on in the next process, so the first answer of the second one fits no request.
+    // Ids continue in the next process, so the first response of the second one matches no request.
     assert_eq!(wait(&ask(&workers, &json!({}))).unwrap().value, 1);
     assert_eq!(wait(&ask(&workers, &json!({}))).unwrap().value, 2);
     assert!(wait(&ask(&workers, &json!({}))).is_err());

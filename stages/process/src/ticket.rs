@@ -1,4 +1,4 @@
-//! A claim on the answer to a request, which other threads may wait for.
+//! A claim on the response to a request, for which other threads may wait.
 
 use crate::fault::Fault;
 use serde_json::Value;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_core::Error;
 
-/// A result, and the life of the process that gave it.
+/// A result, and the life of the process that returned it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// What the program answered.
+    /// Result of the program.
     pub value: Value,
-    /// Number of the process among those of its lane: what it keeps is gone once another one answers.
+    /// Number of the process among those of its lane: its state is gone once another one responds.
     pub life: u64,
 }
 
-/// What becomes of a request.
+/// Result of a request.
 pub type Answer = Result<Reply, Fault>;
 
 #[derive(Default)]
@@ -30,26 +30,26 @@ impl Slot {
     }
 }
 
-/// The asker's side. The answer stays until the ticket is dropped.
+/// The requester's side. The response stays until the ticket is dropped.
 #[derive(Clone)]
 pub struct Ticket(Arc<Slot>);
 
 impl Ticket {
-    /// A claim, and the side that answers it.
+    /// Creates a claim, and its responder.
     pub fn new() -> (Self, Responder) {
         let slot = Arc::new(Slot::default());
         (Self(Arc::clone(&slot)), Responder(Some(slot)))
     }
-    /// The answer, if it has come.
+    /// Returns the response, if it has arrived.
     pub fn poll(&self) -> Option<Answer> {
         self.0.lock().clone()
     }
-    /// Blocks up to `within` for the answer.
+    /// Blocks up to `within` for the response.
     pub fn wait(&self, within: Duration) -> Option<Answer> {
         let waited = self.0.filled.wait_timeout_while(self.0.lock(), within, |answer| answer.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
-    /// Blocks until the answer comes, which the timeout of the program bounds.
+    /// Blocks until the response arrives, which the timeout of the program limits.
     pub fn answer(self) -> Answer {
         let filled = self.0.filled.wait_while(self.0.lock(), |answer| answer.is_none());
         let answer = filled.unwrap_or_else(PoisonError::into_inner).take();
@@ -57,11 +57,11 @@ impl Ticket {
     }
 }
 
-/// The answering side. Dropped without an answer, it says that the workers are gone.
+/// The responding side. If it is dropped without a response, the claim fails because the workers are gone.
 pub struct Responder(Option<Arc<Slot>>);
 
 impl Responder {
-    /// Answers; all who wait go on.
+    /// Sets the response and wakes all waiting threads.
     pub fn give(mut self, answer: Answer) {
         self.fill(answer);
     }

@@ -1,14 +1,14 @@
 //! Version 1 of the protocol: one JSON object per line.
 //!
-//! `hello` goes to the program and `ready` comes back. Then every request has an `id` and an `op`, and every answer
-//! the `id` of its request with a `result` or an `error`.
+//! `hello` is sent to the program, and `ready` is received. Then every request has an `id` and an `op`, and every
+//! response the `id` of its request with a `result` or an `error`.
 
 use crate::fault::Raised;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trainyard_core::{Error, Result};
 
-/// The version spoken here.
+/// Version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
 #[derive(Serialize)]
@@ -27,18 +27,18 @@ struct About<'a> {
     seed: u64,
 }
 
-/// The first line to a program, without its end.
+/// Returns the first line to a program, without its end.
 pub fn hello(role: &str, name: &str, options: &Value, seed: u64) -> String {
     let line = HelloLine { r#type: "hello", protocol: PROTOCOL, about: About { role, name, options, seed } };
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-/// What `hello` says of a part, as JSON: whoever keeps nothing between requests is told it with each of them.
+/// Returns the content of `hello` about a part, as JSON: a stateless service receives it with each request.
 pub fn about(role: &str, name: &str, options: &Value, seed: u64) -> String {
     serde_json::to_string(&About { role, name, options, seed }).unwrap_or_default()
 }
 
-/// What a program says when it is ready. Errors: words on what is wrong with its first line.
+/// Parses the features that a program reports when it is ready. Errors: description of the fault in its first line.
 pub fn ready(line: &[u8]) -> Result<Value, String> {
     let said: Value =
         serde_json::from_slice(line).map_err(|_| format!("its first line is not JSON: {}", shown(line)))?;
@@ -57,29 +57,29 @@ pub fn ready(line: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A request without its id, made in the thread of whoever asks.
+/// A request without its id, created in the thread of the requester.
 pub struct Request(String);
 
 impl Request {
-    /// `body` is a map with the keys of the operation.
+    /// Creates a request; `body` is a map with the keys of the operation.
     pub fn new(op: &str, body: &impl Serialize) -> Result<Self> {
         Ok(Self(format!(",\"op\":\"{op}\"{}}}", inner(body)?)))
     }
-    /// One of another protocol, which has an `id` too and these keys beside it.
+    /// Creates a request of another protocol, which has an `id` and these keys.
     pub fn plain(keys: &impl Serialize) -> Result<Self> {
         Ok(Self(format!("{}}}", inner(keys)?)))
     }
-    /// The whole line with its end.
+    /// Returns the whole line with its end.
     pub fn line(&self, id: u64) -> String {
         format!("{{\"id\":{id}{}\n", self.0)
     }
-    /// The same with further keys after the id: the inside of a map, such as `"hello":{}`.
+    /// Returns the line with further keys after the id: the inside of a map, such as `"hello":{}`.
     pub fn line_with(&self, id: u64, keys: &str) -> String {
         format!("{{\"id\":{id},{keys}{}\n", self.0)
     }
 }
 
-/// The keys of a map as they stand in a longer one, each after a comma.
+/// Returns the keys of a map as they appear in a longer one, each after a comma.
 fn inner(keys: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(keys).map_err(|e| Error::bug(format!("a request has no JSON form: {e}")))?;
     let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else {
@@ -96,12 +96,12 @@ struct AnswerLine {
     error: Option<Raised>,
 }
 
-/// A result of null is a result.
+/// Deserializes a present value as `Some`: a result of null is a result.
 fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// Reads an answer: the id of its request, and its result or exception. Errors: words on what is wrong with the line.
+/// Parses a response: the id of its request, and its result or exception. Errors: description of the fault in the line.
 pub fn answer(line: &[u8]) -> Result<(u64, Result<Value, Raised>), String> {
     let read: AnswerLine =
         serde_json::from_slice(line).map_err(|e| format!("wrote a line that is no answer ({e}): {}", shown(line)))?;
@@ -112,7 +112,7 @@ pub fn answer(line: &[u8]) -> Result<(u64, Result<Value, Raised>), String> {
     }
 }
 
-/// The beginning of a line, for messages.
+/// Returns the start of a line, for messages.
 pub fn shown(line: &[u8]) -> String {
     const MOST: usize = 200;
     let text = String::from_utf8_lossy(&line[..line.len().min(MOST)]).trim().to_string();

@@ -1,28 +1,28 @@
-//! What a program writes to its standard error: lines of the stage's log, and its last words when it dies.
+//! Standard error of a program: lines of the stage's log, and its last lines when it dies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use trainyard_core::attempt::LogLevel;
 
-/// Where lines of the log go. It must not block for long.
+/// Receiver of log lines. It must not block for long.
 pub type Log = Arc<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Bytes of a line that are kept.
+/// Maximum bytes of a line.
 const LINE: usize = 4 << 10;
-/// Lines of one process that reach the log.
+/// Maximum lines of one process in the log.
 const LINES: usize = 10_000;
-/// Lines that an error repeats.
+/// Number of last lines in an error.
 const LAST: usize = 12;
 
-/// A log that keeps nothing.
+/// Returns a log that drops all lines.
 pub fn silent() -> Log {
     Arc::new(|_, _| {})
 }
 
-/// The words of one process.
+/// Lines of one process's standard error.
 pub struct Words {
     log: Log,
-    /// Of the line that has not ended.
+    /// Bytes of the unfinished line.
     started: Vec<u8>,
     told: usize,
     last: VecDeque<String>,
@@ -42,7 +42,7 @@ impl Words {
             }
         }
     }
-    /// The last lines, one under the other.
+    /// Returns the last lines, one below the other.
     pub fn last(mut self) -> String {
         if !self.started.is_empty() {
             self.end_line();

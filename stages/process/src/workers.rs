@@ -1,4 +1,4 @@
-//! The processes of one program, as whoever asks it sees them.
+//! The processes of one program from the requester's side.
 
 use crate::folder::Folder;
 use crate::lane::{Lane, Setting};
@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use trainyard_core::{Error, Result};
 
-/// What a program is started for.
+/// Purpose of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Hello<'a> {
-    /// `reward`, `rule`, `verifier`, `tool`, `environment`.
+    /// Role: `reward`, `rule`, `verifier`, `tool`, `environment`.
     pub role: &'a str,
-    /// The part's name in records; empty if it has none.
+    /// Name of the part in records; may be empty.
     pub name: &'a str,
-    /// Seed of everything random in the program.
+    /// Seed of all random draws in the program.
     pub seed: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Lays the program's files out and starts the threads that will own its processes.
+    /// Copies the program's files and starts the threads that will own its processes.
     ///
     /// Errors: invalid (options, missing files), retryable (no threads).
     pub fn start(options: &ProgramOptions, hello: Hello<'_>, log: Log) -> Result<Arc<Self>> {
@@ -45,7 +45,7 @@ impl Workers {
         let language = Own { hello: wire::hello(role, name, &options.options, seed) };
         Self::speak(options, &part, Arc::new(language), log)
     }
-    /// As [`Workers::start`], for a program that speaks another language; `part` is what messages call it.
+    /// Starts processes like [`Workers::start`], for a program of another protocol; `part` is its name in messages.
     pub fn speak(options: &ProgramOptions, part: &str, language: Arc<dyn Language>, log: Log) -> Result<Arc<Self>> {
         let place = format!("{part} ({})", options.shown());
         if let Some(problem) = options.problems().into_iter().next() {
@@ -77,32 +77,32 @@ impl Workers {
         }
         Ok(Arc::new(workers))
     }
-    /// Tells the processes to end; those that were asked something do not answer any more.
+    /// Requests the end of the processes; open requests are not answered any more.
     pub fn shut(&self) {
         self.queue.shut();
     }
-    /// Whether all processes have ended after [`Workers::shut`].
+    /// Returns whether all processes have ended after [`Workers::shut`].
     pub fn has_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
-    /// Asks any process. `body` is a map of the keys of the operation `op`.
+    /// Sends a request to any process. `body` is a map of the keys of the operation `op`.
     pub fn ask(&self, op: &str, body: &impl Serialize) -> Result<Ticket> {
         Ok(self.put(Request::new(op, body)?))
     }
-    /// Asks one process for what it said when it was ready; it starts if it does not run.
+    /// Requests the features that one process reported when it was ready, starting it if necessary.
     pub fn ready_on(&self, lane: usize) -> Ticket {
         let (ticket, responder) = Ticket::new();
         self.queue.put_on(lane % self.lanes(), Job::new(None, responder, None));
         ticket
     }
-    /// As [`Workers::ask_on`], for a request that is written already.
+    /// Sends a request like [`Workers::ask_on`], for one that is already serialized.
     pub fn put_on(&self, lane: usize, life: Option<u64>, request: Request) -> Ticket {
         let (ticket, responder) = Ticket::new();
         self.queue.put_on(lane % self.lanes(), Job::new(Some(request), responder, life));
         ticket
     }
-    /// Asks one process. A request that needs what an earlier one left there names the `life` of that answer: once the
-    /// process is another one, the answer is [`crate::Fault::Lost`].
+    /// Sends a request to one process. A request that requires the state of an earlier one names the `life` of that
+    /// response: once another process has replaced it, the response is [`crate::Fault::Lost`].
     pub fn ask_on(&self, lane: usize, life: Option<u64>, op: &str, body: &impl Serialize) -> Result<Ticket> {
         Ok(self.put_on(lane, life, Request::new(op, body)?))
     }
@@ -112,7 +112,6 @@ impl Peer for Workers {
     fn place(&self) -> &str {
         &self.place
     }
-    /// Number of processes.
     fn lanes(&self) -> usize {
         self.queue.lanes()
     }
@@ -126,7 +125,7 @@ impl Peer for Workers {
     }
     fn put_in(&self, seat: Seat, op: &str, mut body: Map<String, Value>) -> Result<Ticket> {
         if op == "close" && seat.life.is_none() {
-            // No process is known to keep it, and none is started for that.
+            // No process is known to have the state, and none is started for that.
             return Ok(Ticket::new().0);
         }
         body.insert("session".into(), json!(seat.session));
@@ -138,7 +137,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.queue.shut();
         for thread in self.threads.drain(..) {
-            // After a panic there is nothing left to end: the process ended with its thread.
+            // After a panic the process has already ended with its thread.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a desk answers: whole turns, and the pieces that they come in.
+//! Answers of a desk: whole turns, and the pieces in which they are streamed.
 
 use serde_json::{Value, json};
 use trainyard_tables::Message;
@@ -6,71 +6,69 @@ use trainyard_tables::Message;
 /// Why a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Finish {
-    /// By an end token of the model's own.
+    /// An end token of the model.
     #[default]
     End,
-    /// By a text of the request.
+    /// A stop text of the request.
     Text(String),
-    /// By a token of the request.
+    /// A stop token of the request.
     Token(u32),
-    /// With calls that are to be answered.
+    /// Tool calls that require results.
     Calls,
-    /// At the limit of tokens.
+    /// The limit of tokens.
     Length,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// Unique in its conversation.
+    /// Id, unique in its conversation.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// A JSON object as text, as the model wrote it as far as its format keeps that.
+    /// JSON object as text, as the model wrote it where its format preserves that.
     pub arguments: String,
 }
 
 /// One of the most probable tokens at a place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
-    /// Its id.
     pub id: u32,
-    /// Its text.
     pub text: String,
-    /// In nats.
+    /// Log-probability in nats.
     pub logprob: f32,
 }
 
 /// A sampled token.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Token {
-    /// Its id.
     pub id: u32,
-    /// Its text by itself; U+FFFD where it ends within a character.
+    /// Text of the token alone; U+FFFD where it ends within a character.
     pub text: String,
-    /// In nats, under the distribution that it was drawn from; none where the sampler cannot tell.
+    /// Log-probability in nats, under the distribution that it was drawn from, or `None` where the sampler does not
+    /// know it.
     pub logprob: Option<f32>,
-    /// The most probable tokens at its place, as many as were asked for.
+    /// The most probable tokens at its place, as many as requested.
     pub top: Vec<Top>,
 }
 
-/// What has been added to a turn. The sum of all pieces is the turn.
+/// An addition to a turn. The sum of all pieces is the turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Piece {
-    /// Which of the answers it belongs to, from 0.
+    /// Index of the choice, from 0.
     pub choice: usize,
     /// Reasoning before the answer.
     pub thinking: String,
-    /// The answer's text, without calls.
+    /// Text of the answer, without calls.
     pub text: String,
-    /// Whole calls.
+    /// Complete calls.
     pub calls: Vec<Call>,
-    /// The sampled tokens, those of thoughts, calls and the end included.
+    /// Sampled tokens, including those of thoughts, calls and the end.
     pub tokens: Vec<Token>,
 }
 
 impl Piece {
-    /// Whether it adds nothing.
+    /// Returns whether the piece is empty.
     pub fn is_empty(&self) -> bool {
         self.thinking.is_empty() && self.text.is_empty() && self.calls.is_empty() && self.tokens.is_empty()
     }
@@ -79,15 +77,15 @@ impl Piece {
 /// A whole turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Choice {
-    /// Reasoning before the answer; empty if there was none.
+    /// Reasoning before the answer; may be empty.
     pub thinking: String,
-    /// The answer's text, without calls.
+    /// Text of the answer, without calls.
     pub text: String,
-    /// The calls in order.
+    /// Calls in order.
     pub calls: Vec<Call>,
-    /// The sampled tokens, those of thoughts, calls and the end included.
+    /// Sampled tokens, including those of thoughts, calls and the end.
     pub tokens: Vec<Token>,
-    /// Why it ended.
+    /// Reason of the end.
     pub finish: Finish,
 }
 
@@ -99,12 +97,12 @@ impl Choice {
         self.calls.extend(piece.calls.iter().cloned());
         self.tokens.extend(piece.tokens.iter().cloned());
     }
-    /// The whole turn as a piece.
+    /// Returns the whole turn as a piece.
     pub fn whole(&self, choice: usize) -> Piece {
         let Self { thinking, text, calls, tokens, .. } = self.clone();
         Piece { choice, thinking, text, calls, tokens }
     }
-    /// The turn as the assistant's message that a later request would send back, calls in OpenAI's form.
+    /// Returns the turn as the assistant's message that a later request would send back, with calls in OpenAI's form.
     pub fn message(&self) -> Message {
         Message {
             tool_calls: calls_text(&self.calls),
@@ -114,37 +112,36 @@ impl Choice {
     }
 }
 
-/// Calls in OpenAI's form as JSON text; none if there are none.
+/// Returns calls in OpenAI's form as JSON text, or `None` without calls.
 pub fn calls_text(calls: &[Call]) -> Option<String> {
     let list: Vec<Value> = calls.iter().map(call_json).collect();
     (!list.is_empty()).then(|| Value::Array(list).to_string())
 }
 
-/// A call in OpenAI's form.
+/// Returns a call in OpenAI's form.
 pub fn call_json(call: &Call) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
 }
 
-/// Tokens that were counted.
+/// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Of the prompt.
+    /// Tokens of the prompt.
     pub prompt: usize,
-    /// Sampled, in all answers together.
+    /// Sampled tokens, in all choices together.
     pub sampled: usize,
-    /// Of these, tokens of reasoning.
+    /// Reasoning tokens among the sampled ones.
     pub thinking: usize,
 }
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answered {
-    /// As many turns as were asked for.
+    /// Turns, as many as requested.
     pub choices: Vec<Choice>,
-    /// Token ids of the prompt; empty if they are not known.
+    /// Token ids of the prompt; empty if unknown.
     pub prompt_ids: Vec<u32>,
-    /// Log-probability of each of them under the model's own distribution, if they were asked for; the first is 0.
+    /// Log-probability of each of them under the model's own distribution, if requested; the first is 0.
     pub prompt_logprobs: Option<Vec<f32>>,
-    /// What was counted.
     pub usage: Usage,
 }

@@ -1,4 +1,4 @@
-//! What a request asks for, whichever API it came by.
+//! Content of a request, independent of its API.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ pub enum Form {
     Messages,
 }
 
-/// What is to be continued.
+/// Input to be continued.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
-    /// A conversation, for the model's template. Calls of assistants are in OpenAI's form
-    /// (`{"id", "type", "function": {"name", "arguments": "…"}}`), results of tools carry the id of their call.
+    /// A conversation, for the model's template. Calls of assistants are in OpenAI's form (`{"id", "type", "function":
+    /// {"name", "arguments": "…"}}`), results of tools carry the id of their call.
     Messages(Vec<Message>),
-    /// A text as it is, special tokens understood.
+    /// Literal text, with special tokens parsed.
     Text(String),
     /// Token ids.
     Tokens(Vec<u32>),
@@ -32,9 +32,9 @@ pub enum Prompt {
 /// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// The name in calls.
+    /// Name in calls.
     pub name: String,
-    /// What it does; empty if the request does not say.
+    /// Description; may be empty.
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: Value,
@@ -43,29 +43,29 @@ pub struct Tool {
 /// Whether the model may call tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolChoice {
-    /// As it likes.
+    /// The model decides.
     #[default]
     Auto,
-    /// Not at all: the tools are not shown to it.
+    /// No calls: the tools are hidden from the model.
     None,
 }
 
-/// A request. What is `None` or empty was left to whoever answers.
+/// A request. The desk chooses the values that are `None` or empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The API that it came by, and the answer goes by.
+    /// API of the request and the response.
     pub form: Form,
-    /// Name of the model; empty if none was named.
+    /// Name of the model; may be empty.
     pub model: String,
-    /// What is to be continued.
+    /// Input to be continued.
     pub prompt: Prompt,
-    /// The tools of the conversation.
+    /// Tools of the conversation.
     pub tools: Vec<Tool>,
-    /// Whether they may be called.
+    /// Whether the tools may be called.
     pub tool_choice: ToolChoice,
-    /// Whether one turn may hold several calls; if not, it ends with the first.
+    /// Whether one turn may contain several calls; if not, it ends with the first.
     pub parallel_calls: bool,
-    /// From 0 (greedy).
+    /// Temperature from 0 (greedy).
     pub temperature: Option<f64>,
     /// Above 0, at most 1 (no truncation).
     pub top_p: Option<f64>,
@@ -73,42 +73,42 @@ pub struct Asked {
     pub top_k: Option<u32>,
     /// Equal seeds give equal tokens.
     pub seed: Option<u64>,
-    /// Most tokens to sample, at least 1.
+    /// Maximum tokens to sample, at least 1.
     pub max_tokens: Option<usize>,
-    /// Texts that end the turn, none of them empty.
+    /// Stop texts, all non-empty.
     pub stop: Vec<String>,
-    /// Tokens that end the turn, beside the model's own.
+    /// Tokens that end the turn, in addition to the model's own.
     pub stop_tokens: Vec<u32>,
-    /// The model's own end tokens end nothing.
+    /// Whether the model's end tokens are ignored.
     pub ignore_end: bool,
-    /// The text of a stop text or stop token stays in the answer.
+    /// Whether the text of a stop text or stop token stays in the answer.
     pub keep_stop: bool,
-    /// Answers to the same prompt, at least 1.
+    /// Number of choices for the prompt, at least 1.
     pub n: usize,
-    /// As events while it is sampled.
+    /// Whether the answer is streamed as events.
     pub stream: bool,
-    /// A last event with the usage.
+    /// Whether a last event has the usage.
     pub stream_usage: bool,
-    /// Log-probabilities of the sampled tokens, with so many of the most probable ones at each place.
+    /// Log-probabilities of the sampled tokens, with this many of the most probable ones at each place.
     pub logprobs: Option<usize>,
-    /// Log-probabilities of the prompt's tokens.
+    /// Whether log-probabilities of the prompt's tokens are returned.
     pub prompt_logprobs: bool,
-    /// Token ids of the prompt and of the answer.
+    /// Whether token ids of the prompt and of the answer are returned.
     pub token_ids: bool,
-    /// Tokens are named `token_id:17` where they would be named by their text.
+    /// Whether tokens are named `token_id:17` instead of by their text.
     pub tokens_as_ids: bool,
     /// Further variables of the template, such as `enable_thinking`.
     pub variables: BTreeMap<String, Value>,
-    /// Of the form [`Form::Responses`]: whether a later request may continue the answer by its id.
+    /// For [`Form::Responses`]: whether a later request may continue the answer by its id.
     pub store: bool,
-    /// Of the same form: whether the first message holds the instructions, which a later request does not inherit.
+    /// For [`Form::Responses`]: whether the first message has the instructions, which a later request does not inherit.
     pub instructions: bool,
-    /// Fields that the answer repeats as they came.
+    /// Fields that the response repeats unchanged.
     pub echo: Map<String, Value>,
 }
 
 impl Asked {
-    /// A request with nothing but a model and a prompt.
+    /// Creates a request with only a model and a prompt.
     pub fn new(form: Form, model: &str, prompt: Prompt) -> Self {
         Self {
             form,
@@ -139,14 +139,14 @@ impl Asked {
             echo: Map::new(),
         }
     }
-    /// The conversation; empty if the prompt is none.
+    /// Returns the conversation; empty if the prompt is not one.
     pub fn messages(&self) -> &[Message] {
         match &self.prompt {
             Prompt::Messages(messages) => messages,
             Prompt::Text(_) | Prompt::Tokens(_) => &[],
         }
     }
-    /// The tools that the model is to see.
+    /// Returns the tools that are visible to the model.
     pub fn offered(&self) -> &[Tool] {
         if self.tool_choice == ToolChoice::None { &[] } else { &self.tools }
     }

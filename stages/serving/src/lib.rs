@@ -1,14 +1,12 @@
-//! Serves whatever answers like a language model over the APIs that agents speak: OpenAI's chat completions,
-//! completions and responses, and Anthropic's messages.
+//! A server for language models and similar services over the APIs of agents: OpenAI's chat completions, completions
+//! and responses, and Anthropic's messages.
 //!
 //! ```text
 //! request ─form::read─▶ Asked ─Desk─▶ pieces, Answered ─form::write, Stream─▶ answer, events
 //! ```
 //!
 //! A form is a pure translation between JSON and plain data. A [`Desk`] answers: a model, or an episode that waits for
-//! its policy. This crate knows neither models nor environments, so both can stand behind it.
-#![warn(missing_docs)]
-
+//! its policy. This crate depends on neither models nor environments, so both can implement it.
 pub mod answered;
 pub mod asked;
 pub mod desk;

@@ -1,43 +1,43 @@
-//! Why a request gets no answer, in the error shape of its API.
+//! Refusals of requests, in the error format of their API.
 
 use crate::asked::Form;
 use serde_json::{Value, json};
 use trainyard_core::{Error, ErrorKind};
 
-/// A request that is refused, or that failed.
+/// Refusal or failure of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// HTTP status: 400 a mistake in the request, 401 no valid key, 404 no such model or path, 413 too large, 429 too
-    /// many requests, 500 a fault here, 503 the server stops.
+    /// many requests, 500 a server fault, 503 the server is stopping.
     pub status: u16,
-    /// A word for programs, such as `context_length_exceeded`.
+    /// Machine-readable code, such as `context_length_exceeded`.
     pub code: Option<&'static str>,
-    /// The field that is wrong, such as `messages[2].content`.
+    /// Invalid field, such as `messages[2].content`.
     pub param: Option<String>,
-    /// What is wrong, and what to do.
+    /// Description of the fault and its remedy.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal with a status and a message.
+    /// Creates a refusal with a status and a message.
     pub fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, code: None, param: None, message: message.into() }
     }
-    /// A field of the request that is wrong.
+    /// Creates the refusal of an invalid field.
     pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..Self::new(400, message) }
     }
-    /// The same with a word for programs.
+    /// Adds a machine-readable code.
     #[must_use]
     pub fn code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
-    /// A model that is not served; `known` are those that are.
+    /// Creates the refusal of a model that is not served; `known` are the served ones.
     pub fn no_model(name: &str, known: &[String]) -> Self {
         let message = format!("the model `{name}` is not served here; use one of: {}", known.join(", "));
         Self { param: Some("model".into()), ..Self::new(404, message).code("model_not_found") }
     }
-    /// More tokens than the model has positions.
+    /// Creates the refusal of more tokens than the model has positions.
     pub fn too_long(prompt: usize, wanted: usize, positions: usize) -> Self {
         let message = format!(
             "the prompt has {prompt} tokens and {wanted} more were asked for, but this model's maximum context length \
@@ -45,7 +45,7 @@ impl Refusal {
         );
         Self::new(400, message).code("context_length_exceeded")
     }
-    /// The body that an API sends with it.
+    /// Returns the body that an API sends for it.
     pub fn body(&self, form: Form) -> Value {
         match form {
             Form::Messages => {
@@ -79,7 +79,7 @@ impl Refusal {
 }
 
 impl From<Error> for Refusal {
-    /// What the request is to blame for is a 400; everything else a fault of the server.
+    /// Faults of the request become a 400; all others a server fault.
     fn from(error: Error) -> Self {
         let status = match error.kind {
             ErrorKind::Invalid | ErrorKind::Data => 400,

@@ -1,22 +1,22 @@
-//! What a model says, taken apart as it comes: thoughts, text, and the calls that end it.
+//! Incremental parsing of a model's text into thoughts, text, and the calls that end it.
 //!
-//! Markup may arrive in halves, so what could become markup is held back until it is clear. Calls are read by whoever
-//! knows their format: from the first sign of one on, all text is kept apart.
+//! Markup may arrive in parts, so text that could become markup is held back until it is unambiguous. The parser of
+//! their format reads calls: from the first sign of one on, all text is kept separately.
 
-/// What opens a thought and what closes it, by model family.
+/// Opening and closing tags of a thought, by model family.
 pub const THOUGHTS: [(&str, &str); 3] =
     [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
 
 /// A sign that calls begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// A text, wherever it stands.
+    /// A text at any place.
     Anywhere(&'static str),
-    /// A text that the answer begins with, white space aside.
+    /// A text at the start of the answer, after optional white space.
     First(&'static str),
 }
 
-/// The signs of a format of calls by its name; empty for a format that is not known, whose calls are never told apart.
+/// Returns the signs of a format of calls by its name; empty for an unknown format, whose calls are never separated.
 pub fn signs(format: &str) -> &'static [Sign] {
     match format {
         "hermes" | "qwen" | "code" | "toolrl" => &[Sign::Anywhere("<tool_call>")],
@@ -26,77 +26,77 @@ pub fn signs(format: &str) -> &'static [Sign] {
     }
 }
 
-/// What has become clear.
+/// Text that is unambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Said {
-    /// Of the thought.
+    /// Text of the thought.
     pub thinking: String,
-    /// Of the text.
+    /// Text of the answer.
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing but white space so far.
+    /// The text so far is only white space.
     Start,
     /// In a thought that this text ends.
     Thought(&'static str),
-    /// Behind a thought: white space is skipped.
+    /// After a thought: white space is skipped.
     Behind,
     Text,
     Calls,
 }
 
-/// Reads a turn as it comes.
+/// Parser of a streamed turn.
 #[derive(Debug, Clone)]
 pub struct Speech {
     signs: &'static [Sign],
     state: State,
-    /// The thought has had more than white space.
+    /// Whether the thought has had more than white space.
     pondered: bool,
     held: String,
     calls: String,
 }
 
 impl Speech {
-    /// A turn whose calls have these signs; without any, none are looked for. `opened` is the end of the prompt, which
-    /// may open a thought.
+    /// Creates a parser of calls with these signs; without any, calls are not separated. `opened` is the end of the
+    /// prompt, which may open a thought.
     pub fn new(signs: &'static [Sign], opened: &str) -> Self {
         let opened = opened.trim_end();
         let thought = THOUGHTS.iter().find(|(open, _)| opened.ends_with(open));
         let state = thought.map_or(State::Start, |(_, close)| State::Thought(close));
         Self { signs, state, pondered: false, held: String::new(), calls: String::new() }
     }
-    /// A turn without markup: all of it is text.
+    /// Creates a parser of a turn without markup: all of it is text.
     pub fn plain() -> Self {
         Self { signs: &[], state: State::Text, pondered: false, held: String::new(), calls: String::new() }
     }
-    /// Whether it is within a thought.
+    /// Returns whether the parser is within a thought.
     pub fn thinks(&self) -> bool {
         matches!(self.state, State::Thought(_))
     }
-    /// Whether calls have begun.
+    /// Returns whether calls have begun.
     pub fn calls(&self) -> bool {
         self.state == State::Calls
     }
-    /// What calls have begun with so far, their markup included.
+    /// Returns the text of the calls so far, including markup.
     pub fn call_text(&self) -> &str {
         &self.calls
     }
-    /// Takes more of the turn.
+    /// Parses more of the turn.
     pub fn feed(&mut self, text: &str) -> Said {
         self.held.push_str(text);
         let mut said = Said::default();
         while self.step(&mut said, false) {}
         said
     }
-    /// The turn is over: what was held back is what it looks like.
+    /// Ends the turn: text that was held back becomes final.
     pub fn end(&mut self) -> Said {
         let mut said = Said::default();
         while self.step(&mut said, true) {}
         said
     }
-    /// Goes on by a piece of what is held; whether there may be another.
+    /// Parses a part of the held text; returns whether there may be another.
     fn step(&mut self, said: &mut Said, last: bool) -> bool {
         match self.state {
             State::Calls => {
@@ -116,7 +116,7 @@ impl Speech {
             State::Text => self.speak(said, last),
         }
     }
-    /// White space at both ends of a thought is no part of it.
+    /// Parses a thought, without the white space at both ends.
     fn think(&mut self, close: &str, said: &mut Said, last: bool) -> bool {
         if !self.pondered {
             self.held = self.held.trim_start().to_string();
@@ -132,7 +132,7 @@ impl Speech {
         said.thinking.extend(self.held.drain(..clear));
         false
     }
-    /// Decides what the turn begins with.
+    /// Determines the start of the turn.
     fn start(&mut self, last: bool) -> bool {
         let begun = self.held.trim_start();
         if begun.is_empty() && !last {
@@ -162,7 +162,7 @@ impl Speech {
         });
         let anywhere: Vec<&str> = anywhere.collect();
         if let Some(at) = anywhere.iter().filter_map(|sign| self.held.find(sign)).min() {
-            // White space before a call belongs to the call, should it have to be shown.
+            // White space before a call belongs to the call, in case it is shown as text.
             let spoken = self.held[..at].trim_end().len();
             said.text.extend(self.held.drain(..spoken));
             self.state = State::Calls;
@@ -170,19 +170,19 @@ impl Speech {
         }
         let mut clear = self.clear(&anywhere, last);
         if !last && !anywhere.is_empty() {
-            // It may be white space before a call.
+            // White space may precede a call.
             clear = self.held[..clear].trim_end().len();
         }
         said.text.extend(self.held.drain(..clear));
         false
     }
-    /// Bytes of what is held that can be no beginning of a marker.
+    /// Returns the bytes of the held text that cannot begin a marker.
     fn clear(&self, markers: &[&str], last: bool) -> usize {
         if last { self.held.len() } else { clear_of(&self.held, markers) }
     }
 }
 
-/// Bytes at the start of a text that are no beginning of one of the markers, whatever follows the text.
+/// Returns the bytes at the start of a text that cannot be part of one of the markers, whatever follows.
 pub fn clear_of(text: &str, markers: &[&str]) -> usize {
     let begins = |at: usize| markers.iter().any(|marker| marker.starts_with(&text[at..]));
     let longest = markers.iter().map(|marker| marker.len()).max().unwrap_or(0);
@@ -194,7 +194,7 @@ pub fn clear_of(text: &str, markers: &[&str]) -> usize {
 mod tests {
     use super::*;
 
-    /// Thought, text and calls of a turn that comes in parts of so many characters.
+    /// Returns thought, text and calls of a turn that is fed in parts of `size` characters.
     fn read(format: &str, opened: &str, turn: &str, size: usize) -> (String, String, String) {
         let mut speech = Speech::new(signs(format), opened);
         let mut all = Said::default();

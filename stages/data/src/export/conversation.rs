@@ -1,7 +1,7 @@
-//! A conversation for other programs: words and calls of a message apart, and what is out of the loss.
+//! Conversations for other programs: text and calls of a message separately, and the messages that are out of the loss.
 //!
-//! Our record has an agent's calls twice, in the text as it was sampled and parsed. Others render the parsed ones with
-//! their template, so the text must not hold them too.
+//! Our record has an agent's calls twice, in the sampled text and parsed. Other programs render the parsed ones with
+//! their template, so the text must not contain them too.
 
 use super::left_out::LeftOut;
 use super::turns::context;
@@ -10,30 +10,30 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Ordered, Trajectory};
 
-/// What opens a call in the text of an agent, by the formats of the model families.
+/// Markers that open a call in the text of an agent, by the formats of the model families.
 const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
 
-/// A message with its calls apart.
+/// A message with its calls separated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said<'m> {
-    /// The message as it is stored.
+    /// Stored message.
     pub message: &'m Message,
-    /// Its words without the calls.
+    /// Text without the calls.
     pub text: String,
-    /// The calls of an assistant.
+    /// Calls of an assistant.
     pub calls: Vec<Call>,
-    /// Whether it is an assistant's and yet no example to learn from.
+    /// Whether the message is an assistant's but excluded from the loss.
     pub is_context: bool,
 }
 
-/// The messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
+/// Returns the messages of a trajectory. Errors: data, for calls that are no JSON, naming the row.
 pub fn of<'m>(row: &'m Trajectory, left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
     let context = context(row);
     let said = messages(&row.messages, left).map_err(|e| e.at(format!("row `{}`", row.id)))?;
     Ok(said.into_iter().enumerate().map(|(i, said)| Said { is_context: context.contains(&i), ..said }).collect())
 }
 
-/// The same for messages alone, of which nothing is out of the loss.
+/// Returns the same for messages alone, all of which are in the loss.
 pub fn messages<'m>(messages: &'m [Message], left: &mut LeftOut) -> Result<Vec<Said<'m>>> {
     let read = |(i, message): (usize, &'m Message)| -> Result<Said<'m>> {
         let calls = message.tool_calls.as_deref().map(parsed_calls).transpose();
@@ -45,7 +45,7 @@ pub fn messages<'m>(messages: &'m [Message], left: &mut LeftOut) -> Result<Vec<S
     messages.iter().enumerate().map(read).collect()
 }
 
-/// What a content says besides its calls.
+/// Returns the text of a content without its calls.
 fn words(content: &str, calls: &[Call], left: &mut LeftOut) -> String {
     let written = assistant("", calls).content;
     if let Some(before) = content.strip_suffix(&written)
@@ -61,21 +61,21 @@ fn words(content: &str, calls: &[Call], left: &mut LeftOut) -> String {
     content[..end].trim_end().to_string()
 }
 
-/// The tools of a row as JSON, where no message describes them. Errors: data, if they are no JSON.
+/// Returns the tools of a row as JSON, unless a message describes them. Errors: data, if they are no JSON.
 pub fn tools(row: &Trajectory) -> Result<Option<Ordered>> {
     let tools = row.tools.as_deref().or(row.environment_tools.as_deref());
     let read = |e: Error| e.at(format!("the tools of row `{}`", row.id));
     tools.map(Ordered::written).transpose().map_err(read)
 }
 
-/// How a format writes the calls of a message.
+/// Form of a message's calls in a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallForm {
-    /// Arguments as JSON text instead of an object.
+    /// Whether arguments are JSON text instead of an object.
     pub text_arguments: bool,
 }
 
-/// A call as OpenAI's interface wraps it. Errors: data, if the arguments are no JSON.
+/// Returns a call in OpenAI's form. Errors: data, if the arguments are no JSON.
 pub fn call(call: &Call, form: CallForm) -> Result<Ordered> {
     let arguments = match form.text_arguments {
         true => Ordered::from(call.arguments.as_str()),
@@ -87,7 +87,7 @@ pub fn call(call: &Call, form: CallForm) -> Result<Ordered> {
     Ok(Ordered::Object(id.into_iter().chain(rest).collect()))
 }
 
-/// A message as TRL and verl read it. `weight` is 0 where it is an assistant's and out of the loss.
+/// Returns a message in the form that TRL and verl read. `weight` is 0 for an assistant message out of the loss.
 pub fn chat(said: &Said<'_>, form: CallForm) -> Result<Ordered> {
     let text = |value: &Option<String>| value.as_deref().map(Ordered::from);
     let calls = said.calls.iter().map(|one| call(one, form)).collect::<Result<Vec<_>>>()?;
@@ -103,7 +103,7 @@ pub fn chat(said: &Said<'_>, form: CallForm) -> Result<Ordered> {
         .with("weight", said.is_context.then_some(Ordered::Int(0))))
 }
 
-/// All of them as a list.
+/// Returns all messages as a list.
 pub fn chats(said: &[Said<'_>], form: CallForm) -> Result<Ordered> {
     said.iter().map(|said| chat(said, form)).collect::<Result<_>>().map(Ordered::List)
 }

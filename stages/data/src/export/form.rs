@@ -1,27 +1,26 @@
-//! What rows of an export are for.
+//! Purposes of the rows of an export.
 
 use trainyard_core::{ArtifactKind, Error, Result};
 
-/// What a trainer does with the rows.
+/// Use of the rows in a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     /// Conversations to imitate, as text.
     Sft,
-    /// The same as token ids, with the mask of what is learned.
+    /// Conversations as token ids, with the loss mask.
     Tokens,
     /// A chosen and a rejected answer to one prompt.
     Preference,
-    /// Prompts for rollouts, with what a reward compares answers with.
+    /// Prompts for rollouts, with the data for the reward.
     Prompts,
     /// Answers in steps, each labeled right or wrong.
     Steps,
 }
 
 impl Form {
-    /// All forms.
     pub const ALL: [Self; 5] = [Self::Sft, Self::Tokens, Self::Preference, Self::Prompts, Self::Steps];
 
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sft => "sft",
@@ -31,8 +30,8 @@ impl Form {
             Self::Steps => "steps",
         }
     }
-    /// The forms that an artifact may have, the usual one first. `pairs`: its rows are a chosen and a rejected one by
-    /// turns; `packs`: it is a table of token packs.
+    /// Returns the forms that an artifact may have, the usual one first. `pairs`: its rows alternate between chosen and
+    /// rejected; `packs`: it is a table of token packs.
     pub fn of(kind: ArtifactKind, pairs: bool, packs: bool) -> &'static [Self] {
         match kind {
             ArtifactKind::Problems => &[Self::Prompts],
@@ -42,8 +41,8 @@ impl Form {
             _ => &[],
         }
     }
-    /// The form that is written: the asked one, or the usual one that the format can write. `offers`: the forms of the
-    /// format. Errors: invalid, with what there is instead.
+    /// Returns the form to write: the requested one, or the usual one that the format supports. `offers`: the forms of
+    /// the format. Errors: invalid, listing the alternatives.
     pub fn choose(
         asked: Option<Self>,
         has: &[Self],

@@ -1,4 +1,4 @@
-//! The trait of export formats, and what they are given.
+//! The trait of export formats, and their inputs.
 
 use super::Form;
 use super::left_out::LeftOut;
@@ -7,26 +7,26 @@ use super::tokens::Sequence;
 use trainyard_core::Result;
 use trainyard_tables::{Ordered, Problem, Trajectory};
 
-/// A form in which another program reads rows. Equal rows give equal rows of it.
+/// A form in which another program reads rows. The output depends on the row alone.
 pub trait ExportFormat: Send + Sync {
-    /// The registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists: whose rows these are.
+    /// Returns one line for lists: the programs that read these rows.
     fn summary(&self) -> &'static str;
-    /// Markdown: the columns of each form, and what it leaves out.
+    /// Returns Markdown: the columns of each form, and the fields that are left out.
     fn doc(&self) -> &'static str;
-    /// The forms that it can write.
+    /// Returns the supported forms.
     fn forms(&self) -> &'static [Form];
-    /// The file that its readers expect, where the path does not say.
+    /// Returns the kind of file that the format's readers expect, where the path does not determine it.
     fn file(&self) -> FileKind {
         FileKind::JsonLines
     }
-    /// The row that an item becomes. What the format cannot hold is added to `left`. Errors: data, if the item is
-    /// broken (tool calls that are no JSON).
+    /// Converts an item to a row. Fields that the format cannot express are added to `left`. Errors: data, if the item
+    /// is broken (tool calls that are no JSON).
     fn row(&self, item: &Item<'_>, left: &mut LeftOut) -> Result<Ordered>;
 }
 
-/// How rows lie in a file.
+/// Layout of rows in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// One object on each line.
@@ -36,7 +36,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// The ending of its names.
+    /// Returns the extension of file names.
     pub fn ending(self) -> &'static str {
         match self {
             Self::JsonLines => "jsonl",
@@ -45,7 +45,7 @@ impl FileKind {
     }
 }
 
-/// What becomes one row. The variant is that of the form.
+/// The source of one row. The variant is that of the form.
 #[derive(Debug, Clone)]
 pub enum Item<'r> {
     /// [`Form::Sft`]

@@ -1,4 +1,4 @@
-//! The rows of an artifact, one after another, in the form that is asked for.
+//! The rows of an artifact, one after another, in the requested form.
 
 use super::format::{ExportFormat, Item};
 use super::left_out::LeftOut;
@@ -7,23 +7,23 @@ use std::path::Path;
 use trainyard_core::{ArtifactKind, Error, Result};
 use trainyard_tables::{Ordered, Problem, RowReader, Status, TokenPack, Trajectory, read_schema};
 
-/// A table that is to be exported.
+/// A table to export.
 #[derive(Debug, Clone, Copy)]
 pub struct Source<'a> {
-    /// The Parquet file.
+    /// Parquet file.
     pub table: &'a Path,
-    /// The artifact's kind.
+    /// Kind of the artifact.
     pub kind: ArtifactKind,
 }
 
 impl Source<'_> {
-    /// The forms that it may have, the usual one first. Errors: those of reading.
+    /// Returns the forms that the table may have, the usual one first. Errors: those of reading.
     pub fn forms(&self) -> Result<&'static [Form]> {
         let packs = self.kind == ArtifactKind::Table && read_schema(self.table)?.metadata().contains_key("pack_format");
         let pairs = self.kind == ArtifactKind::Trajectories && self.holds_pairs()?;
         Ok(Form::of(self.kind, pairs, packs))
     }
-    /// Whether the first two rows are a pair, as `data/pairs` and `data/import` write them.
+    /// Returns whether the first two rows are a pair, as `data/pairs` and `data/import` write them.
     fn holds_pairs(&self) -> Result<bool> {
         let first = RowReader::<Trajectory>::open(self.table)?.next().transpose()?.unwrap_or_default();
         Ok(matches!(&first[..], [chosen, rejected, ..] if is_pair(chosen, rejected)))
@@ -38,8 +38,8 @@ fn is_pair(chosen: &Trajectory, rejected: &Trajectory) -> bool {
         && preferred(rejected)
 }
 
-/// Gives every row of the export to `write`, in order; returns how many. Errors: data (rows that are broken, or no row
-/// of this form), those of reading and writing.
+/// Passes every row of the export to `write`, in order; returns their number. Errors: data (rows that are broken, or no
+/// row of this form), those of reading and writing.
 pub fn export(
     source: Source<'_>,
     form: Form,

@@ -1,8 +1,9 @@
-//! Our rows in the forms of other programs: one file per format, each a pure function from a row to a row of theirs.
+//! Our rows in the forms of other programs: one file per format, each a pure function from a row to one of the other
+//! program.
 //!
-//! Every format has its way back among those of `data/import`. What a format cannot hold is left out and counted
-//! ([`LeftOut`]), never lost silently; `docs/export.md` has the table. Nothing here writes files but through a function
-//! that takes rows.
+//! Every format can be read back by a format of `data/import`. Fields that a format cannot express are left out and
+//! counted ([`LeftOut`]), never lost silently; `docs/export.md` has the table. Files are written only through a
+//! function that takes rows.
 
 pub mod conversation;
 pub mod form;

@@ -12,7 +12,6 @@ use trainyard_tables::Ordered;
 /// Arguments of calls as JSON text, as OpenAI's interface has them.
 pub const TEXT_CALLS: CallForm = CallForm { text_arguments: true };
 
-/// Rows for chat fine-tuning.
 pub struct OpenAi;
 
 impl ExportFormat for OpenAi {
@@ -39,7 +38,7 @@ impl ExportFormat for OpenAi {
     }
 }
 
-/// Ids of the calls that no result has answered yet.
+/// Ids of the calls without a result.
 #[derive(Default)]
 struct Ids {
     given: usize,

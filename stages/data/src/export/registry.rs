@@ -6,12 +6,12 @@ use trainyard_api::{Family, PartKind, slot};
 const FORMATS: [&dyn ExportFormat; 4] =
     [&super::openai::OpenAi, &super::sharegpt::ShareGpt, &super::trl::Trl, &super::verl::Verl];
 
-/// The formats of this crate.
+/// Returns the formats of this crate.
 pub fn family() -> Family<&'static dyn ExportFormat> {
     Family::new("export", "export format", FORMATS.into_iter().map(line).collect())
 }
 
-/// The line of a format.
+/// Returns the entry of a format.
 pub fn line(format: &'static dyn ExportFormat) -> PartKind<&'static dyn ExportFormat> {
     slot::constant(format.name(), format.summary(), format.doc(), format)
 }

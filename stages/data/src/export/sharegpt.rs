@@ -9,7 +9,6 @@ use crate::tool_text::Call;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Ordered;
 
-/// Conversations of ShareGPT.
 pub struct ShareGpt;
 
 impl ExportFormat for ShareGpt {
@@ -65,7 +64,7 @@ fn turn(said: &Said<'_>, left: &mut LeftOut) -> Ordered {
     Ordered::object([("from", Ordered::from(from)), ("value", Ordered::Text(value))])
 }
 
-/// One call as an object, several as a list.
+/// Returns one call as an object, several as a list.
 fn calls(calls: &[Call]) -> String {
     let texts: Vec<String> = calls.iter().map(Call::json).collect();
     if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) }

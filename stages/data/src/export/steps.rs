@@ -1,4 +1,4 @@
-//! Labeled steps as text: what an agent writes in a turn, with what its tools answered before it.
+//! Labeled steps as text: an agent's text in a turn, with the tool results before it.
 
 use super::left_out::LeftOut;
 use trainyard_tables::Trajectory;
@@ -6,16 +6,15 @@ use trainyard_tables::Trajectory;
 /// An answer in labeled steps.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Steps {
-    /// The question.
     pub prompt: String,
     /// Text of each step.
     pub completions: Vec<String>,
-    /// Whether each is right.
+    /// Whether each step is right.
     pub labels: Vec<bool>,
 }
 
-/// The steps of a trajectory whose steps are turns; none if it has no labels, or steps within turns, which only a
-/// tokenizer could cut. A step without a label is part of the next one that has one.
+/// Returns the steps of a trajectory whose steps are turns, or `None` if it has no labels, or steps within turns, which
+/// require a tokenizer to separate. A step without a label is part of the next one that has one.
 pub fn of(row: &Trajectory, left: &mut LeftOut) -> Option<Steps> {
     let labels = row.step_labels.as_deref()?;
     let first = row.messages.iter().position(|m| m.role == "assistant")?;

@@ -1,4 +1,4 @@
-//! There and back: what an export writes, `data/import` reads as the same rows, but for what a format cannot hold.
+//! Round trips: `data/import` reads an export as the same rows, except for fields that the format cannot express.
 
 use super::*;
 use crate::import::tests::read_file;
@@ -14,7 +14,7 @@ use trainyard_tables::{
     Message, Ordered, Problem, StopReason, Trajectory, ordered, ordered_columns, write_problems, write_trajectories,
 };
 
-/// Writes rows in a format and form, and gives the file, the rows, and what was left out.
+/// Writes rows in a format and form, and returns the file, the rows, and the omissions.
 fn written(folder: &Path, kind: ArtifactKind, form: Form, name: &str) -> (std::path::PathBuf, Vec<Ordered>, LeftOut) {
     let format = *registry::family().read(&serde_json::json!(name)).unwrap().build(&()).unwrap();
     let (mut rows, mut left) = (Vec::new(), LeftOut::default());
@@ -44,7 +44,7 @@ fn back(file: &Path, name: &str) -> Imported {
     read_file(name, file, &reading()).unwrap()
 }
 
-/// Text that JSON, Jinja and markup could stumble over.
+/// Generates text with special characters of JSON, Jinja and markup.
 fn text() -> impl Strategy<Value = String> {
     let odd =
         ["", " ", "a\nb", "é \u{1f9ee} 数", "\"q\" \\n {% x %}", "<|end|>", "error: no", "```{}```", "\u{2028}\0\t"];
@@ -65,7 +65,7 @@ fn call(with_id: bool) -> impl Strategy<Value = Call> {
     })
 }
 
-/// A turn of the agent with the results of its calls; the last field says whether these failed.
+/// Generates an agent's turn with the results of its calls; the last field gives whether these failed.
 fn turn(
     with_id: bool,
     with_words: bool,
@@ -125,7 +125,7 @@ fn conversation(shape: Shape) -> impl Strategy<Value = Trajectory> {
     })
 }
 
-/// Without what an import makes up: ids.
+/// Removes ids, which an import generates.
 fn plain(rows: Vec<Trajectory>) -> Vec<Trajectory> {
     rows.into_iter().map(|row| Trajectory { id: String::new(), problem_id: String::new(), ..row }).collect()
 }
@@ -151,7 +151,7 @@ proptest! {
         let (file, exported, left) = written(folder.path(), ArtifactKind::Trajectories, Form::Sft, "openai");
         prop_assert_eq!(left.counts().count(), 0);
         prop_assert_eq!(plain(back(&file, "openai").trajectories), rows.clone());
-        // Weights stand where training would leave a turn out.
+        // Weights mark the turns that training would leave out.
         let weights = exported.iter().map(|row| row.to_json().unwrap().matches("\"weight\":0").count());
         let errors: Vec<usize> = rows.iter().map(|row| row.tool_errors as usize).collect();
         prop_assert_eq!(weights.collect::<Vec<_>>(), errors);

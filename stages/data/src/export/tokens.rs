@@ -1,24 +1,23 @@
-//! Sequences of token ids with the mask of what is learned.
+//! Sequences of token ids with the loss mask.
 
 use super::left_out::LeftOut;
 use super::turns::masked_turns;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Ordered, TokenPack, Trajectory, mask_turns};
 
-/// The label of a token whose prediction is not learned, as losses of PyTorch ignore it.
+/// Label of a token out of the loss, which losses of PyTorch ignore.
 const IGNORED: i64 = -100;
 
 /// One sequence. A trajectory whose template rewrote earlier turns has several.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sequence {
-    /// Token ids.
     pub tokens: Vec<u32>,
-    /// Of the same length: true where the token is learned.
+    /// Loss mask, as long as `tokens`: true where the token is learned.
     pub mask: Vec<bool>,
 }
 
 impl Sequence {
-    /// `input_ids`, `labels` (the ids, −100 out of the loss) and `assistant_masks` (1 in the loss).
+    /// Returns `input_ids`, `labels` (the ids, −100 out of the loss) and `assistant_masks` (1 in the loss).
     pub fn row(&self) -> Ordered {
         let label = |(token, learned): (&u32, &bool)| if *learned { i64::from(*token) } else { IGNORED };
         Ordered::object([
@@ -29,8 +28,8 @@ impl Sequence {
     }
 }
 
-/// The sequences of a trajectory with tokens, without the turns that are context. Errors: data, if its per-token
-/// columns differ in length.
+/// Returns the sequences of a trajectory with tokens, with context turns out of the loss. Errors: data, if its
+/// per-token columns differ in length.
 pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequence>> {
     let length = row.token_ids.len();
     if row.loss_mask.len() != length || row.turn.len() != length {
@@ -49,7 +48,7 @@ pub fn of_trajectory(row: &Trajectory, left: &mut LeftOut) -> Result<Vec<Sequenc
     Ok(row.contexts().into_iter().map(sequence).collect())
 }
 
-/// The sequences of a pack of `data/tokenize`. Errors: data, if its lists do not fit each other.
+/// Returns the sequences of a pack of `data/tokenize`. Errors: data, if the lengths of its lists are inconsistent.
 pub fn of_pack(pack: &TokenPack) -> Result<Vec<Sequence>> {
     let total: usize = pack.lengths.iter().map(|length| *length as usize).sum();
     if total != pack.tokens.len() || total != pack.loss_mask.len() {

@@ -1,4 +1,4 @@
-//! Format `trl`: what TRL's trainers read.
+//! Format `trl`: rows of TRL's trainers.
 
 use super::conversation::{self, CallForm, chats};
 use super::format::{ExportFormat, Item};
@@ -51,7 +51,7 @@ impl ExportFormat for Trl {
     }
 }
 
-/// The prompt is what both say alike, up to the agent's turn in which they part.
+/// Returns a pair whose prompt is the common part, up to the agent's turn in which the two differ.
 fn pair(chosen: &Trajectory, rejected: &Trajectory, left: &mut LeftOut) -> Result<Ordered> {
     let shared = chosen.messages.iter().zip(&rejected.messages).take_while(|(a, b)| a == b).count();
     let speaks = |row: &Trajectory, at: usize| row.messages.get(at).is_some_and(|m| m.role == "assistant");

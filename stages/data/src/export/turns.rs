@@ -1,10 +1,10 @@
-//! Turns of the agent that are context and not an example: nobody should learn to write them again.
+//! Turns of the agent that are context and not part of the loss.
 
 use std::collections::BTreeSet;
 use trainyard_tables::{Message, Trajectory, answers_in_prompt, errored_turns};
 
-/// Indices of assistant messages out of the loss: those of the prompt, those whose tool call failed (as
-/// `mask_errored_turns` of `sft` leaves them out), and void ones.
+/// Returns the indices of assistant messages out of the loss: those of the prompt, those whose tool call failed (as
+/// with `mask_errored_turns` of `sft`), and void ones.
 pub fn context(row: &Trajectory) -> BTreeSet<usize> {
     let places: Vec<usize> = (0..row.messages.len()).filter(|i| row.messages[*i].role == "assistant").collect();
     let given = answers_in_prompt(row);
@@ -17,7 +17,7 @@ pub fn context(row: &Trajectory) -> BTreeSet<usize> {
     context
 }
 
-/// The same as numbers of turns, counted after the prompt.
+/// Returns the same as numbers of turns, counted after the prompt.
 pub fn masked_turns(row: &Trajectory) -> BTreeSet<u16> {
     let places = (0..row.messages.len()).filter(|i| row.messages[*i].role == "assistant");
     let context = context(row);
@@ -25,7 +25,8 @@ pub fn masked_turns(row: &Trajectory) -> BTreeSet<u16> {
     turns.filter_map(|(turn, _)| u16::try_from(turn).ok()).collect()
 }
 
-/// A turn with neither a complete call nor words to anybody: it is empty, or a tool answered what is no call.
+/// Returns whether a turn has neither a complete call nor text for a recipient: it is empty, or a tool answered text
+/// that is no call.
 fn is_void(messages: &[Message], place: usize) -> bool {
     let message = &messages[place];
     if message.tool_calls.is_some() {

@@ -9,7 +9,6 @@ use crate::tool_text::assistant;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Ordered, Problem};
 
-/// Rows for verl.
 pub struct Verl;
 
 impl ExportFormat for Verl {
@@ -53,7 +52,7 @@ impl ExportFormat for Verl {
     }
 }
 
-/// The message with its calls in the text.
+/// Returns the message with its calls in the text.
 fn written(said: Said<'_>) -> Said<'_> {
     let stored = said.message.content.as_str();
     let holds_calls = said.calls.is_empty() || (said.text != stored && !stored.is_empty());

@@ -1,7 +1,7 @@
 //! Rule `answer`: the environment's verifier must accept the row's final answer.
 //!
-//! An imported conversation has its whole last message as its answer, because no environment read it. Such answers are
-//! read here, as the environment reads an agent's last message; other answers are taken as they are.
+//! The answer of an imported conversation is its whole last message, because no environment has parsed it. Such answers
+//! are parsed here, as the environment parses an agent's last message; other answers are used unchanged.
 
 use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
@@ -53,7 +53,7 @@ fn judge(row: &Trajectory, context: &RuleContext<'_>) -> Result<Judgment> {
     })
 }
 
-/// The row's answer. If it is the whole last message, the environment reads the answer from it where it can.
+/// Returns the row's answer. If it is the whole last message, the environment parses the answer from it where it can.
 fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     let answer = row.answer.as_ref()?;
     let whole = row.messages.last().is_some_and(|last| last.content == *answer);
@@ -61,7 +61,7 @@ fn answer(row: &Trajectory, environment: &dyn Environment) -> Option<String> {
     Some(read.unwrap_or_else(|| answer.clone()))
 }
 
-/// At most 60 characters, then an ellipsis.
+/// Returns at most 60 characters, then an ellipsis.
 fn short(text: &str) -> String {
     let mut out: String = text.chars().take(60).collect();
     if out.len() < text.len() {

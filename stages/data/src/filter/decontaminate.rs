@@ -2,7 +2,7 @@
 //! problems.
 //!
 //! Equal problems, copied passages and rephrasings are found by different methods, each of which may reject. Without
-//! evaluation problems the rule fails, because passing would look like a clean result.
+//! evaluation problems the rule fails, because a pass would look like a clean result.
 
 use super::rule::{Judgment, Rule, RuleContext, question};
 use crate::text::{ngrams, normal};
@@ -16,7 +16,7 @@ use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// How overlap is decided.
+/// Method that detects overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -34,9 +34,9 @@ pub enum Method {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Decontaminate {
-    /// Which overlaps reject. For problems generated from templates use `[canonical]` alone.
+    /// Methods whose overlap rejects a row. For problems generated from templates use `[canonical]` alone.
     pub methods: Vec<Method>,
-    /// The share of 8-grams at which `coverage_8` rejects.
+    /// Share of 8-grams at which `coverage_8` rejects.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub coverage: f64,
 }
@@ -91,13 +91,13 @@ impl Rule for Decontaminate {
 }
 
 impl Decontaminate {
-    /// Whether each problem overlaps one of `evaluation`.
+    /// Returns whether each problem overlaps one of `evaluation`.
     pub fn overlapping(&self, problems: &[Problem], evaluation: &[Problem]) -> Result<Vec<bool>> {
         let index = self.index(evaluation, "leave out `decontaminate`")?;
         Ok(problems.par_iter().map(|problem| self.overlap(&Compared::problem(problem), &index).is_some()).collect())
     }
 
-    /// The first problem with the options, if any.
+    /// Returns the first problem with the options, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let wrong = self.methods.is_empty() || !(self.coverage > 0.0 && self.coverage <= 1.0);
         wrong.then_some("`methods` must not be empty, and `coverage` must be above 0 and at most 1")
@@ -114,7 +114,7 @@ impl Decontaminate {
         }
     }
 
-    /// The reason code of the first method that finds an overlap, and the id of the evaluation problem.
+    /// Returns the reason code of the first method that finds an overlap, and the id of the evaluation problem.
     fn overlap<'a>(&self, compared: &Compared<'_>, index: &Index<'a>) -> Option<(&'static str, &'a str)> {
         self.methods.iter().find_map(|method| match method {
             Method::Canonical => index.canonical(compared).map(|id| ("same_problem", id)),
@@ -124,7 +124,7 @@ impl Decontaminate {
     }
 }
 
-/// What is compared with the evaluation problems.
+/// Texts that are compared with the evaluation problems.
 struct Compared<'a> {
     /// Empty = unknown.
     canonical: &'a str,
@@ -148,12 +148,12 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// The worked solution without annotations; empty if there is none.
+/// Returns the worked solution without annotations; empty if it is absent.
 fn reference(problem: &Problem) -> String {
     problem.reference.as_deref().map(crate::annotation::plain).unwrap_or_default()
 }
 
-/// Evaluation problems by canonical form, words and n-grams. Hash maps are only looked up, never iterated.
+/// Evaluation problems by canonical form, words and n-grams. Hash maps are used for lookups only, never iterated.
 struct Index<'a> {
     problems: &'a [Problem],
     canonical: BTreeMap<&'a str, usize>,

@@ -1,5 +1,5 @@
 //! Rule `exact_duplicates`: rejects a row equal to an earlier kept row. Conversations are compared character by
-//! character, because code that differs in an operator is different code; questions, being prose, by their words.
+//! character, because code that differs in an operator is different code; questions, which are prose, by their words.
 
 use super::rule::{ComparedText, Judgment, Rule, RuleContext};
 use crate::text::normal;
@@ -14,7 +14,7 @@ use trainyard_tables::Trajectory;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExactDuplicates {
-    /// What must be equal: `conversation` (all messages, including symbols) or `question` (the words of the first user
+    /// Compared text: `conversation` (all messages, including symbols) or `question` (the words of the first user
     /// message).
     #[serde(default)]
     pub on: ComparedText,
@@ -51,7 +51,7 @@ impl Rule for ExactDuplicates {
     }
 }
 
-/// What two rows must share to be duplicates.
+/// Key that two duplicates share.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Text(String),

@@ -61,7 +61,7 @@ fn judge(row: &Trajectory, format: &dyn ToolFormat) -> Judgment {
     if ended { Judgment::Keep } else { Judgment::reject("no_answer", "the last message is not an answer") }
 }
 
-/// Several calls of one turn have several consecutive results.
+/// Returns whether message `i` follows a tool result; several calls of one turn have several consecutive results.
 fn after_tool(row: &Trajectory, i: usize) -> bool {
     i > 0 && row.messages[i - 1].role == "tool"
 }

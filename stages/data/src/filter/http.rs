@@ -1,4 +1,4 @@
-//! Rule `http`: a service of the user judges each row (`docs/own-code.md`).
+//! Rule `http`: a user-defined service judges each row (`docs/own-code.md`).
 
 use super::process::OwnRulePage;
 use trainyard_envs::programs::ServiceOptions;

@@ -1,4 +1,4 @@
-//! Rule `judge`: a language model behind an endpoint keeps or rejects each row (`docs/endpoints.md`).
+//! Rule `judge`: a language model at an endpoint keeps or rejects each row (`docs/endpoints.md`).
 
 use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
@@ -16,14 +16,14 @@ use trainyard_tables::{Problem, Trajectory};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Judge {
-    /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server has it.
+    /// The judge: `{endpoint: URL, model: NAME}`, with `temperature: 0` where the server supports it.
     pub model: ChatOptions,
-    /// What a row must fulfill to be kept.
+    /// Condition that a row must fulfill to be kept.
     pub rubric: String,
-    /// The text that the judge is shown, with the places `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`,
-    /// `{{ answer }}`, `{{ expected }}` and `{{ reference }}`; the last two need the input `problems`.
+    /// Prompt of the judge, with the places `{{ rubric }}`, `{{ conversation }}`, `{{ question }}`, `{{ answer }}`, `{{
+    /// expected }}` and `{{ reference }}`; the last two require the input `problems`.
     pub prompt: String,
-    /// What a refusal, or an answer that is no verdict, does: `fail` ends the stage, with `skip` the row stays.
+    /// Effect of a refusal, or of an answer that is no verdict: `fail` ends the stage, with `skip` the row stays.
     pub on_error: OnError,
 }
 

@@ -7,7 +7,6 @@
 
 use crate::hash::{mix, xxh64};
 
-/// The hash functions of a signature.
 pub struct MinHash {
     coefficients: Vec<(u64, u64)>,
     rows: usize,
@@ -20,7 +19,7 @@ impl MinHash {
         Self { coefficients: (0..bands * rows).map(|i| (word(i, 1) | 1, word(i, 2))).collect(), rows }
     }
 
-    /// The least hash under each function; `None` for an empty set.
+    /// Returns the least hash under each function; `None` for an empty set.
     pub fn signature(&self, set: &[u64]) -> Option<Vec<u32>> {
         if set.is_empty() {
             return None;
@@ -35,7 +34,7 @@ impl MinHash {
         )
     }
 
-    /// One key per band. Sets that share a key in the same band are candidates.
+    /// Returns one key per band. Sets that share a key in the same band are candidates.
     pub fn bands(&self, signature: &[u32]) -> Vec<u64> {
         signature
             .chunks(self.rows)
@@ -44,7 +43,7 @@ impl MinHash {
     }
 }
 
-/// |A ∩ B| / |A ∪ B| of two sorted sets without duplicates; 0 if both are empty.
+/// Returns |A ∩ B| / |A ∪ B| of two sorted sets without duplicates; 0 if both are empty.
 pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     let (mut i, mut j, mut shared) = (0, 0, 0usize);
     while i < a.len() && j < b.len() {

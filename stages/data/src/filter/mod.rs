@@ -44,8 +44,7 @@ pub struct Config {
     #[serde(default = "default_rules")]
     #[schemars(extend("x-family" = "rules"))]
     pub rules: Vec<Value>,
-    /// The environment that the rows are from: the rules `format` and `void_turn` read its tool calls, `answer` asks
-    /// its verifier.
+    /// Environment of the rows: the rules `format` and `void_turn` parse its tool calls, `answer` runs its verifier.
     #[serde(default = "word_problems::default_options")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -58,9 +57,8 @@ fn default_rules() -> Vec<Value> {
         .collect()
 }
 
-/// The stage kind `data/filter`.
 pub struct Filter {
-    /// The rules, and the environments that rows are from.
+    /// Rules, and environments of rows.
     pub parts: Arc<Parts>,
 }
 

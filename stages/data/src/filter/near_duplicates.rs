@@ -1,8 +1,7 @@
 //! Rule `near_duplicates`: rejects a row whose word shingles overlap those of an earlier kept row.
 //!
 //! Each row is compared with the earlier kept rows that share a band with it ([`super::minhash`]) by exact Jaccard
-//! similarity. Banding can miss a pair, but nothing below the threshold is rejected, and the row it resembles is always
-//! kept.
+//! similarity. Banding can miss a pair, but no row below the threshold is rejected, and the similar row is always kept.
 
 use super::minhash::{MinHash, jaccard};
 use super::rule::{ComparedText, Judgment, Rule, RuleContext};
@@ -79,7 +78,7 @@ impl Rule for NearDuplicates {
                 Sketch { set, bands }
             })
             .collect();
-        // Only looked up, so the map's order does not matter.
+        // Used for lookups only, so the map's order does not matter.
         let mut kept: HashMap<(usize, u64), Vec<usize>> = HashMap::new();
         Ok((0..rows.len())
             .map(|i| match self.nearest(i, &sketches, &kept) {
@@ -98,7 +97,7 @@ impl Rule for NearDuplicates {
 }
 
 impl NearDuplicates {
-    /// The first earlier kept row that shares a band and is similar enough, with its similarity.
+    /// Returns the first earlier kept row that shares a band and is similar enough, with its similarity.
     fn nearest(&self, i: usize, sketches: &[Sketch], kept: &HashMap<(usize, u64), Vec<usize>>) -> Option<(usize, f64)> {
         let mut candidates: Vec<usize> = sketches[i]
             .bands

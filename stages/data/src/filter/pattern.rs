@@ -1,4 +1,4 @@
-//! Rule `pattern`: a regular expression over what was said.
+//! Rule `pattern`: a regular expression on the text of messages.
 
 use super::rule::{Judgment, Rule, RuleContext};
 use schemars::JsonSchema;
@@ -12,9 +12,9 @@ use trainyard_tables::Trajectory;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pattern {
-    /// A regular expression. It may match anywhere in the text; `^` and `$` tie it to the ends.
+    /// A regular expression. It may match anywhere in the text; `^` and `$` anchor it to the ends.
     pub pattern: String,
-    /// The text that is looked at.
+    /// Text that is searched.
     pub of: TextOf,
     /// Reject the rows where it matches, instead of those where it does not.
     pub reject: bool,

@@ -1,4 +1,4 @@
-//! Rule `process`: a program of the user judges each row (`docs/own-code.md`). A service is asked in the same way
+//! Rule `process`: a user-defined program judges each row (`docs/own-code.md`). A service is queried in the same way
 //! ([`super::http`]).
 
 use super::rule::{Judgment, Rule, RuleContext};
@@ -17,23 +17,23 @@ use trainyard_tables::Trajectory;
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnRule<P> {
-    /// Who judges.
+    /// Program or service that judges rows.
     #[serde(flatten)]
     pub peer: P,
-    /// The most rows in one request.
+    /// Maximum rows in one request.
     pub batch: Batch,
-    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    /// With `trainyard_bridge`, the name of the function, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an exception of the program does: `fail` ends the stage, with `skip` the row stays.
+    /// Effect of an exception in the program: `fail` ends the stage, with `skip` the row stays.
     pub on_error: OnError,
 }
 
-/// What is said of such a rule.
+/// Documentation of such a rule.
 pub trait OwnRulePage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// Summary, as in [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// Documentation, as in [`PartOptions`].
     const DOC: &'static str;
 }
 

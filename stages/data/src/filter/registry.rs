@@ -7,7 +7,7 @@ use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
 
-/// The rules of this crate.
+/// Returns the rules of this crate.
 pub fn family() -> Family<dyn Rule> {
     let members = vec![
         rule::<answer::Answer>(),
@@ -25,7 +25,7 @@ pub fn family() -> Family<dyn Rule> {
     Family::new("rules", "rule", members)
 }
 
-/// The line of a rule; its options are the rule itself.
+/// Returns the entry of a rule whose options type is the rule itself.
 pub fn rule<R: Rule + PartOptions>() -> PartKind<dyn Rule> {
     PartKind::new::<R>(|options, ()| Ok(Box::new(options)))
 }

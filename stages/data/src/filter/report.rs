@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Metric;
 
-/// Rejected rows by rule; a rule listed twice is summed.
+/// Returns rejected rows by rule; a rule listed twice is summed.
 pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     let mut by_rule = BTreeMap::new();
     for count in counts {
@@ -14,7 +14,7 @@ pub fn rejected_by_rule(counts: &[Count]) -> BTreeMap<&'static str, usize> {
     by_rule
 }
 
-/// What the stage reports under rules of these kinds.
+/// Returns the metrics of the stage with rules of these kinds.
 pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     let mut list = vec![
         Metric::new("rows", "rows", "Rows that were judged."),
@@ -33,7 +33,6 @@ pub fn metrics<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     list
 }
 
-/// The report.
 pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
     let mut report = Report::new("Filter");
     report.summary = format!("{kept} of {total} rows were kept.");
@@ -57,7 +56,7 @@ pub fn report(total: usize, kept: usize, counts: &[Count]) -> Report {
     report
 }
 
-/// `rule (reason): n` of all reasons, most frequent first.
+/// Returns `rule (reason): n` for all reasons, most frequent first.
 pub fn first_reasons(counts: &[Count]) -> String {
     let mut all: Vec<(usize, String)> =
         counts.iter().flat_map(|c| c.reasons.iter().map(|(r, n)| (*n, format!("{} ({r}): {n}", c.rule)))).collect();

@@ -11,40 +11,40 @@ use trainyard_envs::Environment;
 use trainyard_process::Log;
 use trainyard_tables::{Problem, Trajectory};
 
-/// What a rule may use besides the rows.
+/// Inputs of a rule in addition to the rows.
 pub struct RuleContext<'a> {
-    /// Problems by id; empty if the input is not wired.
+    /// Problems by id; empty if the input is not connected.
     pub problems: &'a BTreeMap<String, Problem>,
-    /// Evaluation problems; empty if the input is not wired.
+    /// Evaluation problems; empty if the input is not connected.
     pub evaluation: &'a [Problem],
-    /// The environment of the rows, with its tool-call format and verifier.
+    /// Environment of the rows, with its tool-call format and verifier.
     pub environment: &'a dyn Environment,
-    /// A folder for temporary files.
+    /// Folder for temporary files.
     pub scratch: &'a Path,
-    /// Where programs of the user write.
+    /// Log of user-defined programs.
     pub log: &'a Log,
-    /// Models behind endpoints.
+    /// Models at endpoints.
     pub models: &'a Arc<Models>,
 }
 
 /// A rule's judgment of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgment {
-    /// The row stays.
+    /// The row is kept.
     Keep,
-    /// The row stays, and its verdict says why.
+    /// The row is kept, and its verdict has the reason.
     KeepBecause(String),
-    /// The row leaves.
+    /// The row is rejected.
     Reject {
         /// A word from a small set by which reports count.
         code: &'static str,
-        /// What is wrong with this row; may be empty.
+        /// Reason for this row; may be empty.
         detail: String,
     },
 }
 
 impl Judgment {
-    /// Rejects a row.
+    /// Creates a rejection.
     pub fn reject(code: &'static str, detail: impl Into<String>) -> Self {
         Self::Reject { code, detail: detail.into() }
     }
@@ -52,9 +52,9 @@ impl Judgment {
 
 /// A filter rule. The same rows in the same order get the same judgments for any number of threads.
 pub trait Rule: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// One judgment per row, in order.
+    /// Returns one judgment per row, in order.
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>>;
 }
 
@@ -70,7 +70,7 @@ pub enum ComparedText {
 }
 
 impl ComparedText {
-    /// The text of a row.
+    /// Returns the text of a row.
     pub fn of(self, row: &Trajectory) -> String {
         match self {
             Self::Question => question(row).to_string(),
@@ -79,7 +79,7 @@ impl ComparedText {
     }
 }
 
-/// The first user message of a row.
+/// Returns the first user message of a row.
 pub fn question(row: &Trajectory) -> &str {
     row.messages.iter().find(|m| m.role == "user").map_or("", |m| &m.content)
 }

@@ -10,7 +10,7 @@ fn calculator() -> Box<dyn Environment> {
     environment(&json!({"kind": "math-problems", "tools": ["calculator"], "format": "code"}), 1).unwrap()
 }
 
-/// A conversation, starting with the user; tool results follow calls.
+/// Returns a conversation, starting with the user; tool results follow calls.
 fn row(id: &str, messages: &[(&str, &str)]) -> Trajectory {
     let messages = messages.iter().map(|(role, text)| Message::new(role, *text)).collect();
     Trajectory { id: id.into(), problem_id: format!("problem of {id}"), messages, ..Trajectory::default() }
@@ -20,7 +20,7 @@ fn asked(id: &str, question: &str) -> Trajectory {
     row(id, &[("user", question), ("assistant", "5")])
 }
 
-/// A rule's reason codes, empty where the row is kept.
+/// Returns a rule's reason codes, empty where the row is kept.
 fn judge(rule: Value, rows: &[Trajectory], problems: &[Problem], evaluation: &[Problem]) -> Vec<String> {
     let problems = problems.iter().map(|p| (p.id.clone(), p.clone())).collect();
     let scratch = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn answers_are_verified_against_the_problem() {
     refuses(json!({"kind": "answer"}), "problems");
 }
 
-/// As `data/import` leaves them, with the whole last message as answer.
+/// Rows are as `data/import` leaves them, with the whole last message as answer.
 #[test]
 fn answers_of_imported_conversations_are_read_by_the_environment() {
     let said = |id: &str, text: &str| Trajectory {
@@ -113,7 +113,7 @@ fn answers_of_imported_conversations_are_read_by_the_environment() {
     let problem = |id: &str| Problem { id: format!("problem of {id}"), answer: "72".into(), ..Problem::default() };
     let problems = ["marked", "other", "bare", "void"].map(problem);
     assert_eq!(judge(json!({"kind": "answer"}), &rows, &problems, &[]), ["", "wrong", "", "wrong"]);
-    // An answer that was read before is kept: its conversation ends with more than that.
+    // An answer that was already parsed is kept: it is shorter than the conversation's end.
     let read = Trajectory {
         answer: Some("72".into()),
         ..row("marked", &[("user", "q"), ("assistant", "no number\n#### none")])
@@ -129,7 +129,7 @@ fn exact_duplicates_keep_the_first() {
         judge(json!({"kind": "exact_duplicates", "on": "question"}), &rows, &[], &[]),
         ["", "duplicate", "duplicate"]
     );
-    // One program told in two ways is one problem.
+    // One program in two wordings is one problem.
     let told = [
         asked("a", "Ann has 3 figs. She buys 4."),
         asked("b", "Bob owns 3 pens. He gets 4."),
@@ -246,7 +246,7 @@ fn patterns_look_at_the_chosen_text() {
     refuses(json!({"kind": "pattern", "pattern": "("}), "no regular expression");
 }
 
-/// A rule whose program answers every request with the rows that `work` sets.
+/// Returns a rule whose program answers every request with the rows that `work` sets.
 fn program(work: &str) -> Value {
     let script = format!(
         r#"read -r hello; echo '{{"type":"ready","protocol":1}}'

@@ -1,11 +1,11 @@
-//! The verdicts of rules: each rule judges the rows that are still kept, and what it says is written into them.
+//! The verdicts of rules: each rule judges the rows that are still kept, and its verdicts are written into them.
 
 use super::rule::{Judgment, Rule, RuleContext};
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Trajectory, Verdict};
 
-/// How many rows one rule judged and rejected.
+/// Number of rows that one rule judged and rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     /// Kind of the rule.
@@ -17,18 +17,18 @@ pub struct Count {
 }
 
 impl Count {
-    /// Number of rejected rows.
+    /// Returns the number of rejected rows.
     pub fn rejected(&self) -> usize {
         self.reasons.values().sum()
     }
 }
 
-/// Whether every rule so far keeps the row.
+/// Returns whether every rule so far keeps the row.
 pub fn survives(row: &Trajectory) -> bool {
     row.verdicts.iter().all(|v| v.keep)
 }
 
-/// Lets one rule judge all rows that are still kept, and writes its verdicts.
+/// Runs one rule on all rows that are still kept, and writes its verdicts.
 pub fn apply(rule: &dyn Rule, rows: &mut [Trajectory], world: &RuleContext<'_>) -> Result<Count> {
     let alive: Vec<usize> = (0..rows.len()).filter(|i| survives(&rows[*i])).collect();
     let judged: Vec<&Trajectory> = alive.iter().map(|i| &rows[*i]).collect();

@@ -1,6 +1,7 @@
-//! Converts conversations of other formats to our messages and trajectories; shared by the formats of conversations.
+//! Conversion of conversations in other formats to our messages and trajectories, shared by the formats of
+//! conversations.
 //!
-//! A message may be OpenAI's (`role`, `content`) or ShareGPT's (`from`, `value`), wherever it stands.
+//! A message may be OpenAI's (`role`, `content`) or ShareGPT's (`from`, `value`) in any format.
 
 use super::format::{Reading, Row, missing};
 use crate::identity::problem_id;
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use trainyard_core::{Digest, Error, Result};
 use trainyard_tables::{Message, StopReason, Trajectory};
 
-/// Keys under which programs keep the reasoning before an answer.
+/// Keys under which programs store the reasoning before an answer.
 const REASONING: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
 
 /// Reads a list of messages, which may be written as JSON text. `what` names an item in errors.
@@ -58,7 +59,7 @@ fn message(value: &Value) -> Result<Message> {
     })
 }
 
-/// Our name of a role.
+/// Returns our name of a role.
 fn role(said: &str) -> Result<&'static str> {
     Ok(match said {
         "system" | "developer" => "system",
@@ -74,7 +75,7 @@ fn role(said: &str) -> Result<&'static str> {
     })
 }
 
-/// ShareGPT's turn that is a call and nothing else.
+/// Reads ShareGPT's turn that consists of a call.
 fn calling(turn: &Map<String, Value>) -> Result<Message> {
     let value = ["value", "content"].iter().find_map(|key| turn.get(*key)).cloned().unwrap_or_default();
     let calls = match &value {
@@ -85,7 +86,7 @@ fn calling(turn: &Map<String, Value>) -> Result<Message> {
     Ok(assistant("", &calls))
 }
 
-/// The calls of an assistant: `tool_calls`, or the one `function_call` of older files.
+/// Returns the calls of an assistant: `tool_calls`, or the one `function_call` of older files.
 fn calls(message: &Map<String, Value>) -> Result<Vec<Call>> {
     match (message.get("tool_calls"), message.get("function_call")) {
         (Some(Value::Array(calls)), _) if !calls.is_empty() => calls.iter().map(read_call).collect(),
@@ -94,7 +95,7 @@ fn calls(message: &Map<String, Value>) -> Result<Vec<Call>> {
     }
 }
 
-/// The text of a message and the reasoning before it.
+/// Returns the text of a message and the reasoning before it.
 fn content(message: &Map<String, Value>) -> Result<(String, Option<String>)> {
     let mut reasoning: Option<String> =
         REASONING.iter().find_map(|key| message.get(*key)).and_then(Value::as_str).map(str::to_string);
@@ -127,7 +128,7 @@ fn not_text(part: &Value) -> Error {
     Error::data(format!("a content part is of type `{kind}`; only text can be imported"))
 }
 
-/// Assistant messages that are not to be learned (`weight: 0`) and that a tool answered: calls that failed, whose turns
+/// Counts assistant messages that are out of the loss (`weight: 0`) and that a tool answered: failed calls, whose turns
 /// training leaves out of the loss.
 fn unlearned_calls(row: &Map<String, Value>) -> u32 {
     let Some(Value::Array(list)) = row.get("messages") else { return 0 };
@@ -137,8 +138,8 @@ fn unlearned_calls(row: &Map<String, Value>) -> u32 {
     list.windows(2).filter(failed).count() as u32
 }
 
-/// The tools that a row offers, as JSON text of a list of `{"type": "function", "function": {…}}`, keys in the file's
-/// order; none if there are none. They may be a list, JSON text of one, or a list of JSON texts.
+/// Returns the tools that a row offers, as JSON text of a list of `{"type": "function", "function": {…}}` with keys in
+/// the file's order, or `None` if it offers none. They may be a list, JSON text of one, or a list of JSON texts.
 pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
     let text = match ["tools", "functions"].iter().find_map(|key| row.get(*key)) {
         None | Some(Value::Null) => return Ok(None),
@@ -155,7 +156,7 @@ pub fn tools(row: &Map<String, Value>) -> Result<Option<String>> {
     Ok((!tools.is_empty()).then(|| format!("[{}]", tools.join(", "))))
 }
 
-/// What of a tool's description tells its shape.
+/// Keys of a tool's description that determine its form.
 #[derive(Deserialize)]
 struct Described {
     name: Option<String>,
@@ -175,7 +176,7 @@ fn tool(item: &RawValue) -> Result<String> {
     }
 }
 
-/// A conversation under one of these columns, with the row's `system` before it.
+/// Reads a conversation under one of these columns, with the row's `system` before it.
 pub fn conversation(row: &Map<String, Value>, columns: &[&str], what: &str) -> Result<Vec<Message>> {
     let list = columns.iter().find_map(|column| row.get(*column));
     let said = messages(list.ok_or_else(|| missing(row, &format!("list `{}`", columns[0])))?, what)?;

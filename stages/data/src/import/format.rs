@@ -7,79 +7,78 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Problem, Trajectory};
 
-/// What rows mean: how the columns of one become problems, trajectories or solutions. How rows lie in files (JSON
-/// Lines, Parquet, compressed, …) is no business of a format.
+/// Interpretation of rows: how the columns of one become problems, trajectories or solutions. The storage of rows in
+/// files (JSON Lines, Parquet, compressed, …) is independent of the format.
 pub trait Format: Send + Sync {
-    /// The registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists: what such a row holds.
+    /// Returns one line for lists: the content of such a row.
     fn summary(&self) -> &'static str;
-    /// Markdown: the rows and the outputs that they become. By default it refers to the page of the stage, which
-    /// describes the formats of this crate.
+    /// Returns Markdown: the rows and their outputs. By default it refers to the page of the stage, which describes the
+    /// formats of this crate.
     fn doc(&self) -> &'static str {
         "A format of `data/import`. Its rows and the outputs that it fills stand in `trainyard stages data/import`."
     }
-    /// The output ports that this format fills.
+    /// Returns the output ports that this format fills.
     fn yields(&self) -> &'static [&'static str];
-    /// The file to read where `source` is a folder that holds it; else all its files of rows of the split are read.
+    /// Returns the file to read where `source` is a folder that contains it; else all files of rows of the split are
+    /// read.
     fn file_name(&self, _split: &str) -> Option<String> {
         None
     }
-    /// Whether a row is surely one of this format. It is asked where the options name none, and no two formats should
-    /// recognize the same row.
+    /// Returns whether a row is certainly one of this format. Used where the options name none, so no two formats
+    /// should recognize the same row.
     fn recognizes(&self, _columns: &Map<String, Value>) -> bool {
         false
     }
-    /// Gets ready for the rows of a file.
+    /// Prepares the conversion of a file's rows.
     fn open<'r>(&'r self, file: &Path, reading: &'r Reading) -> Result<Convert<'r>>;
 }
 
-/// What makes something of a row. Called from several threads, in any order. An error of kind data costs the row: its
-/// message is the reason, without the place.
+/// Conversion of a row. Called from several threads, in any order. An error of kind data rejects the row: its message
+/// is the reason, without the place.
 pub type Convert<'r> = Box<dyn Fn(&Row) -> Result<Imported> + Send + Sync + 'r>;
 
-/// One row of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    /// Its columns.
     pub columns: Map<String, Value>,
-    /// Its line, or its number in a list or a Parquet file, from 1.
+    /// Line, or number in a list or a Parquet file, from 1.
     pub line: usize,
     /// The line, with the number of the file before it where there are several: unique within a source.
     pub place: String,
 }
 
-/// What to read and how to name it.
+/// Selection and naming of rows.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// Name of the split, for the column `split`.
     pub split: String,
     /// Only rows of this half.
     pub half: Option<Half>,
-    /// The largest number of rows.
+    /// Maximum number of rows.
     pub limit: Option<u64>,
-    /// Environment of the problems; `None` = the format's own.
+    /// Environment of the problems; `None` = the format's default.
     pub environment: Option<String>,
     /// Value of the column `source`, and prefix of ids.
     pub name: String,
 }
 
 impl Reading {
-    /// Whether a row about this question belongs to the wanted half.
+    /// Returns whether a row about this question belongs to the wanted half.
     pub fn wants(&self, question: &str) -> bool {
         self.half.is_none_or(|half| half_of(question) == half)
     }
-    /// Whether `count` rows are enough.
+    /// Returns whether `count` rows are enough.
     pub fn is_full(&self, count: u64) -> bool {
         self.limit.is_some_and(|limit| count >= limit)
     }
-    /// The environment, or else `default`.
+    /// Returns the environment, or else `default`.
     pub fn environment_or(&self, default: &str) -> String {
         self.environment.clone().unwrap_or_else(|| default.to_string())
     }
 }
 
-/// What became of a row, or of some rows in order. Nothing at all if a row does not belong to the split.
+/// Outputs of a row, or of several rows in order. Empty if a row does not belong to the split.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Imported {
     /// Problems.
@@ -93,7 +92,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// The question that a row is about, whose hash decides about the half; none if the row became nothing.
+    /// Returns the question of a row, whose hash determines the half, or `None` if the row has no outputs.
     pub fn question(&self) -> Option<&str> {
         let asked = |row: &Trajectory| row.messages.iter().position(|m| m.role == "user");
         let conversation = self.trajectories.first().or(self.preferences.first());
@@ -103,7 +102,7 @@ impl Imported {
             (None, None) => None,
         }
     }
-    /// Adds what became of later rows.
+    /// Adds the outputs of later rows.
     pub fn append(&mut self, mut later: Self) {
         self.problems.append(&mut later.problems);
         self.trajectories.append(&mut later.trajectories);
@@ -124,7 +123,7 @@ impl From<Trajectory> for Imported {
     }
 }
 
-/// A text column.
+/// Returns a text column.
 pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a str> {
     match row.get(column) {
         Some(Value::String(text)) => Ok(text),
@@ -133,24 +132,24 @@ pub fn text_column<'a>(row: &'a Map<String, Value>, column: &str) -> Result<&'a 
     }
 }
 
-/// The error of a row without a column.
+/// Returns the error of a row without a column.
 pub fn missing(row: &Map<String, Value>, what: &str) -> Error {
     Error::data(format!("missing {what}; the columns are: {}", names(row)))
 }
 
-/// The sorted column names of a row, for messages.
+/// Returns the sorted column names of a row, for messages.
 pub fn names(row: &Map<String, Value>) -> String {
     let mut names: Vec<&str> = row.keys().map(String::as_str).collect();
     names.sort_unstable();
     names.join(", ")
 }
 
-/// Whether a column holds text.
+/// Returns whether a column contains text.
 pub fn is_text(row: &Map<String, Value>, column: &str) -> bool {
     row.get(column).is_some_and(Value::is_string)
 }
 
-/// Verifier data for an answer that comes without any: numbers are compared as numbers (the default), other answers as
+/// Returns verifier data for an answer without any: numbers are compared as numbers (the default), other answers as
 /// text.
 pub fn verifier_for(answer: &str) -> String {
     let number = answer.trim().replace([',', '$'], "").parse::<f64>().is_ok_and(f64::is_finite);

@@ -1,5 +1,5 @@
 //! Format `gsm8k`: grade-school word problems with worked solutions (arXiv 2110.14168). `reference` is the solution
-//! with its calculator annotations, `answer` what follows `####`, without thousands separators.
+//! with its calculator annotations, `answer` the text after `####`, without thousands separators.
 
 use super::format::{Convert, Format, Reading, Row, is_text, text_column};
 use crate::annotation::segments;
@@ -38,14 +38,14 @@ impl Format for Gsm8k {
     }
 }
 
-/// The text after the last `####`, without thousands separators.
+/// Returns the text after the last `####`, without thousands separators.
 pub fn final_answer(solution: &str) -> Option<String> {
     let (_, answer) = solution.rsplit_once("####")?;
     let answer = answer.trim().replace(',', "");
     (!answer.is_empty()).then_some(answer)
 }
 
-/// A problem of the GSM8K family with its annotated solution as `reference`.
+/// Returns a problem of the GSM8K family with its annotated solution as `reference`.
 pub fn problem(question: &str, reference: &str, answer: String, reading: &Reading) -> Problem {
     let calculations = segments(reference).iter().filter(|s| s.calculation.is_some()).count();
     Problem {

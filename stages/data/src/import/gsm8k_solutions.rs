@@ -1,8 +1,8 @@
 //! Format `gsm8k_solutions`: GSM8K's `example_model_solutions.jsonl`, graded solutions of four models to the test
 //! problems.
 //!
-//! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, whatever its name.
-//! The problems get the ids of format `gsm8k`, so that solutions and the test split match.
+//! Every key of a row whose value is an object with `is_correct` and `solution` counts as a solver, regardless of its
+//! name. The problems get the ids of format `gsm8k`, so that solutions and the test split match.
 
 use super::format::{Convert, Format, Imported, Reading, is_text, text_column};
 use crate::identity::problem_id;
@@ -61,13 +61,13 @@ fn graded(row: &Map<String, Value>, reading: &Reading) -> Result<Imported> {
     if solutions.is_empty() {
         return Err(Error::data("no solver in this row; write `{is_correct, solution}` under each solver's name"));
     }
-    // Whether maps keep the file's order depends on a build feature, so sort.
+    // A build feature determines whether maps keep the file's order, so sort.
     solutions.sort_by(|a, b| a.solver.cmp(&b.solver));
     let problems = vec![super::gsm8k::problem(question, reference, answer, reading)];
     Ok(Imported { solutions, problems, ..Imported::default() })
 }
 
-/// The text after `A:` at the start of the last line, without thousands separators and `$`.
+/// Returns the text after `A:` at the start of the last line, without thousands separators and `$`.
 pub fn final_line_answer(solution: &str) -> Option<String> {
     let answer = solution.trim_end().lines().last()?.strip_prefix("A:")?.trim().replace([',', '$'], "");
     (!answer.is_empty()).then_some(answer)

@@ -12,7 +12,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Problem};
 
-/// Columns with the answer, the first that is there counts.
+/// Columns with the answer; the first present one counts.
 const ANSWERS: [&str; 4] = ["answer", "ground_truth", "solution", "target"];
 
 /// Fills `problems`.
@@ -38,12 +38,12 @@ impl Format for JsonLines {
     }
 }
 
-/// Whether a row has an answer to compare with, which makes it a problem and not a conversation to learn from.
+/// Returns whether a row has an answer to compare with, which makes it a problem and not a conversation.
 pub fn has_answer(columns: &Map<String, Value>) -> bool {
     ANSWERS.iter().any(|column| columns.contains_key(*column))
 }
 
-/// Whether other columns grade solutions.
+/// Returns whether other columns grade solutions.
 fn graded(columns: &Map<String, Value>) -> bool {
     columns.values().any(|value| value.get("is_correct").is_some())
 }
@@ -97,7 +97,7 @@ fn level(value: Option<&Value>) -> Result<u32> {
     }
 }
 
-/// Text unchanged, everything else as JSON.
+/// Returns text unchanged, and all other values as JSON.
 fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }

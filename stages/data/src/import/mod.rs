@@ -1,5 +1,5 @@
-//! Stage `data/import`: rows of other formats become problems, trajectories, preference pairs or solutions. A row that
-//! cannot be read is an output with its reason, and is counted; nothing is skipped silently.
+//! Stage `data/import`: rows of other formats become problems, trajectories, preference pairs or solutions. An
+//! unreadable row is an output with its reason, and is counted; no row is skipped silently.
 
 pub mod chat;
 pub mod flow;
@@ -34,9 +34,8 @@ use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, Metric, OptionProblem, Producers, Result, Wired};
 use trainyard_hub::{Hub, Location, SCHEME, Settings};
 
-/// The output ports.
 const OUTPUTS: [&str; 5] = ["problems", "trajectories", "preferences", "solutions", "quarantine"];
-/// The share of rows that may be unreadable.
+/// Default maximum share of unreadable rows.
 const MOST_QUARANTINED: f64 = 0.05;
 
 /// Options of `data/import`.
@@ -48,10 +47,10 @@ pub struct Config {
     /// text, also compressed by gzip or Zstandard.
     #[schemars(extend("format" = "sources"))]
     pub source: String,
-    /// What the rows are; found by their columns if left out.
+    /// Format of the rows; detected by their columns if omitted.
     #[serde(default)]
     pub format: Option<String>,
-    /// The split that the rows belong to, written into the column `split`; chooses the files if `source` is a folder.
+    /// Split of the rows, written into the column `split`; selects the files if `source` is a folder.
     #[serde(default = "train")]
     pub split: String,
     /// Keep only one half of the rows, by the first bit of the SHA-256 of the question.
@@ -60,16 +59,16 @@ pub struct Config {
     /// Keep at most this many rows, the first ones (after `half`).
     #[serde(default)]
     pub limit: Option<u64>,
-    /// The environment that poses the problems; the format's own if left out.
+    /// Environment that poses the problems; the format's default if omitted.
     #[serde(default)]
     pub environment: Option<String>,
-    /// The column `source` of problems, and the prefix of their ids; the format's name if left out.
+    /// Column `source` of problems, and prefix of their ids; the format's name if omitted.
     #[serde(default)]
     pub name: Option<String>,
-    /// What happens to a row that cannot be read: `quarantine`, or `fail` at the first one.
+    /// Handling of an unreadable row: `quarantine`, or `fail` at the first one.
     #[serde(default)]
     pub on_error: OnError,
-    /// The share of the rows that may be unreadable; with more, the stage fails.
+    /// Maximum share of unreadable rows; with more, the stage fails.
     #[serde(default = "most_quarantined")]
     #[schemars(range(min = 0, max = 1))]
     pub max_quarantined: f64,
@@ -83,9 +82,8 @@ fn most_quarantined() -> f64 {
     MOST_QUARANTINED
 }
 
-/// The stage kind `data/import`.
 pub struct Import {
-    /// The formats that it reads.
+    /// Supported formats.
     pub parts: Arc<Parts>,
 }
 
@@ -112,7 +110,7 @@ impl Stage for Import {
         ]
         .into()
     }
-    /// Without a format, only the rows tell what is reported.
+    /// Without a format, the metrics depend on the rows.
     fn declared(&self, prepared: &PreparedImport, _: &Producers) -> Declared {
         let mut declared = self.metrics();
         if let Ok(Some(format)) = prepared.format {
@@ -194,7 +192,7 @@ impl Stage for Import {
     }
 }
 
-/// The files that the options name; those of the hub are fetched.
+/// Returns the files that the options name; those of the hub are fetched.
 fn files(config: &Config, format: Option<&dyn Format>, context: &StageContext) -> Result<Vec<SourceFile>> {
     if !config.source.starts_with(SCHEME) {
         return rows::files::of(Path::new(&config.source), format, &config.split);
@@ -236,7 +234,7 @@ impl Prepared for PreparedImport {
         problems
     }
 
-    /// Known where the option names it; a format may give every row its own.
+    /// The environment is known where the option names it; a format may give every row a different one.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         let named = self.config.environment.as_ref().map(|kind| (ENVIRONMENT.to_string(), json!(kind)));
         let facts: Facts = named.into_iter().collect();
@@ -244,7 +242,7 @@ impl Prepared for PreparedImport {
     }
 }
 
-/// Metrics, and a warning about what was not read.
+/// Reports metrics, and a warning about unreadable rows.
 fn tell(counts: Counts, format: &dyn Format, context: &mut StageContext) {
     let by_port = [
         ("problems", counts.problems),

@@ -11,7 +11,7 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Message, Trajectory};
 
-/// The name of the reward that tells the chosen trajectory from the rejected one.
+/// Reward that distinguishes the chosen trajectory from the rejected one.
 const REWARD: &str = "preference";
 
 /// Fills `preferences`.
@@ -35,7 +35,7 @@ impl Format for Preferences {
     }
 }
 
-/// Whether a row has a chosen and a rejected answer.
+/// Returns whether a row has a chosen and a rejected answer.
 pub fn is_pair(columns: &Map<String, Value>) -> bool {
     columns.contains_key("chosen") && columns.contains_key("rejected")
 }
@@ -61,14 +61,14 @@ fn pair(row: &Row, reading: &Reading) -> Result<Imported> {
     Ok(Imported { preferences, ..Imported::default() })
 }
 
-/// The conversation that an answer ends: itself if it has the question, else the prompt and it.
+/// Returns the conversation that an answer ends: itself if it has the question, else the prompt and it.
 fn conversation(row: &Map<String, Value>, answer: &Value) -> Result<Vec<Message>> {
     let answer = match answer {
         Value::String(text) => vec![Message::new("assistant", text.as_str())],
         list => messages(list, "message")?,
     };
     let prompt = ["prompt", "question"].iter().find_map(|column| row.get(*column));
-    // After a prompt in messages, an answer that begins with the agent goes on, though the user may reply to it.
+    // After a prompt in messages, an answer that begins with the agent continues it, though the user may reply to it.
     let goes_on = prompt.is_some_and(Value::is_array) && answer.first().is_some_and(|m| m.role == "assistant");
     if !goes_on && answer.iter().any(|m| m.role == "user") {
         return Ok(answer);

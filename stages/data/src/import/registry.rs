@@ -16,23 +16,23 @@ const FORMATS: [&dyn Format; 10] = [
     &super::verl::Verl,
 ];
 
-/// The formats of this crate.
+/// Returns the formats of this crate.
 pub fn family() -> Family<&'static dyn Format> {
     Family::new("import", "import format", FORMATS.into_iter().map(line).collect())
 }
 
-/// The line of a format.
+/// Returns the entry of a format.
 pub fn line(format: &'static dyn Format) -> PartKind<&'static dyn Format> {
     slot::constant(format.name(), format.summary(), format.doc(), format)
 }
 
-/// The format of this name.
+/// Returns the format of this name.
 #[cfg(test)]
 pub fn format(name: &str) -> Option<&'static dyn Format> {
     FORMATS.into_iter().find(|f| f.name() == name)
 }
 
-/// All names, sorted.
+/// Returns all names, sorted.
 #[cfg(test)]
 pub fn names() -> Vec<&'static str> {
     FORMATS.iter().map(|f| f.name()).collect()

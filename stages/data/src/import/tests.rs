@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Trajectory, read_problems, read_trajectories};
 
-/// Reads a file, and fails at the first row that cannot be read.
+/// Reads a file, and fails at the first unreadable row.
 pub fn read_file(format: &str, file: &Path, reading: &Reading) -> Result<Imported> {
     let folder = tempfile::tempdir().unwrap();
     let format = registry::format(format).unwrap();
@@ -185,7 +185,7 @@ fn chat_formats_give_the_same_conversation() {
     );
 }
 
-/// A file of three rows, as pandas writes what verl's trainers read.
+/// A file of three rows, written by pandas in the form that verl's trainers read.
 #[test]
 fn verl_rows_keep_what_trainers_wrote() {
     let file = Path::new("src/import/samples/verl.parquet");

@@ -3,7 +3,7 @@
 //!
 //! Rows have verl's columns (`prompt`, and `reward_model.ground_truth` in ToolRL's markup; Parquet, `rlla_4k`), or
 //! `system`, `user` and `answer`, a list of `{name, parameters}` (JSON; API-Bank, arXiv 2304.08244). The level is the
-//! number of gold calls, at least 1. A ground truth of words alone wants no call.
+//! number of gold calls, at least 1. A ground truth of text alone requires no call.
 
 use super::chat::text_or_messages;
 use super::format::{Convert, Format, Reading, is_text, missing, names, text_column};
@@ -41,7 +41,7 @@ impl Format for ToolRl {
     }
 }
 
-/// Whether a ground truth is in ToolRL's markup.
+/// Returns whether a ground truth is in ToolRL's markup.
 pub fn is_marked(truth: Option<&Value>) -> bool {
     let marked = |text: &str| text.contains("<tool_call>") || text.contains("<response>");
     truth.and_then(Value::as_str).is_some_and(marked)
@@ -84,7 +84,7 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<P
     Ok(problem)
 }
 
-/// The calls in a text with ToolRL's markup.
+/// Returns the calls in a text with ToolRL's markup.
 fn calls_in(text: &str) -> Result<Vec<ToolCall>> {
     let turn = formats::registry::build("toolrl", &[])?.parse(text);
     turn.calls
@@ -93,7 +93,7 @@ fn calls_in(text: &str) -> Result<Vec<ToolCall>> {
         .map_err(|e| Error::data(format!("invalid ground truth: {e}")))
 }
 
-/// The calls in a list of `{name, parameters}`.
+/// Returns the calls in a list of `{name, parameters}`.
 fn calls_of(list: &Value) -> Result<Vec<ToolCall>> {
     let call = |value: &Value| {
         let name = value.get("name").and_then(Value::as_str)?;
@@ -108,7 +108,7 @@ fn render(call: &ToolCall) -> Result<String> {
     Ok(formats::registry::build("toolrl", &[])?.render(call))
 }
 
-/// The value with the keys of all maps sorted. Whether maps keep the file's order depends on a build feature.
+/// Returns the value with the keys of all maps sorted. A build feature determines whether maps keep the file's order.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -194,8 +194,7 @@ mod tests {
         counts
     }
 
-    /// Three rows with kitchen tools, written by pandas as ToolRL's trainer reads them: one call, two calls, only
-    /// words.
+    /// Three rows with kitchen tools, written by pandas as ToolRL's trainer reads them: one call, two calls, only text.
     #[test]
     fn parquet_files_have_right_gold_calls() {
         assert_eq!(levels_of(Path::new("src/import/samples/toolrl.parquet")), BTreeMap::from([(1, 2), (2, 1)]));

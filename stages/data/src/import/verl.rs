@@ -63,7 +63,7 @@ fn problem(row: &Map<String, Value>, place: &str, reading: &Reading) -> Result<P
     Ok(problem)
 }
 
-/// A row of our export: `extra_info.problem` has the columns that verl does not.
+/// Reads a row of our export: `extra_info.problem` has the columns that verl lacks.
 fn exported(problem: Problem, own: &Value, reading: &Reading) -> Result<Problem> {
     let own_text = |key: &str| {
         own.get(key).and_then(text).ok_or_else(|| Error::data(format!("`extra_info.problem` has no `{key}`")))
@@ -79,7 +79,7 @@ fn exported(problem: Problem, own: &Value, reading: &Reading) -> Result<Problem>
     })
 }
 
-/// Text unchanged, numbers and structures as JSON; null is `None`.
+/// Returns text unchanged, numbers and structures as JSON; null is `None`.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

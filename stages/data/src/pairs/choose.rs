@@ -1,4 +1,4 @@
-//! Which rows of one problem become pairs.
+//! Selection of the rows of one problem that become pairs.
 
 use super::config::{By, Config, Cut};
 use super::pair::Chosen;
@@ -8,7 +8,7 @@ use trainyard_core::chance::Draws;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// Up to `per_problem` pairs, in which every row is used as rarely as possible; draws decide between equals.
+/// Returns up to `per_problem` pairs, in which every row is used as rarely as possible; ties are drawn at random.
 ///
 /// Errors: rows without tokens or of several contexts, where steps are compared.
 pub fn choose(rows: &[Trajectory], config: &Config, draws: &mut Draws) -> Result<Vec<Chosen>> {
@@ -20,7 +20,7 @@ pub fn choose(rows: &[Trajectory], config: &Config, draws: &mut Draws) -> Result
     Ok(spread(&candidates, rows.len(), config.per_problem))
 }
 
-/// Every two rows that are far enough apart.
+/// Returns every two rows that are far enough apart.
 fn whole(rows: &[Trajectory], config: &Config) -> Vec<Chosen> {
     let values: Vec<Option<f64>> = rows.iter().map(|row| sides::value(row, config)).collect();
     let apart = |&(better, worse): &(usize, usize)| match (values[better], values[worse]) {
@@ -31,8 +31,8 @@ fn whole(rows: &[Trajectory], config: &Config) -> Vec<Chosen> {
     all.filter(apart).map(|(better, worse)| Chosen { better: (better, 0), worse: (worse, 0) }).collect()
 }
 
-/// Every two different steps after a common beginning that are far enough apart. The value of a step is the mean over
-/// the rows that begin with it: of their rewards, or of the score that they give to the step.
+/// Returns every two different steps after a common prefix that are far enough apart. The value of a step is the mean
+/// over the rows that begin with it: of their rewards, or of their scores of the step.
 fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
     if let Some(row) = rows.iter().find(|row| row.token_ids.is_empty() || !row.restarts.is_empty()) {
         let why =
@@ -63,7 +63,7 @@ fn steps(rows: &[Trajectory], config: &Config) -> Result<Vec<Chosen>> {
     Ok(candidates)
 }
 
-/// The mean over the rows that begin with `step`; none if none of them says.
+/// Returns the mean over the rows that begin with `step`, or `None` if no such row has a value.
 fn step_value(rows: &[Trajectory], step: &[u32], config: &Config) -> Option<f64> {
     let begin = rows.iter().filter(|row| row.token_ids.starts_with(step));
     let values: Vec<f64> = begin
@@ -75,7 +75,8 @@ fn step_value(rows: &[Trajectory], step: &[u32], config: &Config) -> Option<f64>
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// At most `most` of the candidates: again and again the one whose rows were used the least, the first among equals.
+/// Returns at most `most` of the candidates, repeatedly taking the one whose rows were used the least, the first among
+/// equals.
 fn spread(candidates: &[Chosen], rows: usize, most: usize) -> Vec<Chosen> {
     let mut uses = vec![0usize; rows];
     let mut left: Vec<Chosen> = candidates.to_vec();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::Prepared;
 use trainyard_core::{OptionProblem, Wired};
 
-/// What tells a better row from a worse one.
+/// Criterion for the better row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
@@ -27,7 +27,7 @@ pub enum Cut {
     /// Where the episodes ended.
     #[default]
     End,
-    /// Behind the first step in which they differ: the pair contrasts one step after a common beginning.
+    /// After the first step in which they differ: the pair contrasts one step after a common prefix.
     Step,
 }
 
@@ -35,26 +35,26 @@ pub enum Cut {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What tells a better row from a worse one: `reward`, or the step scores of a process reward model, reduced to
-    /// their lowest (`process_min`), product (`process_product`) or last one (`process_last`).
+    /// Criterion for the better row: `reward`, or the step scores of a process reward model, reduced to their lowest
+    /// (`process_min`), product (`process_product`) or last one (`process_last`).
     pub by: By,
-    /// The reward component that is compared, such as `answer`; null = the reward itself.
+    /// Reward component that is compared, such as `answer`; null = the reward itself.
     pub component: Option<String>,
-    /// How much better the chosen row must be.
+    /// Minimum difference by which the chosen row is better.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub min_gap: f64,
-    /// Pairs of one problem, at most, so that no problem outweighs the others.
+    /// Maximum pairs of one problem, so that no problem outweighs the others.
     #[schemars(range(min = 1))]
     pub per_problem: usize,
-    /// Where the rows of a pair end: `end`, or behind the first `step` in which they differ (step-level preferences).
+    /// Where the rows of a pair end: `end`, or after the first `step` in which they differ (step-level preferences).
     pub cut: Cut,
     /// A SQL expression over the columns of the trajectories, such as `id like 'evaluate/sft/%'`: other rows are left
     /// out.
     pub r#where: Option<String>,
-    /// Share of the pairs whose labels are exchanged: noise to test a loss with, and at 0.5 a placebo.
+    /// Share of the pairs whose labels are exchanged: noise for testing a loss, and at 0.5 a placebo.
     #[schemars(range(min = 0, max = 1))]
     pub flip: f64,
-    /// Seed of the choice of pairs, and of those that are flipped.
+    /// Seed of the choice of pairs, and of the flipped ones.
     pub seed: u64,
 }
 

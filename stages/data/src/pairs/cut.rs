@@ -1,10 +1,10 @@
-//! Steps of rows with tokens: where two rows part, and rows that end behind a step.
+//! Steps of rows with tokens: where two rows diverge, and rows that end after a step.
 //!
-//! A step is what `step_ends` say (`prm` writes them); in rows without them it is an agent turn.
+//! Steps end at `step_ends` (which `prm` writes); in rows without them a step is an agent turn.
 
 use trainyard_tables::Trajectory;
 
-/// The exclusive ends of a row's steps.
+/// Returns the exclusive ends of a row's steps.
 fn step_ends(row: &Trajectory) -> Vec<usize> {
     if !row.step_ends.is_empty() {
         return row.step_ends.iter().map(|end| *end as usize).collect();
@@ -15,8 +15,8 @@ fn step_ends(row: &Trajectory) -> Vec<usize> {
     (0..tokens).filter(is_last).map(|t| t + 1).collect()
 }
 
-/// The ends of the first steps in which two rows differ; none if what parts them is not written by the agent, or if one
-/// is the beginning of the other.
+/// Returns the ends of the first steps in which two rows differ, or `None` if the difference is not written by the
+/// agent, or if one is a prefix of the other.
 pub fn first_difference(a: &Trajectory, b: &Trajectory) -> Option<(usize, usize)> {
     let common = a.token_ids.iter().zip(&b.token_ids).take_while(|(x, y)| x == y).count();
     let own = |row: &Trajectory| row.loss_mask.get(common).copied().unwrap_or(false);
@@ -27,13 +27,13 @@ pub fn first_difference(a: &Trajectory, b: &Trajectory) -> Option<(usize, usize)
     Some((end(a)?, end(b)?))
 }
 
-/// The score of the step that ends at `end`.
+/// Returns the score of the step that ends at `end`.
 pub fn score_at(row: &Trajectory, end: usize) -> Option<f64> {
     let place = step_ends(row).iter().position(|other| *other == end)?;
     row.step_scores.as_ref()?.get(place).map(|score| f64::from(*score)).filter(|score| score.is_finite())
 }
 
-/// The row up to token `end`, where a step ends. Its messages end with the turn of the last token.
+/// Returns the row up to token `end`, where a step ends. Its messages end with the turn of the last token.
 pub fn cut(row: &Trajectory, end: usize) -> Trajectory {
     fn part<T: Clone>(list: &[T], end: usize) -> Vec<T> {
         list[..end.min(list.len())].to_vec()
@@ -61,7 +61,7 @@ pub fn cut(row: &Trajectory, end: usize) -> Trajectory {
     }
 }
 
-/// Messages up to the end of the agent's turn number `turns`, counted from 1 behind the prompt.
+/// Returns the number of messages up to the end of the agent's turn number `turns`, counted from 1 after the prompt.
 fn messages_of(row: &Trajectory, turns: usize) -> usize {
     let said: Vec<usize> = (0..row.messages.len()).filter(|&i| row.messages[i].role == "assistant").collect();
     let in_prompt = said.len().saturating_sub(row.turns as usize);

@@ -1,8 +1,7 @@
 //! Stage `data/pairs`: pairs of a better and a worse trajectory of one problem, for `preference`.
 //!
-//! The output has the form that `data/import` gives to preference data: two rows of one `group`, of which sample 0 was
-//! chosen. Problems are balanced by a limit, rows by using each as rarely as possible, and what could not be paired is
-//! counted.
+//! The output has the form of the preference data of `data/import`: two rows of one `group`, of which sample 0 was
+//! chosen. Problems are balanced by a limit, rows by using each as rarely as possible, and unpaired rows are counted.
 
 mod choose;
 mod config;
@@ -25,7 +24,6 @@ use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Chance, Declared, Error, Metric, Producers, Result};
 use trainyard_tables::Trajectory;
 
-/// The stage kind `data/pairs`.
 pub struct Pairs;
 
 fn metrics() -> Vec<Metric> {
@@ -126,7 +124,7 @@ impl Stage for Pairs {
     }
 }
 
-/// Mean number of tokens in the loss; none if a row has no tokens yet.
+/// Returns the mean number of tokens in the loss, or `None` if a row has no tokens yet.
 fn mean_tokens<'a>(rows: impl Iterator<Item = &'a Trajectory> + Clone) -> Option<f64> {
     let count = rows.clone().count();
     let tokens: usize = rows.clone().map(|row| row.loss_mask.iter().filter(|m| **m).count()).sum();

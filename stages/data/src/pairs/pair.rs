@@ -1,22 +1,22 @@
-//! A chosen pair, and the rows that it becomes.
+//! A chosen pair, and its rows in the output.
 
 use super::cut;
 use trainyard_tables::{StopReason, Trajectory};
 
-/// The name of the reward that tells the chosen row from the rejected one; `data/import` uses it, too.
+/// Reward that distinguishes the chosen row from the rejected one; `data/import` uses it, too.
 pub const REWARD: &str = "preference";
 
 /// Two rows of a problem, and where each ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chosen {
-    /// Index of the better row and its tokens that are kept; 0 = the whole row.
+    /// Index of the better row and its number of kept tokens; 0 = the whole row.
     pub better: (usize, usize),
     /// The same of the worse row.
     pub worse: (usize, usize),
 }
 
 impl Chosen {
-    /// The rows of the output; `flip` exchanges the labels, `mark` notes in both whether it did.
+    /// Returns the rows of the output; `flip` exchanges the labels, `mark` records in both whether it did.
     pub fn rows(self, rows: &[Trajectory], group: usize, flip: bool, mark: bool) -> [Trajectory; 2] {
         let (chosen, rejected) = if flip { (self.worse, self.better) } else { (self.better, self.worse) };
         let side = |(index, end): (usize, usize), sample: u32, name: &str| {

@@ -7,19 +7,19 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Status, Trajectory};
 
-/// Rows that may be paired, and how many may not.
+/// Rows that may be paired, and counts of the others.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// By problem and prompt: two rows answer the same question only if both are equal. Rows are in the order of the
-    /// input.
+    /// Rows by problem and prompt: two rows answer the same question only if both are equal. Rows are in the order of
+    /// the input.
     pub problems: BTreeMap<(String, String), Vec<Trajectory>>,
-    /// Rows with the text of an earlier one of the same problem.
+    /// Number of rows with the text of an earlier one of the same problem.
     pub repeated: usize,
-    /// Rows that do not count: infrastructure failures, no value, refused by `where`.
+    /// Number of excluded rows: infrastructure failures, no value, rejected by `where`.
     pub left_out: usize,
 }
 
-/// Sorts rows by what they answer. Errors: invalid, for a wrong expression; data, if no row has the component.
+/// Groups rows by their problem and prompt. Errors: invalid, for a wrong expression; data, if no row has the component.
 pub fn rows(all: Vec<Trajectory>, config: &Config, scratch: &Path) -> Result<Rows> {
     let wanted = match &config.r#where {
         None => vec![true; all.len()],
@@ -43,7 +43,7 @@ pub fn rows(all: Vec<Trajectory>, config: &Config, scratch: &Path) -> Result<Row
     Ok(rows)
 }
 
-/// How good a row is; none if it does not say.
+/// Returns the value of a row, or `None` if it has no value.
 pub fn value(row: &Trajectory, config: &Config) -> Option<f64> {
     let scores = || row.step_scores.as_deref().filter(|scores| !scores.is_empty());
     let score = match (config.by, &config.component) {
@@ -68,7 +68,7 @@ fn expect_component(rows: &[Trajectory], config: &Config) -> Result<()> {
         .help(format!("name another `component`, or leave it out for the reward; {known}")))
 }
 
-/// What was asked and what was answered: tokens if the row has them, else messages.
+/// Returns the prompt and the answer: tokens if the row has them, else messages.
 fn texts_of(row: &Trajectory) -> (String, String) {
     if row.token_ids.is_empty() {
         let first = row.messages.iter().position(|m| m.role == "assistant").unwrap_or(row.messages.len());

@@ -6,7 +6,7 @@ use serde_json::json;
 use trainyard_api::Prepared as _;
 use trainyard_tables::{Message, Status, StopReason};
 
-/// A rollout of two turns with an observation between: `[prompt, turn 0, observed, turn 1]`, ids as given.
+/// Returns a rollout of two turns with an observation between: `[prompt, turn 0, observed, turn 1]`, ids as given.
 fn rollout(id: &str, problem: &str, turns: [&[u32]; 2], reward: f64) -> Trajectory {
     let parts: [(&[u32], bool, u16); 4] =
         [(&[1, 2], false, 0), (turns[0], true, 0), (&[9], false, 1), (turns[1], true, 1)];

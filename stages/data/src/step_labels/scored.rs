@@ -9,7 +9,7 @@ use trainyard_core::{Error, Metric, Result};
 use trainyard_envs::programs::log;
 use trainyard_tables::{Problem, Trajectory};
 
-/// What such a run reports.
+/// Returns the metrics of such a run.
 pub fn metrics() -> Vec<Metric> {
     let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
     vec![
@@ -38,7 +38,7 @@ pub fn run(scorer: &dyn StepScorer, context: &mut StageContext) -> Result<()> {
     let labels = scorer.label(&seen, &scoring)?;
     let counted = (named.len(), labels.iter().flatten().copied().collect::<Vec<Option<f32>>>());
     for (row, labels) in rows.iter_mut().zip(labels) {
-        // Ends and scores that a row has already may be those of other steps, such as lines.
+        // Existing ends and scores of a row may be those of other steps, such as lines.
         row.step_ends.clear();
         row.step_scores = None;
         row.step_labels = Some(labels.into_iter().map(|label| label.unwrap_or(f32::NAN)).collect());

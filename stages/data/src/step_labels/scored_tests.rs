@@ -24,7 +24,7 @@ def short(episode):
 ty.run()
 "#;
 
-/// None, with a line that says so, where there is no Python.
+/// Returns `None`, after printing that the test is skipped, where there is no Python.
 fn labels(turns: &[&[&str]], more: Value) -> Option<Result<Vec<Vec<Option<f32>>>>> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");

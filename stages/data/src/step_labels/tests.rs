@@ -24,7 +24,7 @@ fn labels(text: &str, correct: bool) -> (Vec<f32>, Counts, Trajectory) {
     (trajectory.step_labels.clone().unwrap(), counts, trajectory)
 }
 
-/// The labels with 9 for NaN, so that lists can be compared.
+/// Returns the labels with 9 for NaN, so that lists can be compared.
 fn shown(labels: &[f32]) -> Vec<f32> {
     labels.iter().map(|l| if l.is_nan() { 9.0 } else { *l }).collect()
 }
@@ -56,7 +56,7 @@ fn steps_that_state_a_wrong_value_are_labeled_0() {
         (counts.failing, counts.labeled_calculation, counts.labeled_outcome, counts.outcomes_correct),
         (1, 1, 1, 0)
     );
-    // The tool's result is the true one, whatever the solution says.
+    // The tool's result is the true one, regardless of the solution.
     assert!(trajectory.messages.iter().any(|m| m.role == "tool" && m.content == "9"));
 }
 

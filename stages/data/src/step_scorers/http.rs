@@ -1,4 +1,4 @@
-//! Scorer `http`: a service of the user labels the agent's turns (`docs/own-code.md`).
+//! Scorer `http`: a user-defined service labels the agent's turns (`docs/own-code.md`).
 
 use super::process::OwnScorerPage;
 use trainyard_envs::programs::ServiceOptions;

@@ -1,4 +1,4 @@
-//! Scorers of steps: who labels the turns of an agent, for a process reward model to learn from.
+//! Step scorers, which label the turns of an agent for the training of a process reward model.
 
 pub mod http;
 pub mod process;

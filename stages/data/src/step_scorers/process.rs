@@ -1,4 +1,4 @@
-//! Scorer `process`: a program of the user labels the agent's turns (`docs/own-code.md`). A service is asked in the
+//! Scorer `process`: a user-defined program labels the agent's turns (`docs/own-code.md`). A service is queried in the
 //! same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
@@ -12,29 +12,29 @@ use trainyard_envs::programs::{Batch, OnError, PeerOptions};
 use trainyard_process::{Hello, ProgramOptions};
 use trainyard_tables::Trajectory;
 
-/// Labels by the user's own code.
+/// Labels turns by user-defined code.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(bound = "P: PeerOptions")]
 pub struct OwnScorer<P> {
-    /// Who labels.
+    /// Program or service that labels turns.
     #[serde(flatten)]
     pub peer: P,
-    /// The most rows in one request.
+    /// Maximum rows in one request.
     pub batch: Batch,
-    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    /// With `trainyard_bridge`, the name of the function, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What an exception of the program does: `fail` ends the stage, with `skip` the steps of the row stay without
+    /// Effect of an exception in the program: `fail` ends the stage, with `skip` the steps of the row stay without
     /// labels.
     pub on_error: OnError,
 }
 
-/// What is said of such a scorer.
+/// Documentation of such a scorer.
 pub trait OwnScorerPage: PeerOptions {
-    /// As in [`PartOptions`].
+    /// Summary, as in [`PartOptions`].
     const SUMMARY: &'static str;
-    /// As in [`PartOptions`].
+    /// Documentation, as in [`PartOptions`].
     const DOC: &'static str;
 }
 

@@ -6,13 +6,13 @@ use trainyard_api::{Family, PartKind, PartOptions};
 use trainyard_envs::programs::ServiceOptions;
 use trainyard_process::ProgramOptions;
 
-/// The scorers of this crate.
+/// Returns the scorers of this crate.
 pub fn family() -> Family<dyn StepScorer> {
     let members = vec![scorer::<OwnScorer<ServiceOptions>>(), scorer::<OwnScorer<ProgramOptions>>()];
     Family::new("step_scorers", "step scorer", members)
 }
 
-/// The line of a scorer; its options are the scorer itself.
+/// Returns the entry of a scorer whose options type is the scorer itself.
 pub fn scorer<S: StepScorer + PartOptions>() -> PartKind<dyn StepScorer> {
     PartKind::new::<S>(|options, ()| Ok(Box::new(options)))
 }

@@ -5,25 +5,25 @@ use trainyard_core::{Result, Secrets};
 use trainyard_process::Log;
 use trainyard_tables::{Problem, Trajectory};
 
-/// What a scorer may use besides the rows.
+/// Inputs of a scorer in addition to the rows.
 pub struct ScoringContext<'a> {
-    /// Problems by id; empty if the input is not wired.
+    /// Problems by id; empty if the input is not connected.
     pub problems: &'a BTreeMap<String, Problem>,
-    /// Where programs of the user write.
+    /// Log of user-defined programs.
     pub log: &'a Log,
-    /// The secrets that the options name.
+    /// Secrets that the options name.
     pub secrets: &'a Secrets,
 }
 
 /// Labels the agent's turns. Equal rows get equal labels.
 pub trait StepScorer: Send + Sync {
-    /// The registered `kind`.
+    /// Returns the registered `kind`.
     fn kind(&self) -> &'static str;
-    /// Of each row, one label in [0, 1] for each turn of the agent, or none where a turn stays without one.
+    /// Returns for each row one label in [0, 1] for each turn of the agent, or `None` for an unlabeled turn.
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>>;
 }
 
-/// Turns of the agent in a row.
+/// Returns the number of the agent's turns in a row.
 pub fn turns(row: &Trajectory) -> usize {
     row.messages.iter().filter(|message| message.role == "assistant").count()
 }

@@ -1,9 +1,9 @@
 //! Method `annotated`: worked solutions with calculator annotations become tool-use trajectories.
 //!
-//! A solution is cut at its annotations: the text before one and a tool call with its expression are a turn; the text
+//! A solution is split at its annotations: the text before one and a tool call with its expression are a turn; the text
 //! after it, which states the value, begins the next. Every call is executed, and its result is compared with the
-//! author's number. A trajectory is dropped and counted if a call fails or never ends, if a result disagrees, or if the
-//! episode ends early.
+//! author's number. A trajectory is dropped and counted if a call fails or does not terminate, if a result disagrees,
+//! or if the episode ends early.
 
 use super::config::Config;
 use super::method::{Method, Synthesized, World};
@@ -22,13 +22,12 @@ use trainyard_tables::{Problem, Trajectory};
 
 /// A solution as turns; each turn but the last ends with a calculation.
 pub struct Converted<'a> {
-    /// The turns.
     pub turns: Vec<ScriptedTurn>,
     /// The calculations, in order.
     pub calculations: Vec<Calculation<'a>>,
 }
 
-/// Cuts a solution into turns in the environment's tool-call format, with calls of `tool`.
+/// Splits a solution into turns in the environment's tool-call format, with calls of `tool`.
 pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &ToolSpec) -> Result<Converted<'a>> {
     let argument = tool.main_argument().ok_or_else(|| {
         Error::invalid(format!("tool `{}` takes no text argument", tool.name)).help("use `calculator` or `python`")
@@ -54,8 +53,8 @@ pub fn convert<'a>(solution: &'a str, environment: &dyn Environment, tool: &Tool
     Ok(converted)
 }
 
-/// The tool that computes expressions: the environment's first. The tools of a program are its own, and known only when
-/// it calls: it is expected to offer a `calculator`.
+/// Returns the tool that computes expressions: the environment's first. The tools of a program are known only when it
+/// calls; it is expected to offer a `calculator`.
 pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     let tools = if environment.prompts() { environment.tools() } else { registry::tool("calculator")?.specs() };
     tools.into_iter().next().ok_or_else(|| {
@@ -64,7 +63,8 @@ pub fn tool(environment: &dyn Environment) -> Result<ToolSpec> {
     })
 }
 
-/// Whether each executed calculation agrees with its claim; `None` if the call failed or one side is not a number.
+/// Returns whether each executed calculation agrees with its claim; `None` if the call failed or one side is not a
+/// number.
 pub fn agreements(trajectory: &Trajectory, calculations: &[Calculation<'_>]) -> Vec<Option<bool>> {
     let results = trajectory.messages.iter().filter(|m| m.role == "tool").map(|m| m.content.as_str());
     results.zip(calculations).map(|(result, calculation)| agrees(result, calculation.claim)).collect()
@@ -120,7 +120,7 @@ impl Annotated {
         self.agreeing += agreements.iter().filter(|a| **a == Some(true)).count();
         let differing =
             calculations.iter().zip(&agreements).filter(|(_, agreement)| **agreement != Some(true)).map(|(c, _)| c);
-        // A call that was stopped has no result; it follows those that have one.
+        // A stopped call has no result; it follows those that have one.
         let stopped = calculations.get(agreements.len()).filter(|_| played.timed_out);
         for calculation in differing.chain(stopped) {
             if self.disagreements.len() < 20 {
@@ -149,7 +149,6 @@ impl Annotated {
     }
 }
 
-/// The method `annotated`.
 pub struct AnnotatedMethod;
 
 impl Method for AnnotatedMethod {

@@ -15,23 +15,23 @@ use trainyard_process::ProgramOptions;
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// `procedural` makes new problems with the environment's generator; `annotated` turns worked solutions into tool
-    /// use; `teacher` lets a model behind an endpoint play given problems; `process` and `http` take problems and
-    /// turns from a program or a service of yours.
+    /// use; `teacher` lets a model at an endpoint play given problems; `process` and `http` take problems and turns
+    /// from a user-defined program or service.
     pub method: String,
-    /// The environment that poses the problems; demonstrations are played in it. The method's own if left out.
+    /// Environment that poses the problems; demonstrations are played in it. The method's default if omitted.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
-    /// Seed of everything random.
+    /// Seed of all random draws.
     #[serde(default)]
     pub seed: u64,
     /// For `procedural`, `process` and `http`: the number of problems by level in each split.
     #[serde(default = "default_splits")]
     pub splits: BTreeMap<String, Split>,
-    /// For `procedural`: the share of demonstrations in which the agent first makes a mistake and then recovers.
+    /// For `procedural`: share of demonstrations in which the agent first makes a mistake and then recovers.
     #[serde(default = "default_mistakes")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub mistakes: f64,
-    /// For `teacher`: the model, and how it is asked.
+    /// For `teacher`: the model, and its requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teacher: Option<Teacher>,
     /// For `process`: the program, with a function `@generator` if it is in Python.

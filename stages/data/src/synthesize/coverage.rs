@@ -1,5 +1,5 @@
-//! n-gram coverage: how much of a set of questions could be known from other texts. Templated problems share n-grams by
-//! construction, so coverage is reported beside disjointness and does not decide it.
+//! n-gram coverage: the share of a set of questions that other texts contain. Templated problems share n-grams by
+//! construction, so coverage is reported in addition to disjointness and does not decide it.
 
 use crate::text::ngrams;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ pub struct Coverage {
     pub questions: f64,
 }
 
-/// How much of the questions of `problems` the texts `seen` cover; zeros if no question has an 8-gram.
+/// Returns the coverage of the questions of `problems` by the texts `seen`; zeros if no question has an 8-gram.
 pub fn coverage<'a, 'b>(problems: impl Iterator<Item = &'a Problem>, seen: impl Iterator<Item = &'b str>) -> Coverage {
     let known: HashSet<u64> = seen.flat_map(|text| ngrams(text, NGRAM)).collect();
     let (mut grams, mut hits, mut questions, mut covered) = (0usize, 0usize, 0usize, 0usize);

@@ -13,54 +13,54 @@ use trainyard_tables::{Problem, Trajectory};
 
 /// A way to make problems and demonstrations.
 pub trait Method: Send + Sync {
-    /// The registered name.
+    /// Returns the registered name.
     fn name(&self) -> &'static str;
-    /// One line for lists.
+    /// Returns one line for lists.
     fn summary(&self) -> &'static str;
-    /// Markdown: what it makes, and which options it reads. By default it refers to the page of the stage, which
-    /// describes the methods of this crate.
+    /// Returns Markdown: the outputs of the method, and the options that it reads. By default it refers to the page of
+    /// the stage, which describes the methods of this crate.
     fn doc(&self) -> &'static str {
         "A method of `data/synthesize`. What it makes and which options it reads stands in `trainyard stages \
          data/synthesize`."
     }
-    /// Metrics of its report under any options. The stage adds the counts that all methods have.
+    /// Returns the metrics of its report under any options. The stage adds the counts that all methods have.
     fn metrics(&self) -> Vec<Metric> {
         Vec::new()
     }
-    /// Metrics of its report under these options.
+    /// Returns the metrics of its report under these options.
     fn declared(&self, _config: &Config) -> Vec<Metric> {
         self.metrics()
     }
-    /// Its problems are those that the stage was given, and stay in their environment; otherwise they are new ones of
-    /// the environment of the options.
+    /// Returns whether the problems are those of the stage's input, and stay in their environment; otherwise they are
+    /// new ones of the environment of the options.
     fn keeps_given_problems(&self) -> bool {
         false
     }
-    /// Levels of its problems are 1 to this number.
+    /// Returns the highest level of its problems; the lowest is 1.
     fn levels(&self, _config: &Config, environment: &dyn Environment) -> u32 {
         environment.generator().map_or(1, |generator| generator.max_level())
     }
-    /// Options of the environment when the config names none.
+    /// Returns the options of the environment when the config names none.
     fn environment(&self) -> Value;
-    /// Problems with options for this method. `environment` is absent if it cannot be built; `known` are those of this
-    /// build.
+    /// Returns problems with options for this method. `environment` is absent if it cannot be built; `known` are those
+    /// of this build.
     fn check(&self, config: &Config, environment: Option<&dyn Environment>, known: &Environments)
     -> Vec<OptionProblem>;
-    /// Makes problems and demonstrations from config, given problems and what there is to work with.
+    /// Makes problems and demonstrations from config, given problems and the method's context.
     fn make(&self, config: &Config, given: Vec<Problem>, world: &World<'_>) -> Result<Synthesized>;
 }
 
-/// What a method works with besides its options.
+/// Context of a method in addition to its options.
 pub struct World<'a> {
     /// The environment.
     pub environment: &'a dyn Environment,
-    /// The same, with the prompts that a teacher sees, where they differ.
+    /// The environment with the prompts for a teacher, where they differ.
     pub unspoken: Option<&'a dyn Environment>,
-    /// Models behind endpoints.
+    /// Models at endpoints.
     pub models: &'a Arc<Models>,
-    /// Where programs of the user write.
+    /// Log of user-defined programs.
     pub log: &'a Log,
-    /// Gets (done, total) and may stop the method.
+    /// Receives (done, total) and may stop the method.
     pub progress: &'a dyn Fn(usize, usize) -> Result<()>,
 }
 

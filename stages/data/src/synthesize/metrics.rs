@@ -1,8 +1,8 @@
-//! What `data/synthesize` reports: the counts that all methods have, and what those of this crate add.
+//! Metrics of `data/synthesize`: the counts that all methods have, and those that the methods of this crate add.
 
 use trainyard_core::Metric;
 
-/// Of every method.
+/// Returns the metrics of every method.
 pub fn common() -> Vec<Metric> {
     vec![
         Metric::new("problems", "rows", "Problems of all splits."),
@@ -12,12 +12,12 @@ pub fn common() -> Vec<Metric> {
     ]
 }
 
-/// A split without problems is not reported.
+/// Returns the metric of a split; one without problems is not reported.
 fn of_split(split: &str) -> Metric {
     Metric::new(format!("problems_{split}"), "rows", "Problems of this split.").optional()
 }
 
-/// Of the method `procedural`, with these splits.
+/// Returns the metrics of the method `procedural`, with these splits.
 pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
     list.push(Metric::new(
@@ -29,7 +29,7 @@ pub fn procedural<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> 
     list
 }
 
-/// Of a generator of one's own, with these splits.
+/// Returns the metrics of a user-defined generator, with these splits.
 pub fn own<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     let mut list: Vec<Metric> = splits.into_iter().map(of_split).collect();
     list.extend(coverage());
@@ -38,7 +38,7 @@ pub fn own<'a>(splits: impl IntoIterator<Item = &'a str>) -> Vec<Metric> {
     list
 }
 
-/// How far what is tested is known from what is learned.
+/// Returns the metrics of the test problems' coverage by the training texts.
 fn coverage() -> [Metric; 2] {
     [
         Metric::new(
@@ -50,7 +50,7 @@ fn coverage() -> [Metric; 2] {
     ]
 }
 
-/// Solutions that were dropped, by reason.
+/// Returns the metrics of dropped solutions, by reason.
 fn dropped<const N: usize>(reasons: [&'static str; N]) -> [Metric; N] {
     reasons.map(|reason| {
         let doc = match reason {
@@ -63,7 +63,7 @@ fn dropped<const N: usize>(reasons: [&'static str; N]) -> [Metric; N] {
     })
 }
 
-/// Of the method `annotated`.
+/// Returns the metrics of the method `annotated`.
 pub fn annotated() -> Vec<Metric> {
     let mut list = vec![
         Metric::new("annotations_executed", "calculations", "Annotated calculations that were executed."),
@@ -74,10 +74,10 @@ pub fn annotated() -> Vec<Metric> {
     list
 }
 
-/// What may become of a teacher's episode.
+/// Possible results of a teacher's episode.
 pub const ENDS: [&str; 5] = ["right", "wrong", "unanswered", "late", "failed"];
 
-/// Of the method `teacher`.
+/// Returns the metrics of the method `teacher`.
 pub fn teacher() -> Vec<Metric> {
     let docs = [
         "Episodes of the teacher that the verifier accepts.",

@@ -37,12 +37,11 @@ use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
 use trainyard_envs::programs::log;
 use trainyard_envs::tools::{ToolHost, described};
 
-/// The method that asks a model.
+/// The method that queries a model.
 const TEACHER: &str = "teacher";
 
-/// The stage kind `data/synthesize`.
 pub struct Synthesize {
-    /// The methods, and the environments that they may play.
+    /// Methods, and environments that they may play.
     pub parts: Arc<Parts>,
 }
 
@@ -112,7 +111,7 @@ impl Stage for Synthesize {
         let mut schema = schemars::schema_for!(Config).to_value();
         schema["properties"]["method"]["enum"] = json!(self.parts.synthesize.names());
         fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
-        // The environment is filled in by `prepare`.
+        // `prepare` fills in the environment.
         schema["required"] = json!(["method"]);
         schema
     }
@@ -171,7 +170,7 @@ impl Stage for Synthesize {
     }
 }
 
-/// The environment as a teacher sees it, if that differs.
+/// Returns the environment with the prompts for a teacher, if they differ.
 fn unspoken(parts: &Parts, config: &Config, host: &Arc<ToolHost>) -> Result<Option<Box<dyn Environment>>> {
     let Some(teacher) = &config.teacher else { return Ok(None) };
     teacher.calls.unspoken(&parts.envs.environments, &config.environment, host)
@@ -203,7 +202,7 @@ impl Prepared for PreparedSynthesis {
             }
             Err(problem) => problems.push(problem.clone()),
         }
-        // Options that belong to one method stand under its name.
+        // Options that belong to one method are under its name.
         let Config { teacher, process, http, .. } = &self.config;
         let given = [(TEACHER, teacher.is_some()), ("process", process.is_some()), ("http", http.is_some())];
         for (name, _) in given.iter().filter(|(_, is_given)| *is_given) {
@@ -218,7 +217,7 @@ impl Prepared for PreparedSynthesis {
         problems
     }
 
-    /// New problems are of the environment that makes them; given ones stay what they are.
+    /// New problems are of the environment that makes them; given ones are unchanged.
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts> {
         let kind = match &self.method {
             Ok(method) if !method.keeps_given_problems() => self.config.environment.get("kind"),
@@ -229,15 +228,15 @@ impl Prepared for PreparedSynthesis {
     }
 }
 
-/// The tools of an environment whose options leave their description to the model's template; none, if messages
-/// describe them or there are none.
+/// Returns the tools of an environment whose options leave their description to the model's template, or `None` if
+/// messages describe them or it has no tools.
 fn left_to_templates(options: &Value, environment: &dyn Environment) -> Option<String> {
     let tools = environment.tools();
     let left = options["describe_tools"] == false && options.get("format").is_some();
     (left && !tools.is_empty()).then(|| described(&tools))
 }
 
-/// What a run of a method with these options reports.
+/// Returns the metrics of a run of a method with these options.
 fn reported(method: &dyn Method, config: &Config) -> Declared {
     metrics::common().into_iter().chain(method.declared(config)).collect::<Vec<_>>().into()
 }

@@ -1,4 +1,4 @@
-//! The methods `process` and `http`: a program or a service of the user makes problems, and the turns that solve them.
+//! The methods `process` and `http`: a user-defined program or service makes problems, and the turns that solve them.
 //!
 //! The turns are played in the environment, as those of every method, so results are the tools' own. A demonstration
 //! that does not end with an answer which the verifier accepts is dropped and counted.
@@ -21,11 +21,11 @@ use trainyard_envs::programs::{PeerOptions, ServiceOptions};
 use trainyard_process::{Hello, ProgramOptions};
 use trainyard_tables::{Problem, Trajectory};
 
-/// What is said of such a method, and where its options stand.
+/// Documentation of such a method, and access to its options.
 pub trait OwnMethodPage: PeerOptions {
-    /// As in [`Method`].
+    /// Summary, as in [`Method`].
     const SUMMARY: &'static str;
-    /// Its options.
+    /// Returns the method's options.
     fn of(config: &Config) -> Option<&OwnGenerator<Self>>;
 }
 
@@ -43,11 +43,9 @@ impl OwnMethodPage for ServiceOptions {
     }
 }
 
-/// The method `process` or `http`.
 pub struct OwnMethod<P>(PhantomData<fn() -> P>);
 
 impl<P> OwnMethod<P> {
-    /// The method.
     pub const METHOD: Self = Self(PhantomData);
 }
 
@@ -99,7 +97,7 @@ impl<P: OwnMethodPage> Method for OwnMethod<P> {
             levels: own.levels,
             chance: Chance::new(config.seed),
         };
-        // Drawing comes before the first demonstration, so its progress is none.
+        // Drawing comes before the first demonstration, so its progress is 0.
         let drawn = source.draw_all(&config.splits, &|_| (world.progress)(0, 1))?;
         let (demonstrations, dropped) = demonstrate(&drawn, peer.place(), world)?;
         let problems: Vec<Problem> = drawn.into_iter().map(|made| made.problem).collect();
@@ -112,7 +110,7 @@ impl<P: OwnMethodPage> Method for OwnMethod<P> {
     }
 }
 
-/// Plays the turns of the split that is demonstrated. What is dropped, by reason.
+/// Plays the turns of the split that is demonstrated. Returns counts of dropped demonstrations, by reason.
 fn demonstrate(
     drawn: &[Made],
     place: &str,
@@ -144,7 +142,7 @@ fn demonstrate(
     Ok((kept, dropped))
 }
 
-/// Why an episode is no demonstration.
+/// Returns why an episode is no demonstration.
 fn fault(played: &Played, turns: usize) -> Option<&'static str> {
     if played.timed_out {
         Some("time_limit")

@@ -1,4 +1,5 @@
-//! Draws problems of a program or a service, split by split, until each has its numbers and no problem occurs twice.
+//! Drawing problems from a program or a service, split by split, until each has its numbers and no problem occurs
+//! twice.
 
 use super::own_problem::{Made, read};
 use super::splits::Split;
@@ -12,23 +13,23 @@ use trainyard_process::Peer;
 /// A level counts as exhausted after twenty draws per wanted problem plus this many.
 const MOST_MISSES: u64 = 1_000;
 
-/// Who makes problems, and for what.
+/// A source of problems, and its settings.
 pub struct Source<'a> {
-    /// Answers.
+    /// Program or service that responds.
     pub peer: &'a dyn Peer,
-    /// The most problems in one request.
+    /// Maximum problems in one request.
     pub batch: Batch,
-    /// The kind of the method, which is the source of its problems.
+    /// Kind of the method, which is the source of its problems.
     pub kind: &'static str,
-    /// The environment of the problems.
+    /// Environment of the problems.
     pub environment: &'a str,
-    /// Levels are 1 to this number.
+    /// Highest level; the lowest is 1.
     pub levels: u32,
-    /// The source of all seeds.
+    /// Source of all seeds.
     pub chance: Chance,
 }
 
-/// What is asked for.
+/// Requested problem.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Wanted<'a> {
     split: &'a str,
@@ -38,7 +39,7 @@ struct Wanted<'a> {
 }
 
 impl Source<'_> {
-    /// All splits, in order of name, level and number; no canonical form occurs twice.
+    /// Draws all splits, in order of name, level and number; no canonical form occurs twice.
     pub fn draw_all(&self, splits: &BTreeMap<String, Split>, told: &dyn Fn(usize) -> Result<()>) -> Result<Vec<Made>> {
         let mut seen = BTreeSet::new();
         let mut all: BTreeMap<&String, Vec<Made>> = BTreeMap::new();
@@ -88,7 +89,7 @@ impl Source<'_> {
     }
 }
 
-/// Seeds are exact in languages whose numbers are doubles.
+/// Returns the request, whose seeds are exact in languages whose numbers are doubles.
 fn wanted<'a>(split: &'a str, level: u32, index: u64, chance: &Chance) -> Wanted<'a> {
     let seed = chance.at("problem", &[u64::from(level), index]).next_u64() >> 11;
     Wanted { split, level, index, seed }

@@ -4,20 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_envs::programs::{Batch, PeerOptions};
 
-/// A generator of one's own.
+/// A user-defined generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(inline, bound = "P: PeerOptions")]
 pub struct OwnGenerator<P> {
-    /// Who makes problems.
+    /// Program or service that makes problems.
     #[serde(flatten)]
     pub peer: P,
-    /// The most problems in one request.
+    /// Maximum problems in one request.
     pub batch: Batch,
-    /// With `trainyard_bridge`, which function is meant, if the program has several.
+    /// With `trainyard_bridge`, the name of the function, if the program has several.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Levels are 1 to this number.
+    /// Highest level; the lowest is 1.
     #[schemars(range(min = 1, max = 1000))]
     pub levels: u32,
 }

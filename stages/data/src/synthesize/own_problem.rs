@@ -1,4 +1,4 @@
-//! What a program or a service says of one problem, and how its agent's turns are read.
+//! A program's or a service's response about one problem, and the parsing of its agent's turns.
 
 use crate::hash::xxh64;
 use crate::text::normal;
@@ -9,19 +9,19 @@ use trainyard_envs::ToolCall;
 use trainyard_envs::environments::ScriptedTurn;
 use trainyard_tables::{Message, Problem};
 
-/// Who may speak in a prompt.
+/// Roles that a prompt may contain.
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
 /// A problem with the turns that solve it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Made {
-    /// Everything but its split.
+    /// The problem without its split.
     pub problem: Problem,
-    /// What the agent writes; empty where the program gives none.
+    /// Turns of the agent; empty where the program provides no turns.
     pub turns: Vec<ScriptedTurn>,
 }
 
-/// A problem in the program's words.
+/// A problem in the program's response.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Told {
@@ -50,11 +50,11 @@ struct Said {
     content: String,
 }
 
-/// What the agent writes.
+/// A turn of the agent.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Turn {
-    /// As it stands.
+    /// Text, unchanged.
     Text(String),
     /// A call, in the environment's format.
     Call(Call),
@@ -86,9 +86,9 @@ impl From<Turn> for ScriptedTurn {
     }
 }
 
-/// Reads one row of an answer: `{"problem": …}`, or none where there is no such problem.
+/// Reads one row of a response: `{"problem": …}`, or `None` where there is no such problem.
 ///
-/// Errors: data, with what is wrong.
+/// Errors: data, describing the fault.
 pub fn read(row: &Value, level: u32, source: &str, environment: &str) -> Result<Option<Made>> {
     let help = "answer {\"problem\": {\"question\": …, \"answer\": …, \"turns\": […]}}, or {\"problem\": null}";
     let wrong = |what: String| Error::data(what).help(help);

@@ -1,4 +1,4 @@
-//! Problems and demonstrations of a program. Without `python3`, each test says that it is skipped.
+//! Problems and demonstrations of a program. Without `python3`, each test reports that it is skipped.
 
 use super::config::Config;
 use super::method::{Synthesized, World};
@@ -64,7 +64,7 @@ fn make(config: &Config) -> Result<Synthesized> {
     registry::method("process").unwrap().make(config, Vec::new(), &world)
 }
 
-/// None, with a line that says so, where there is no Python.
+/// Returns `None`, after printing that the test is skipped, where there is no Python.
 fn program() -> Option<TempDir> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");
@@ -102,7 +102,7 @@ fn wrong_solutions_are_dropped_and_counted() {
     let config = config(&program, "sums", 6, json!({"demonstrations": {"levels": {"1": 36}}}));
     let made = make(&config).unwrap();
     let value = |name: &str| made.report.metrics[name].value;
-    // Of all 36 sums of two numbers below 6, six begin with a 3 and six with a 4.
+    // Among the 36 sums of two numbers below 6, six begin with a 3 and six with a 4.
     assert_eq!((made.problems.len(), made.demonstrations.len()), (36, 24));
     assert_eq!((value("dropped"), value("dropped_wrong_answer"), value("dropped_ended_early")), (12.0, 6.0, 6.0));
 }

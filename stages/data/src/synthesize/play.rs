@@ -1,9 +1,9 @@
-//! Plays scripted episodes in the real environment.
+//! Playing scripted episodes in the real environment.
 //!
-//! A demonstration must look exactly like a rollout, and its tool results must be what the tool returned. Many episodes
-//! are in flight at once because tools in worker processes take calls in batches. An episode whose own call hit its
-//! time limit is returned as such, because its script would do so on every attempt; one lost to infrastructure fails
-//! the stage, which is then retried.
+//! A demonstration must look exactly like a rollout, and its tool results must be those that the tool returned. Many
+//! episodes are in flight at once because tools in worker processes take calls in batches. An episode whose own call
+//! hit its time limit is returned as such, because its script would do so on every attempt; one lost to infrastructure
+//! fails the stage, which is then retried.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,20 +18,18 @@ const IN_FLIGHT: usize = 256;
 /// One episode to play.
 #[derive(Debug, Clone)]
 pub struct Script<'a> {
-    /// Id of the trajectory.
     pub id: String,
-    /// The problem to solve.
+    /// Problem to solve.
     pub problem: &'a Problem,
     /// The agent's turns.
     pub turns: Vec<ScriptedTurn>,
-    /// Seed of the episode.
     pub seed: u64,
 }
 
 /// A played episode.
 #[derive(Debug, Clone)]
 pub struct Played {
-    /// Its record.
+    /// Record of the episode.
     pub trajectory: Trajectory,
     /// Number of turns taken, fewer than in the script if the environment ended the episode early.
     pub turns: usize,
@@ -77,7 +75,7 @@ struct Game<'a> {
     script: &'a Script<'a>,
     episode: Box<dyn Episode>,
     messages: Vec<Message>,
-    /// What a template is to describe, where a program keeps the conversation.
+    /// Tools for a template to describe, where a program keeps the conversation.
     tools: Option<String>,
     turns: usize,
     tool_calls: u32,
@@ -111,7 +109,7 @@ impl<'a> Game<'a> {
 
     fn take_turn(&mut self) -> Result<()> {
         let Some(scripted) = self.script.turns.get(self.turns) else {
-            // The environment waits for another turn: it did not read the last one as an answer.
+            // The environment waits for another turn: it did not parse the last one as an answer.
             self.outcome = Some(Outcome { stop: StopReason::End, ..self.counted() });
             return Ok(());
         };
@@ -133,7 +131,7 @@ impl<'a> Game<'a> {
                 self.messages.extend(observation.messages);
                 self.take_turn()
             }
-            // The record shows what the model is to read before its turn, and its own turns as they were written.
+            // The record shows the model's input before its turn, and its own turns as they were written.
             Step::Asked(asked) => {
                 self.messages = told(&self.messages, &asked)?;
                 self.tools = asked.tools;
@@ -146,7 +144,7 @@ impl<'a> Game<'a> {
         }
     }
 
-    /// The counts of an unfinished episode.
+    /// Returns the counts of an unfinished episode.
     fn counted(&self) -> Outcome {
         Outcome {
             turns: self.turns as u32,
@@ -203,8 +201,8 @@ impl<'a> Game<'a> {
     }
 }
 
-/// The conversation that a program shows, with the turns that were played in it. Errors: data, if it goes on otherwise
-/// than after the turns so far.
+/// Returns a program's conversation with the turns that were played in it. Errors: data, if it continues differently
+/// from the turns so far.
 fn told(played: &[Message], asked: &Asked) -> Result<Vec<Message>> {
     let turns = played.iter().filter(|m| m.role == "assistant").count();
     let places: Vec<usize> = (0..asked.messages.len()).filter(|at| asked.messages[*at].role == "assistant").collect();

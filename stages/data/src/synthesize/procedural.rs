@@ -29,7 +29,6 @@ const TEST: &str = "test";
 /// A level counts as exhausted after twenty draws per wanted problem plus this many.
 const MOST_MISSES: u64 = 1_000;
 
-/// The method `procedural`.
 pub struct Procedural;
 
 impl Method for Procedural {
@@ -106,7 +105,7 @@ fn no_generator(kind: &str) -> Error {
         .help("choose an environment that does: `trainyard stages environments` lists them")
 }
 
-/// A problem and how it was drawn.
+/// A problem and its draw.
 struct Drawn {
     problem: Problem,
     index: u64,
@@ -122,7 +121,7 @@ fn draw_all(splits: &BTreeMap<String, Split>, generator: &dyn ProblemGenerator, 
     order.sort_by_key(|(name, split)| (size(split), *name));
     for (name, split) in order {
         let own = all.entry(name).or_default();
-        // A split keeps its draws when another one is added, but for problems that the other one has, too.
+        // A split keeps its draws when another one is added, except for problems that the other one has, too.
         let chance = chance.child("split", &[xxh64(name.as_bytes(), 0)]);
         for (level, count) in split.counts(generator.max_level()) {
             let mut fresh = (0..count.saturating_mul(20) + MOST_MISSES)
@@ -165,13 +164,13 @@ fn scripts<'a>(
     (scripts, with_mistake)
 }
 
-/// Generators make no long calls, so the machine was busy.
+/// Returns the error of a late call: generators make no long calls, so the machine was busy.
 fn late(script: &Script<'_>) -> Error {
     Error::retryable(format!("a tool call of demonstration `{}` hit its time limit", script.id))
         .help("reduce the load of the machine, or raise the environment's `limits.time_millis`")
 }
 
-/// Tool and generator disagree: one of them has a bug, or a limit is too low.
+/// Returns the error of a disagreement between tool and generator: one of them has a bug, or a limit is too low.
 fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
     Error::bug(format!(
         "demonstration `{}` gives {}, the generator says `{}`",
@@ -182,10 +181,10 @@ fn wrong(script: &Script<'_>, answer: Option<&str>) -> Error {
     .help("if the environment limits turns or output strictly, raise its limits")
 }
 
-/// The numbers of problems by split and level, and how far demonstrations and practice cover the test.
+/// Returns the numbers of problems by split and level, and the coverage of the test by demonstrations and practice.
 pub(super) fn summary(problems: &[Problem], demonstrations: &[Trajectory], plural: &str) -> Report {
     let mut report = report(problems, plural);
-    // What the model will learn from: demonstrations, and the questions of the RL problems.
+    // The model learns from demonstrations, and from the questions of the RL problems.
     let shown = demonstrations.iter().flat_map(|t| &t.messages).map(|m| m.content.as_str());
     let practiced = problems.iter().filter(|p| p.split == PRACTICE).map(Problem::question);
     let covered = coverage(problems.iter().filter(|p| p.split == TEST), shown.chain(practiced));

@@ -14,28 +14,28 @@ const METHODS: [&dyn Method; 5] = [
     &super::teacher::TeacherMethod,
 ];
 
-/// The methods of this crate.
+/// Returns the methods of this crate.
 pub fn family() -> Family<&'static dyn Method> {
     Family::new("synthesize", "method", METHODS.into_iter().map(line).collect())
 }
 
-/// The line of a method.
+/// Returns the entry of a method.
 pub fn line(method: &'static dyn Method) -> PartKind<&'static dyn Method> {
     slot::constant(method.name(), method.summary(), method.doc(), method)
 }
 
-/// The methods of a family, in its order.
+/// Returns the methods of a family, in its order.
 pub fn methods(family: &Family<&'static dyn Method>) -> Vec<&'static dyn Method> {
     family.names().into_iter().filter_map(|name| family.build(&name.into(), &()).ok()).map(|method| *method).collect()
 }
 
-/// The method of this name.
+/// Returns the method of this name.
 #[cfg(test)]
 pub fn method(name: &str) -> Option<&'static dyn Method> {
     METHODS.into_iter().find(|m| m.name() == name)
 }
 
-/// All names, sorted.
+/// Returns all names, sorted.
 #[cfg(test)]
 pub fn names() -> Vec<&'static str> {
     METHODS.iter().map(|m| m.name()).collect()

@@ -1,4 +1,4 @@
-//! How many problems of each level a split has.
+//! Number of problems of each level in a split.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,18 +14,18 @@ pub struct Split {
     /// Number of problems of all levels together.
     #[schemars(range(min = 1))]
     pub total: Option<u64>,
-    /// Level → weight in `total`; equal weights for all levels if left out.
+    /// Level → weight in `total`; equal weights for all levels if omitted.
     pub weights: BTreeMap<u32, f64>,
 }
 
 impl Split {
-    /// A split with exact numbers by level.
+    /// Returns a split with exact numbers by level.
     pub fn by_level(levels: impl IntoIterator<Item = (u32, u64)>) -> Self {
         Self { levels: levels.into_iter().collect(), ..Self::default() }
     }
 
-    /// Numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, with ties to the lower
-    /// level.
+    /// Returns numbers by level, for levels 1 to `most`. `total` is apportioned by largest remainder, with ties to the
+    /// lower level.
     pub fn counts(&self, most: u32) -> BTreeMap<u32, u64> {
         let Some(total) = self.total else {
             return self.levels.clone();
@@ -51,7 +51,7 @@ impl Split {
         counts
     }
 
-    /// Problems with all splits, of which one is demonstrated.
+    /// Returns problems with all splits, of which one is demonstrated.
     pub fn check_all(splits: &BTreeMap<String, Self>, most: u32, demonstrated: &str) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
             splits.iter().flat_map(|(name, split)| split.check(&format!("/splits/{name}"), most)).collect();
@@ -64,7 +64,7 @@ impl Split {
         problems
     }
 
-    /// Problems with the options, located under `pointer`.
+    /// Returns problems with the options, located under `pointer`.
     pub fn check(&self, pointer: &str, most: u32) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut add = |key: &str, message: String, help: &str| {
@@ -100,7 +100,8 @@ impl Split {
     }
 }
 
-/// The splits of the quickstart: few demonstrations of higher levels; equal shares per level in validation and test.
+/// Returns the splits of the quickstart: few demonstrations of higher levels; equal shares per level in validation and
+/// test.
 pub fn default_splits() -> BTreeMap<String, Split> {
     let split = |name: &str, split: Split| (name.to_string(), split);
     let total = |n: u64| Split { total: Some(n), ..Split::default() };

@@ -1,4 +1,4 @@
-//! The method `teacher`: a model behind an endpoint plays given problems, and the environment's verifier says which of
+//! The method `teacher`: a model at an endpoint plays given problems, and the environment's verifier decides which of
 //! its episodes become demonstrations.
 
 use super::config::Config;
@@ -16,7 +16,6 @@ use trainyard_envs::environments::{Environments, word_problems};
 use trainyard_envs::players::{Calls, Job, Played, Player, play};
 use trainyard_tables::{Problem, StopReason, Trajectory};
 
-/// The method `teacher`.
 pub struct TeacherMethod;
 
 impl Method for TeacherMethod {
@@ -56,15 +55,15 @@ impl Method for TeacherMethod {
     }
 }
 
-/// What came of all episodes.
+/// Results of all episodes.
 #[derive(Default)]
 struct Lesson {
     demonstrations: Vec<Trajectory>,
     episodes: usize,
     solved: usize,
-    /// Episodes by what became of them.
+    /// Episodes by result.
     ends: BTreeMap<&'static str, usize>,
-    /// Why the server refused a question, if it did.
+    /// Why the server rejected a request, if it did.
     refused: Option<String>,
 }
 
@@ -76,7 +75,7 @@ impl Lesson {
         let mut lesson = Self::default();
         let mut right: Vec<Vec<Trajectory>> = vec![Vec::new(); given.len()];
         let mut open: Vec<usize> = (0..given.len()).collect();
-        // One draw of all problems at a time, so that a solved one costs no further draw.
+        // One draw of all problems at a time, so that a solved one is not drawn again.
         for draw in 0..u64::from(teacher.samples) {
             let jobs: Vec<Job<'_>> = open.iter().map(|&at| Job { problem: &given[at], draw, seed }).collect();
             let before = lesson.episodes;
@@ -94,7 +93,7 @@ impl Lesson {
         lesson.demonstrations = right.concat();
         Ok(lesson)
     }
-    /// Counts an episode; gives it back if it is a demonstration.
+    /// Counts an episode; returns it if it is a demonstration.
     fn sort(&mut self, played: Played, draw: u64) -> Option<Trajectory> {
         let Played { mut trajectory, correct, timed_out, failure, .. } = played;
         let end = match (&failure, timed_out, correct, trajectory.stop_reason) {

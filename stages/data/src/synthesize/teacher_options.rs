@@ -12,13 +12,13 @@ use trainyard_envs::players::Calls;
 pub struct Teacher {
     /// The model: `{endpoint: URL, model: NAME}`.
     pub model: ChatOptions,
-    /// How it calls tools.
+    /// Form of its tool calls.
     #[serde(skip_serializing_if = "Calls::is_default")]
     pub calls: Calls,
-    /// Episodes of every problem at most.
+    /// Maximum episodes of every problem.
     #[schemars(range(min = 1, max = 1024))]
     pub samples: u32,
-    /// Which right episodes become demonstrations.
+    /// Right episodes that become demonstrations.
     pub keep: Keep,
 }
 
@@ -28,12 +28,12 @@ impl Default for Teacher {
     }
 }
 
-/// Which right episodes of a problem become demonstrations.
+/// Right episodes of a problem that become demonstrations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Keep {
-    /// The first; a problem that is solved is not played again.
+    /// The first; a solved problem is not played again.
     #[default]
     First,
     /// All; every problem is played `samples` times.
@@ -41,7 +41,7 @@ pub enum Keep {
 }
 
 impl Teacher {
-    /// Everything wrong with them; pointers are into the options of the stage.
+    /// Returns all problems of the options; pointers are into the options of the stage.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
             self.model.problems().into_iter().map(|problem| problem.within("/teacher/model")).collect();

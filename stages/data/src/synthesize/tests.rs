@@ -67,8 +67,8 @@ fn splits_have_their_numbers_and_share_no_problem() {
     assert!((0.0..=1.0).contains(&coverage));
 }
 
-/// Level 1 has 170 programs that divide. The splits that train ask for more than there are, and the test split has its
-/// share all the same.
+/// Level 1 has 170 programs that divide. The training splits request more than that, and the test split still has its
+/// share.
 #[test]
 fn a_test_split_keeps_its_distribution_beside_large_training_splits() {
     let mut config = config("procedural");
@@ -116,8 +116,7 @@ fn demonstrations_are_executed_right_and_some_recover_from_a_mistake() {
     assert!((5..30).contains(&recovered), "{recovered}");
 }
 
-/// Works with every environment that has a generator; these two have demonstrations that do not end with a tool's
-/// result.
+/// Every environment with a generator is supported; these two have demonstrations that do not end with a tool's result.
 #[test]
 fn other_environments_with_a_generator_are_demonstrated() {
     for kind in ["countdown", "grid-world"] {
@@ -205,7 +204,7 @@ fn annotations_become_executed_calls() {
     assert_eq!((metric("dropped"), metric("dropped_disagreement"), metric("dropped_wrong_answer")), (2.0, 1.0, 1.0));
 }
 
-/// A row that never ends is dropped and named; a lost call stops the stage, to be retried.
+/// A row that does not terminate is dropped and named; a lost call stops the stage, to be retried.
 #[test]
 fn endless_calls_only_cost_their_row() {
     let environment = moody();

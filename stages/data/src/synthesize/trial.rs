@@ -14,7 +14,7 @@ use trainyard_envs::Environment;
 use trainyard_envs::programs::log;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Makes as many demonstrations as a trial asks for; solutions that a method drops are not replaced.
+/// Makes as many demonstrations as a trial requires; solutions that a method drops are not replaced.
 pub(super) fn trial(
     mut config: Config,
     method: &dyn Method,
@@ -34,7 +34,7 @@ pub(super) fn trial(
     made.demonstrations.iter().take(trial.episodes).map(|row| tried(row, &problems)).collect()
 }
 
-/// Leaves the first `count` demonstrations, in order of level, and nothing else.
+/// Reduces the options to the first `count` demonstrations, in order of level.
 fn shorten(config: &mut Config, count: usize, levels: u32) {
     let Some(split) = config.splits.remove(DEMONSTRATIONS) else { return };
     let mut left = count as u64;

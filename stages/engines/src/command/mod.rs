@@ -1,4 +1,4 @@
-//! `engine/command`: a trainer of the user's own.
+//! `engine/command`: a user-defined trainer.
 
 use crate::columns::Wanted;
 use crate::results;
@@ -20,22 +20,22 @@ use trainyard_process::{Home, command_schema, files_schema};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file beside the workflow file is
-    /// a source: its content is a part of the stage digest, and it goes where the stage runs.
+    /// The trainer and its arguments: `[python3, my_trainer.py]`. A word that names a file next to the workflow file is
+    /// a source: its content is a part of the stage digest, and it is copied to the machine of the stage.
     #[schemars(schema_with = "command_schema")]
     pub command: Vec<String>,
-    /// Further files and folders that it needs; sources too.
+    /// Further files and folders that it requires; sources too.
     #[schemars(schema_with = "files_schema")]
     pub files: Vec<String>,
-    /// Names of environment variables that it gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    /// Names of environment variables that it gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
     pub env: Vec<String>,
-    /// The columns of its rows: a format of `artifacts export`, such as `openai`, `sharegpt`, `trl` or `verl`.
+    /// Columns of its rows: a format of `artifacts export`, such as `openai`, `sharegpt`, `trl` or `verl`.
     pub columns: String,
-    /// Seed of everything random.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Handed to the trainer as it is.
+    /// Options for the trainer, passed unchanged.
     pub options: Value,
-    /// How the trained weights are written.
+    /// Format of the trained weights.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
 }
@@ -54,7 +54,7 @@ impl Default for Config {
     }
 }
 
-/// The options, with the format that they name.
+/// Options, with the format that they name.
 pub struct PreparedCommand {
     config: Config,
     format: Result<&'static dyn ExportFormat, OptionProblem>,
@@ -79,12 +79,12 @@ impl Prepared for PreparedCommand {
     }
 }
 
-/// Ports whose rows a trainer may be given.
+/// Ports whose rows a trainer may get.
 const ROWS: [Wanted; 4] = [("trajectories", None), ("preferences", None), ("problems", None), ("tokenized", None)];
 
-/// The stage kind, with the formats that its rows may have.
+/// The stage kind, with the supported formats of rows.
 pub struct Command {
-    /// The formats of exports.
+    /// Formats of exports.
     pub parts: Arc<Parts>,
 }
 

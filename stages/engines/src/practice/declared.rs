@@ -1,11 +1,11 @@
-//! What practice reports, beside what the trainer does.
+//! Metrics of practice, in addition to those of the trainer.
 
 use trainyard_core::{Metric, Reduce};
 
-/// The trainer's own name of the mean reward.
+/// Name of the mean reward in the trainer's curves.
 pub const REWARD: &str = "reward";
 
-/// Means of the steps at the end of a training.
+/// Returns the means of the steps at the end of a training.
 pub fn metrics() -> Vec<Metric> {
     let of = |name: &'static str, unit: &'static str, doc: &'static str| {
         Metric::new(name, unit, doc).over(Reduce::LastTenth).optional()

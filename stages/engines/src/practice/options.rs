@@ -1,4 +1,4 @@
-//! How episodes are sampled.
+//! Sampling of episodes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use trainyard_core::OptionProblem;
 use trainyard_tables::Sampling;
 use trainyard_train::rollouts::{Limits, ToolWait};
 
-/// How episodes are sampled: keys of that name in `rl` mean the same.
+/// Sampling of episodes: keys of the same name in `rl` have the same meaning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RolloutOptions {
@@ -27,7 +27,7 @@ pub struct RolloutOptions {
     /// Limit of tokens of an episode: prompt, turns and observations.
     #[schemars(range(min = 2))]
     pub max_episode_tokens: usize,
-    /// Sequences decoded together: limits memory.
+    /// Maximum sequences decoded together: limits memory.
     #[schemars(range(min = 1))]
     pub max_running: usize,
 }
@@ -47,11 +47,12 @@ impl Default for RolloutOptions {
 }
 
 impl RolloutOptions {
-    /// What tokens are drawn from.
+    /// Returns the distribution from which tokens are drawn.
     pub fn sampling(&self) -> Sampling {
         Sampling { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
     }
-    /// What an episode may not exceed. Turns are drawn for all episodes together, so each waits for the others' tools.
+    /// Returns the limits of an episode. Turns are drawn for all episodes together, so each waits for the others'
+    /// tools.
     pub fn limits(&self) -> Limits {
         Limits {
             turn_tokens: self.max_turn_tokens,
@@ -61,7 +62,7 @@ impl RolloutOptions {
             tool_wait: ToolWait::Batch,
         }
     }
-    /// Everything wrong; `at` is the pointer to the options in the config.
+    /// Returns all problems; `at` is the pointer to the options in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let place = |key: &str| format!("{at}/{key}");
         let mut problems: Vec<OptionProblem> = [

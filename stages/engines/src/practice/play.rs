@@ -1,4 +1,5 @@
-//! The episodes of one step: played in the environment with the trainer's tokens, scored together, and handed over.
+//! The episodes of one step: played in the environment with the trainer's tokens, scored together, and sent to the
+//! trainer.
 
 use super::declared::REWARD;
 use super::options::RolloutOptions;
@@ -18,20 +19,18 @@ use trainyard_tables::{Problem, Status};
 use trainyard_train::rewards::{Rewards, Scored};
 use trainyard_train::rollouts::{Driver, Job};
 
-/// The file of a checkpoint that holds what rewards keep across steps.
+/// File of a checkpoint with the state of rewards across steps.
 const STATE: &str = "trainyard_rewards.json";
 
-/// What a practice is made of.
+/// Settings of a practice.
 pub struct Setting<'p> {
     /// Tokenizer, chat template and sizes of the policy. Its weights are the trainer's.
     pub model: ModelFolder,
-    /// Where it plays.
     pub environment: Box<dyn Environment>,
-    /// What it plays; no two of one id.
+    /// Problems with distinct ids.
     pub problems: Vec<Problem>,
-    /// What episodes are worth.
     pub rewards: Rewards,
-    /// How they are sampled.
+    /// Sampling of episodes.
     pub rollout: &'p RolloutOptions,
     /// Source of all random draws of the environment.
     pub chance: Chance,
@@ -39,26 +38,26 @@ pub struct Setting<'p> {
     pub steps: u64,
 }
 
-/// A practice, and what it keeps across steps.
+/// A practice, and its state across steps.
 pub struct Practice<'p> {
     setting: Setting<'p>,
-    /// The place of a problem in the list by its id.
+    /// Index of a problem in the list by its id.
     places: BTreeMap<String, usize>,
     components: Vec<(String, f64)>,
 }
 
 impl<'p> Practice<'p> {
-    /// Nothing played yet.
+    /// Creates a practice before its first episode.
     pub fn new(setting: Setting<'p>) -> Self {
         let places = setting.problems.iter().enumerate().map(|(place, problem)| (problem.id.clone(), place)).collect();
         let components = setting.rewards.weights().map(|(name, weight)| (name.to_string(), weight)).collect();
         Self { setting, places, components }
     }
-    /// The ids of all problems, in order.
+    /// Returns the ids of all problems, in order.
     pub fn ids(&self) -> impl ExactSizeIterator<Item = &str> {
         self.setting.problems.iter().map(|problem| problem.id.as_str())
     }
-    /// Takes back what a checkpoint of the trainer holds. Errors: data (a file that this program did not write).
+    /// Restores the state from a checkpoint of the trainer. Errors: data (a file that this program did not write).
     pub fn resume(&mut self, checkpoint: &Path) -> Result<()> {
         let path = checkpoint.join(STATE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
@@ -66,7 +65,7 @@ impl<'p> Practice<'p> {
             serde_json::from_slice(&text).map_err(|e| Error::data(format!("{}: {e}", path.display())))?;
         self.setting.rewards.load(&state)
     }
-    /// What belongs into a checkpoint of the trainer.
+    /// Returns the state for a checkpoint of the trainer.
     pub(super) fn state(&self) -> Value {
         self.setting.rewards.save()
     }
@@ -74,7 +73,7 @@ impl<'p> Practice<'p> {
         Told::Opened { rewards: &self.components, stop: self.setting.model.stop_tokens() }
     }
 
-    /// Plays `members` episodes of each problem. Errors: data (an unknown problem, turns that are none), retryable (the
+    /// Plays `members` episodes of each problem. Errors: data (an unknown problem, invalid turns), retryable (the
     /// infrastructure broke all episodes), those of the environment and the rewards.
     pub(super) fn play(
         &mut self,
@@ -112,7 +111,7 @@ impl<'p> Practice<'p> {
         Ok((episodes, metrics))
     }
 
-    /// Each group is scored by itself, without what the infrastructure broke.
+    /// Scores each group separately, without episodes that the infrastructure broke.
     fn score(&mut self, rollouts: &mut [Rollout], jobs: &[Job], step: u64) -> Result<()> {
         let Setting { problems, rewards, steps, .. } = &mut self.setting;
         let mut groups: BTreeMap<u32, Scored<'_>> = BTreeMap::new();
@@ -132,7 +131,7 @@ fn counts(rollout: &Rollout) -> bool {
     rollout.trajectory.status != Status::Infrastructure
 }
 
-/// The trainer as what draws turns.
+/// The trainer as a source of turns.
 struct Trainer(Arc<Mutex<Wire>>);
 
 impl Turns for Trainer {
@@ -149,7 +148,7 @@ impl Turns for Trainer {
     }
 }
 
-/// Means over the episodes that count.
+/// Returns means over the episodes that count.
 fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
     let counted: Vec<&Rollout> = rollouts.iter().filter(|rollout| counts(rollout)).collect();
     if counted.is_empty() {
@@ -169,7 +168,7 @@ fn means(rollouts: &[Rollout]) -> Result<BTreeMap<String, f64>> {
     Ok(named.map(|(name, value)| (name.to_string(), value)).into())
 }
 
-/// Errors: invalid, if the chat template has split the episode in several sequences.
+/// Converts an episode. Errors: invalid, if the chat template has split the episode in several sequences.
 fn episode(rollout: Rollout, stop: &[u32]) -> Result<Episode> {
     let fair = counts(&rollout);
     let row = rollout.trajectory;
@@ -182,11 +181,11 @@ fn episode(rollout: Rollout, stop: &[u32]) -> Result<Episode> {
     let mut prompt = row.token_ids;
     let mut completion = prompt.split_off(row.prompt_tokens as usize);
     let learned = &row.loss_mask[prompt.len()..];
-    // What the environment says last is read by nobody.
+    // The environment's last messages are not read.
     completion.truncate(learned.iter().rposition(|drawn| *drawn).map_or(0, |last| last + 1));
     let mut mask: Vec<u8> = learned.iter().take(completion.len()).map(|drawn| u8::from(*drawn && fair)).collect();
     if completion.is_empty() {
-        // A prompt that leaves no room for a turn; trainers count on a token.
+        // A prompt that leaves no room for a turn; trainers require at least one token.
         completion.push(stop.first().copied().unwrap_or(0));
         mask.push(0);
     }

@@ -1,4 +1,4 @@
-//! A trainer that runs and practices: the one is followed, the other served, until the trainer ends.
+//! A running trainer with practice: the trainer is followed and the practice served until the trainer ends.
 
 use super::play::Practice;
 use super::wire::{Heard, Told, Wire};
@@ -11,8 +11,8 @@ use trainyard_api::CancelToken;
 use trainyard_core::{Error, Result};
 use trainyard_process::Solo;
 
-/// Starts a trainer whose standard input is connected with the practice, and follows it. What `follow` is given fails
-/// once the practice has failed.
+/// Starts a trainer whose standard input is connected with the practice, and follows it. The function that `follow`
+/// gets fails once the practice has failed.
 ///
 /// Errors: those of `start`, of the practice, of `follow`.
 pub fn beside<T>(
@@ -39,7 +39,7 @@ pub fn beside<T>(
             None => Ok(()),
         };
         let followed = follow(trainer, &watch);
-        // Whatever still waits for the trainer or for a tool has nobody to do it for.
+        // Operations that still wait for the trainer or for a tool have no recipient any more.
         over.cancel();
         let _ = ours.shutdown(Shutdown::Both);
         match served.join() {
@@ -53,7 +53,7 @@ fn unconnected(error: &std::io::Error) -> Error {
     Error::retryable(format!("cannot connect a trainer with its practice: {error}"))
 }
 
-/// Answers a trainer until it closes its end.
+/// Responds to a trainer until it closes its end.
 pub(super) fn serve(practice: &mut Practice<'_>, stream: UnixStream, over: &CancelToken) -> Result<()> {
     let wire = Arc::new(Mutex::new(Wire::new(stream)));
     let lock = || wire.lock().unwrap_or_else(PoisonError::into_inner);

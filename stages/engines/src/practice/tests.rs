@@ -1,4 +1,4 @@
-//! Practice with trainers that were written down before: a thread, or a shell, at the other end of the socket.
+//! Practice with scripted trainers: a thread, or a shell, at the other end of the socket.
 
 use super::options::RolloutOptions;
 use super::play::{Practice, Setting};
@@ -57,7 +57,7 @@ fn practice(rollout: &RolloutOptions) -> Practice<'_> {
     })
 }
 
-/// The trainer's end: what it says to every `say`, by the text of the context.
+/// The trainer's end: its turn for every `say`, by the text of the context.
 struct Trainer {
     lines: BufReader<UnixStream>,
     chat: Chat,
@@ -105,7 +105,7 @@ impl Trainer {
     }
 }
 
-/// Serves a trainer that does `acts`; what became of the service, and what the trainer says of it.
+/// Serves a trainer that does `acts`; returns the results of the service and of the trainer.
 fn served<T: Send>(acts: impl FnOnce(Trainer) -> T + Send) -> (Result<()>, T) {
     let rollout = RolloutOptions { max_episode_tokens: 1024, max_turn_tokens: 200, ..RolloutOptions::default() };
     let mut practice = practice(&rollout);
@@ -217,9 +217,9 @@ fn shell(script: &str) -> Result<String> {
 fn a_program_practices_over_its_standard_input() {
     let answered = shell("echo '{\"open\": {}}' >&0; read line; echo \"$line\"").unwrap();
     assert!(answered.contains("tool_efficiency"), "{answered}");
-    // What is wrong ends the stage, though the program would go on.
+    // A fault ends the stage, though the program would continue.
     let error = shell("echo 'no message' >&0; sleep 60").unwrap_err();
     assert!(error.kind == ErrorKind::Data && error.message.contains("no message"), "{error}");
-    // A program that leaves its end open to others is not waited for.
+    // A descendant that holds the program's end open is not waited for.
     assert_eq!(shell("(sleep 60 &) ; echo gone").unwrap(), "gone");
 }

@@ -1,7 +1,7 @@
-//! The lines between a stage and the trainer that practices with it.
+//! The protocol of a stage and the trainer that practices with it.
 //!
-//! The trainer asks (`open`, `play`, `save`), and each question has one answer. While a `play` goes on, the stage asks
-//! in turn (`say`), and the trainer answers with tokens.
+//! The trainer sends requests (`open`, `play`, `save`), and each has one response. During a `play`, the stage sends
+//! requests (`say`), and the trainer responds with tokens.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,75 +11,75 @@ use std::os::unix::net::UnixStream;
 use trainyard_core::{Error, Result};
 use trainyard_process::shown;
 
-/// Bytes of one line: thousands of sequences of tens of thousands of tokens.
+/// Maximum bytes of one line: thousands of sequences of tens of thousands of tokens.
 const LINE: u64 = 1 << 30;
 
-/// What a trainer writes.
+/// Message from a trainer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Heard {
-    /// Asks what there is to know before the first episode.
+    /// Requests the data for the time before the first episode.
     Open {},
-    /// Asks for episodes.
+    /// Requests episodes.
     Play {
-        /// Optimizer steps that are done.
+        /// Number of finished optimizer steps.
         step: u64,
-        /// How often it has asked since the last one.
+        /// Number of requests since the last step.
         round: u64,
-        /// The problem of each group.
+        /// Problem of each group.
         problems: Vec<String>,
         /// Episodes of each group.
         members: u32,
     },
-    /// The turns that were asked for: the new tokens of each.
+    /// The requested turns: the new tokens of each.
     Said(Vec<Vec<u32>>),
-    /// Asks for what belongs into its checkpoint.
+    /// Requests the state for its checkpoint.
     Save {},
 }
 
-/// What the stage writes.
+/// Message from the stage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told<'a> {
-    /// Answers `open`.
+    /// Response to `open`.
     Opened {
         /// Components of the reward with their weights.
         rewards: &'a [(String, f64)],
         /// Tokens that end a turn.
         stop: &'a [u32],
     },
-    /// Asks for turns.
+    /// Requests turns.
     Say(Vec<Turn<'a>>),
-    /// Answers `play`.
+    /// Response to `play`.
     Played {
-        /// In the order of the groups and their members.
+        /// Episodes in the order of the groups and their members.
         episodes: &'a [Episode],
         /// Means over the episodes, for the learning curves.
         metrics: &'a BTreeMap<String, f64>,
     },
-    /// Answers `save`.
+    /// Response to `save`.
     State(Value),
 }
 
-/// A turn that is to be drawn.
+/// A turn to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Turn<'a> {
-    /// What it continues.
+    /// Tokens that the turn continues.
     pub tokens: &'a [u32],
-    /// Most tokens that it may have.
+    /// Maximum tokens of the turn.
     pub most: usize,
 }
 
-/// An episode as a trainer learns from it.
+/// An episode in the form for a trainer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Episode {
     /// Tokens before the first turn.
     pub prompt: Vec<u32>,
-    /// All that follows, up to the last token that was drawn; at least one token.
+    /// All further tokens, up to the last drawn one; at least one token.
     pub completion: Vec<u32>,
     /// 1 for the tokens of the completion that were drawn and are learned from.
     pub mask: Vec<u8>,
-    /// Components of the reward that apply. None where the infrastructure ended the episode.
+    /// Components of the reward that apply. Empty where the infrastructure ended the episode.
     pub rewards: BTreeMap<String, f64>,
 }
 
@@ -93,7 +93,8 @@ impl Wire {
     pub fn new(stream: UnixStream) -> Self {
         Self { lines: BufReader::new(stream), gone: false }
     }
-    /// The next line; none once the trainer writes nothing more. Errors: data, showing a line that is no message.
+    /// Returns the next line, or `None` once the trainer has closed its end. Errors: data, showing a line that is no
+    /// message.
     pub fn hear(&mut self) -> Result<Option<Heard>> {
         let mut line = Vec::new();
         let read = self.lines.by_ref().take(LINE).read_until(b'\n', &mut line);
@@ -101,13 +102,13 @@ impl Wire {
             self.gone = true;
             return match line.len() as u64 == LINE {
                 true => Err(broken(&line, "it is longer than 1 GiB")),
-                // Half a line is what a killed program leaves.
+                // A killed program may leave half a line.
                 false => Ok(None),
             };
         }
         serde_json::from_slice(&line).map(Some).map_err(|e| broken(&line, &e.to_string()))
     }
-    /// Errors: the trainer has gone.
+    /// Sends a message. Errors: the trainer has ended.
     pub fn tell(&mut self, told: &Told<'_>) -> Result<()> {
         let mut line = serde_json::to_vec(told).map_err(|e| Error::bug(format!("a message has no JSON form: {e}")))?;
         line.push(b'\n');
@@ -117,13 +118,13 @@ impl Wire {
             gone()
         })
     }
-    /// The trainer has closed its end: how it ended says why.
+    /// Returns whether the trainer has closed its end: its exit status then has the reason.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
 }
 
-/// What ends whatever waits for a trainer that has gone.
+/// Returns the error of operations that wait for an ended trainer.
 pub fn gone() -> Error {
     Error::retryable("the trainer has gone while it practiced")
 }

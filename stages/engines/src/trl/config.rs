@@ -8,7 +8,7 @@ use trainyard_core::OptionProblem;
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::template::TemplateOptions;
 
-/// Which of TRL's trainers.
+/// Trainer of TRL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -23,7 +23,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its name in a workflow.
+    /// Returns the name in a workflow.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sft => "sft",
@@ -39,46 +39,46 @@ impl Method {
 pub struct Config {
     /// The trainer: `sft` (`SFTTrainer`), `dpo` (`DPOTrainer`) or `grpo` (`GRPOTrainer`).
     pub method: Method,
-    /// The Python that has TRL: a name on the PATH, or an absolute path of the machine where the stage runs.
+    /// Python interpreter with TRL: a name on the PATH, or an absolute path of the machine where the stage runs.
     pub python: String,
-    /// Version of TRL that must be found: `1`, `1.16` or `1.16.0`.
+    /// Required version of TRL: `1`, `1.16` or `1.16.0`.
     pub version: String,
     /// Optimizer steps.
     #[schemars(range(min = 1))]
     pub steps: u64,
-    /// Rows (of `dpo`: pairs, of `grpo`: episodes) per optimizer step.
+    /// Rows (for `dpo`: pairs, for `grpo`: episodes) per optimizer step.
     #[schemars(range(min = 1))]
     pub batch_rows: u64,
-    /// Rows computed together; a step adds them up. Divides `batch_rows`.
+    /// Rows computed together; a step accumulates their gradients. Divides `batch_rows`.
     #[schemars(range(min = 1))]
     pub micro_batch_rows: u64,
     /// Highest learning rate; null = TRL's default for the method.
     pub learning_rate: Option<f64>,
     /// Steps between resume points; 0 = none.
     pub save_every: u64,
-    /// Seed of everything random.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Anything else of `SFTConfig`, `DPOConfig` or `GRPOConfig`, under its own name, such as
-    /// `{weight_decay: 0.01, packing: true}`.
+    /// Other options of `SFTConfig`, `DPOConfig` or `GRPOConfig`, under their own names, such as `{weight_decay: 0.01,
+    /// packing: true}`.
     pub config: Map<String, Value>,
-    /// Names of environment variables that TRL gets beside `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
+    /// Names of environment variables that TRL gets in addition to `HOME`, `LANG`, `LC_ALL`, `PATH`, `TMPDIR` and `TZ`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// How the trained weights are written.
+    /// Format of the trained weights.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
-    /// Of `grpo`: the environment that the problems are made for; null = `word-problems`.
+    /// For `grpo`: the environment of the problems; null = `word-problems`.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
-    /// Of `grpo`: how the model's chat template is used.
+    /// For `grpo`: use of the model's chat template.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
-    /// Of `grpo`: components of the reward; their weighted sum is maximized. Null = `[{kind: answer}]`.
+    /// For `grpo`: components of the reward; their weighted sum is maximized. Null = `[{kind: answer}]`.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[schemars(extend("x-family" = "rewards"))]
     pub rewards: Value,
-    /// Of `grpo`: how episodes are sampled.
+    /// For `grpo`: sampling of episodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutOptions>,
 }
@@ -106,7 +106,7 @@ impl Default for Config {
     }
 }
 
-/// Keys of TRL's config that options of the stage decide, with the option.
+/// Keys of TRL's config that options of the stage set, with the option.
 const OURS: [(&str, &str); 8] = [
     ("gradient_accumulation_steps", "micro_batch_rows"),
     ("learning_rate", "learning_rate"),
@@ -118,7 +118,7 @@ const OURS: [(&str, &str); 8] = [
     ("seed", "seed"),
 ];
 
-/// The same of `grpo`.
+/// Further keys that options of the stage set with `grpo`.
 const OURS_OF_PRACTICE: [(&str, &str); 12] = [
     ("generation_kwargs", "rollout"),
     ("max_completion_length", "rollout.max_episode_tokens"),
@@ -135,7 +135,7 @@ const OURS_OF_PRACTICE: [(&str, &str); 12] = [
 ];
 
 impl Config {
-    /// What the method does not read, of the options that only `grpo` has, and what is wrong with those.
+    /// Returns problems of the options that only `grpo` has: those that the method does not read, and invalid ones.
     fn practice_problems(&self) -> Vec<OptionProblem> {
         if self.method == Method::Grpo {
             let mut problems = self.template.problems("/template");
@@ -160,7 +160,7 @@ impl Config {
         };
         given.into_iter().filter(|(_, given)| *given).map(unread).collect()
     }
-    /// Everything wrong with the options by themselves.
+    /// Returns all problems of the options by themselves.
     pub fn every_problem(&self) -> Vec<OptionProblem> {
         let mut problems = self.save.problems("/save");
         let counts =

@@ -20,13 +20,13 @@ use trainyard_envs::rewards::weighted;
 use trainyard_envs::{Parts, ToolHost};
 use trainyard_process::Home;
 
-/// The program that TRL is driven by, and what it imports, by their names.
+/// The program that runs TRL, and the modules that it imports, by their names.
 const DRIVER: [(&str, &str); 2] =
     [("trl_engine.py", include_str!("trl_engine.py")), ("trl_practice.py", include_str!("trl_practice.py"))];
 
-/// The stage kind, with the environments and rewards that it may practice with.
+/// The stage kind, with the environments and rewards for practice.
 pub struct Trl {
-    /// The families that the options may name.
+    /// Families that the options may name.
     pub parts: Arc<Parts>,
 }
 

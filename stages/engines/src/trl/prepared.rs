@@ -1,4 +1,4 @@
-//! The options with the parts that they name, and what `check` can tell of both.
+//! Options with the parts that they name, and the checks of both.
 
 use super::config::{Config, Method};
 use crate::columns::Wanted;
@@ -18,13 +18,13 @@ use trainyard_train::config::{default_environment, default_rewards};
 use trainyard_train::rewards::Rewards;
 use trainyard_train::{native, problems};
 
-/// The options of a method that plays no episodes, or with the parts of one that does.
+/// Options, with the parts of a method that plays episodes.
 pub struct PreparedTrl {
     pub config: Config,
     pub parts: Option<Played>,
 }
 
-/// What episodes are played in, and what they are worth.
+/// Environment and rewards of episodes.
 pub struct Played {
     environment: EnvironmentSlot,
     rewards: RewardList,
@@ -76,7 +76,7 @@ impl Prepared for PreparedTrl {
 }
 
 impl Config {
-    /// The ports that the method reads.
+    /// Returns the ports that the method reads.
     pub fn ports(&self) -> &'static [Wanted] {
         match self.method {
             Method::Sft => &[("trajectories", Some(Form::Sft)), ("tokenized", Some(Form::Tokens))],
@@ -120,7 +120,7 @@ impl Played {
         model.chat = model.chat.with_template_options(&config.template)?;
         let native = native::environment(parts, &config.environment, &config.template, &mut model, host)?;
         let environment = native.map_or_else(|| self.environment.build(host), Ok)?;
-        // What is sampled is sampled with the trainer's.
+        // Sampling uses the trainer's weights.
         model.weights.clear();
         let mut all = Vec::new();
         for artifact in context.many("problems") {

@@ -1,4 +1,4 @@
-//! The backend `endpoint` in front of a served model: what one side sends, the other one reads.
+//! The backend `endpoint` in front of a served model: each side reads the other's messages.
 
 use crate::{Host, HostOptions};
 use serde_json::json;
@@ -12,7 +12,7 @@ use trainyard_lm::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Samp
 use trainyard_serving::{Running, Settings};
 use trainyard_tables::Sampling;
 
-/// Serves every model that it is asked to sample with. The servers end with it.
+/// Serves every model that it samples with. The servers end with it.
 #[derive(Default)]
 struct Fronted(Mutex<Vec<Running>>);
 
@@ -41,7 +41,7 @@ impl Backend for Fronted {
         Err(Error::bug("the endpoint does not train"))
     }
     fn sampler(&self, model: &ModelFolder, options: &SamplerOptions) -> Result<Box<dyn Sampler>> {
-        // A served model has its adapter in it, and no stage hands it over.
+        // A served model has its adapter in it, and no stage transfers it.
         let served =
             HostOptions { name: "m".into(), max_batch: 8, max_waiting: 64, calls: None, chance: Chance::new(2) };
         let host = Host::start(&model.chat, &model.generation, Cpu.sampler(model, options)?, served)?;

@@ -1,4 +1,4 @@
-//! Models that answer: a small random one through the reference, and one that says what it is told to.
+//! Served models: a small random one through the reference, and a scripted one.
 
 mod fronted;
 mod real;

@@ -1,4 +1,4 @@
-//! A small random model: its answers are the engine's, whoever else is served.
+//! A small random model: its answers are the engine's, regardless of concurrent requests.
 
 use super::scripted::{options, send, wait};
 use crate::{Host, HostOptions};

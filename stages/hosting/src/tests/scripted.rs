@@ -1,4 +1,4 @@
-//! A sampler that says given texts, token by token.
+//! A sampler that returns given texts, token by token.
 
 use crate::{Host, HostOptions};
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use trainyard_serving::desk::Told;
 use trainyard_serving::{Answered, Asked, Caller, Desk as _, Form, Piece, Prompt, Question, Refusal, Reply, Tool};
 use trainyard_tables::{Message, Sampling};
 
-/// Tokens that a scripted sequence may have.
+/// Maximum tokens of a scripted sequence.
 pub const POSITIONS: usize = 2000;
 
-/// Says the same text in every turn, then ends it.
+/// Returns the same text in every turn, then ends it.
 pub struct Scripted {
     script: Vec<u32>,
     sequences: BTreeMap<SequenceId, (SequenceState, Request)>,
     next: u64,
-    /// Sequences that were not taken out.
+    /// Number of sequences that were not removed.
     held: Arc<AtomicUsize>,
 }
 
@@ -47,7 +47,7 @@ impl Sampler for Scripted {
         Ok(SequenceId(self.next))
     }
     fn step(&mut self) -> Result<Vec<(SequenceId, Finish)>> {
-        // As slow as a small model, so that others come and go meanwhile.
+        // As slow as a small model, so that other requests start and end meanwhile.
         std::thread::sleep(std::time::Duration::from_micros(300));
         for (state, request) in self.sequences.values_mut().filter(|(state, _)| state.finish.is_none()) {
             let said = state.token_ids.len() - state.prompt_tokens;
@@ -114,7 +114,7 @@ const NATIVE: &str = "{% if tools %}<|im_start|>tools\n{{ tools | tojson }}<|im_
     <tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
     {% if add_generation_prompt %}<|im_start|>assistant\n{% if enable_thinking %}<think>\n{% endif %}{% endif %}";
 
-/// A chat whose vocabulary knows every byte; `native`: with a template of its own.
+/// Returns a chat whose vocabulary has every byte; `native`: with a separate template.
 pub fn chat(native: bool) -> Chat {
     let template = Builtin::Chatml;
     let tokenizer = train_bpe(["what is it, a sum?"], 290, template.special_tokens()).unwrap();
@@ -126,7 +126,7 @@ pub fn options() -> HostOptions {
     HostOptions { name: "m".into(), max_batch: 4, max_waiting: 8, calls: None, chance: Chance::new(5) }
 }
 
-/// A host that says a text and ends its turn, and the number of sequences that it holds.
+/// Returns a host that returns a text and ends its turn, and the number of its sequences.
 pub fn host(native: bool, text: &str, options: HostOptions) -> (Host, Arc<AtomicUsize>) {
     let chat = chat(native);
     let mut script = chat.tokenizer().encode(text).unwrap();
@@ -136,26 +136,26 @@ pub fn host(native: bool, text: &str, options: HostOptions) -> (Host, Arc<Atomic
     (Host::start(&chat, &GenerationConfig::default(), Box::new(sampler), options).unwrap(), held)
 }
 
-/// A chat request of one message.
+/// Returns a chat request of one message.
 pub fn asked(text: &str) -> Asked {
     let prompt = Prompt::Messages(vec![Message::new("user", text)]);
     Asked { max_tokens: Some(500), ..Asked::new(Form::Chat, "m", prompt) }
 }
 
-/// The same with a tool.
+/// Returns a chat request of one message with a tool.
 pub fn asked_with_tool(text: &str) -> Asked {
     let parameters = serde_json::json!({"type": "object", "properties": {"a": {"type": "integer"}}});
     Asked { tools: vec![Tool { name: "sum".into(), description: "Adds.".into(), parameters }], ..asked(text) }
 }
 
-/// Asks without waiting.
+/// Sends a request without waiting.
 pub fn send(host: &Host, asked: Asked) -> UnboundedReceiver<Told> {
     let (reply, told) = Reply::new();
     host.ask(Question { asked, caller: Caller::default(), reply });
     told
 }
 
-/// The pieces of an answer and the whole of it.
+/// Returns the pieces of an answer and the whole of it.
 pub fn wait(mut told: UnboundedReceiver<Told>) -> Result<(Vec<Piece>, Answered), Refusal> {
     let mut pieces = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! What is made of what a model says.
+//! Parsing of a model's text.
 
 use super::scripted::{POSITIONS, answered, asked, asked_with_tool, chat, host, options, send, wait};
 use crate::HostOptions;

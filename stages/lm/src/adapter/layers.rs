@@ -1,5 +1,5 @@
-//! The linear layers that an adapter may change, which of them its options name, and where the decoder's own linear
-//! layers find their share of it.
+//! The linear layers that an adapter may change, their selection by the options, and the mapping from the decoder's
+//! linear layers to their share of an adapter.
 
 use crate::config::ModelConfig;
 use crate::families::wholes;
@@ -12,13 +12,13 @@ use trainyard_core::{Error, Result};
 pub struct LinearLayer {
     /// Without `.weight`, such as `model.layers.0.mlp.up_proj`.
     pub name: String,
-    /// Numbers that come out.
+    /// Outputs.
     pub rows: usize,
-    /// Numbers that go in.
+    /// Inputs.
     pub columns: usize,
 }
 
-/// All linear layers below the head, in name order, under the names that they have in files and in PEFT.
+/// Returns all linear layers below the head, in name order, under their names in files and in PEFT.
 pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
     let wholes = wholes(config);
     let mut layers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
@@ -32,18 +32,18 @@ pub fn linear_layers(config: &ModelConfig) -> Vec<LinearLayer> {
     layers.into_iter().map(|(name, (rows, columns))| LinearLayer { name, rows, columns }).collect()
 }
 
-/// Where a linear layer of the decoder finds its factors: those of the layer `layer` of files, whose outputs `rows` it
-/// computes.
+/// The factors of a linear layer of the decoder: those of the file's layer `layer`, of whose outputs it computes
+/// `rows`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// Below the decoder layer: the decoder's own name, or that of a whole.
+    /// Name below the decoder layer: the decoder's own, or that of a fused layer.
     pub layer: &'static str,
     pub rows: Range<usize>,
-    /// Rows of the whole.
+    /// Rows of the fused layer.
     pub of: usize,
 }
 
-/// The share of the decoder's linear layer `part` with so many outputs, such as `mlp.up_proj`.
+/// Returns the share of the decoder's linear layer `part` (such as `mlp.up_proj`) with this number of outputs.
 pub(crate) fn share(config: &ModelConfig, part: &'static str, outputs: usize) -> Share {
     let in_whole = wholes(config).into_iter().find_map(|whole| {
         let rows = whole.ranges().find(|(own, _)| *own == part)?.1;
@@ -52,8 +52,8 @@ pub(crate) fn share(config: &ModelConfig, part: &'static str, outputs: usize) ->
     in_whole.unwrap_or(Share { layer: part, rows: 0..outputs, of: outputs })
 }
 
-/// The decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with their rows of
-/// it; `rows` are those of the layer.
+/// Returns the decoder's linear layers that make up a layer of files (`model.layers.0.self_attn.qkv_proj`), with the
+/// rows of each; `rows` are those of the file's layer.
 pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(String, Range<usize>)> {
     for whole in wholes(config) {
         if let Some(before) = layer.strip_suffix(whole.name).filter(|before| before.ends_with('.')) {
@@ -63,12 +63,13 @@ pub(super) fn parts(config: &ModelConfig, layer: &str, rows: usize) -> Vec<(Stri
     vec![(layer.to_string(), 0..rows)]
 }
 
-/// Whether a target means a layer, as in PEFT: its whole name, or the end of it.
+/// Returns whether a target matches a layer, as in PEFT: by its whole name or a suffix of it.
 pub(crate) fn means(target: &str, layer: &str) -> bool {
     layer.strip_suffix(target).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// The layers that `targets` name; all if there are none. Errors: invalid, naming the first that names no layer.
+/// Returns the layers that `targets` name, or all if it is empty. Errors: invalid, naming the first that matches no
+/// layer.
 pub(super) fn targeted(config: &ModelConfig, targets: Option<&[String]>) -> Result<Vec<LinearLayer>> {
     let all = linear_layers(config);
     let Some(targets) = targets else { return Ok(all) };
@@ -78,7 +79,7 @@ pub(super) fn targeted(config: &ModelConfig, targets: Option<&[String]>) -> Resu
     Ok(all.into_iter().filter(|layer| targets.iter().any(|target| means(target, &layer.name))).collect())
 }
 
-/// The error for a name that is none of a linear layer.
+/// Returns the error for a name that matches no linear layer.
 pub(super) fn unknown(config: &ModelConfig, name: &str) -> Error {
     let all = linear_layers(config);
     let last: BTreeSet<&str> = all.iter().filter_map(|layer| layer.name.rsplit('.').next()).collect();

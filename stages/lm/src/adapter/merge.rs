@@ -1,4 +1,4 @@
-//! The weights of a model with its adapter added to them.
+//! Merging an adapter into the weights of its model.
 
 use super::{Adapter, DOWN, UP, layers};
 use crate::config::ModelConfig;
@@ -11,8 +11,8 @@ use std::ops::Range;
 use trainyard_core::{Error, Result};
 
 impl Adapter {
-    /// `weights` of a model of this config with W + scale · B·A in the place of every adapted W, and with the
-    /// adapter's scoring head. What is not adapted is shared.
+    /// Returns `weights` of a model of this config with W + scale · B·A in place of every adapted W, and with the
+    /// adapter's scoring head. Unadapted tensors are shared.
     pub fn merged(&self, config: &ModelConfig, weights: &BTreeMap<String, Tensor>) -> Result<BTreeMap<String, Tensor>> {
         let mut merged = weights.clone();
         let mut parts: Vec<(&str, String, Range<usize>)> = Vec::new();
@@ -26,7 +26,7 @@ impl Adapter {
         Ok(merged)
     }
 
-    /// The weight of `part`, which has these rows of `layer`, with what the adapter adds to it.
+    /// Returns the weight of `part`, which has these rows of `layer`, plus the adapter's product.
     fn sum(
         &self,
         weights: &BTreeMap<String, Tensor>,

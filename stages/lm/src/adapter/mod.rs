@@ -1,8 +1,8 @@
-//! Adapters: a small addition to a frozen model that learns in its place. LoRA (Hu et al., arXiv 2106.09685) adds
-//! scale · x·Aᵀ·Bᵀ to the output of a linear layer, with A `[rank, in]` and B `[out, rank]`.
+//! Adapters: small trainable additions to a frozen model. LoRA (Hu et al., arXiv 2106.09685) adds scale · x·Aᵀ·Bᵀ to
+//! the output of a linear layer, with A `[rank, in]` and B `[out, rank]`.
 //!
 //! An adapter is plain data, so that every backend can train and sample with one: numbers, and tensors by the name of
-//! the layer. It is stored in PEFT's files beside its base model ([`peft`]).
+//! the layer. It is stored in PEFT's files next to its base model ([`peft`]).
 //!
 //! Layers have the names of files. Where a family joins several layers in one tensor, the adapter has one A and one B
 //! for all of them, as in PEFT, and each layer of the decoder takes its rows of B (`share`).
@@ -26,11 +26,11 @@ use candle_core::{Device, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Chance, Error, Result};
 
-/// The suffix of a layer's name that gives its factor A, `[rank, in]`.
+/// Suffix of the factor A of a layer, `[rank, in]`.
 pub const DOWN: &str = ".lora_A.weight";
-/// The suffix of a layer's name that gives its factor B, `[out, rank]`.
+/// Suffix of the factor B of a layer, `[out, rank]`.
 pub const UP: &str = ".lora_B.weight";
-/// The scoring head, which learns as a whole beside the factors where a model has one.
+/// Scoring head, which is trained in full in addition to the factors where a model has one.
 pub const SCORES: &str = "score.weight";
 
 /// A LoRA adapter of one model.
@@ -45,15 +45,15 @@ pub struct Adapter {
     /// Whether the scale is `alpha` / √`rank` (arXiv 2312.03732) instead of `alpha` / `rank`.
     pub rslora: bool,
     /// `<layer>.lora_A.weight` and `<layer>.lora_B.weight` of every adapted layer, in float32, and [`SCORES`] if the
-    /// adapter brings a scoring head.
+    /// adapter has a scoring head.
     pub tensors: BTreeMap<String, Tensor>,
 }
 
 impl Adapter {
-    /// A fresh one, which changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. Each layer draws at
-    /// its own name.
+    /// Creates an adapter that changes nothing: A is uniform in ±1/√in, as PEFT draws it, and B is 0. Each layer draws
+    /// at its own name.
     ///
-    /// Errors: invalid, if a target names no linear layer of the model (the error lists what there is).
+    /// Errors: invalid, if a target names no linear layer of the model (the error lists the existing ones).
     pub fn new(config: &ModelConfig, options: &AdapterOptions, chance: &Chance) -> Result<Self> {
         let mut tensors = BTreeMap::new();
         for layer in layers::targeted(config, options.targets.as_deref())? {
@@ -71,48 +71,48 @@ impl Adapter {
         Ok(Self { rank, alpha, dropout, rslora, tensors })
     }
 
-    /// Names of the layers that the options mean. Errors: see [`Adapter::new`].
+    /// Returns the names of the layers that the options select. Errors: see [`Adapter::new`].
     pub fn targets(config: &ModelConfig, options: &AdapterOptions) -> Result<BTreeSet<String>> {
         Ok(layers::targeted(config, options.targets.as_deref())?.into_iter().map(|layer| layer.name).collect())
     }
-    /// The factor on what the adapter adds.
+    /// Returns the factor on the adapter's product.
     pub fn scale(&self) -> f64 {
         let rank = self.rank as f64;
         self.alpha / if self.rslora { rank.sqrt() } else { rank }
     }
-    /// Names of the adapted layers (`model.layers.0.self_attn.q_proj`), sorted.
+    /// Returns the names of the adapted layers (`model.layers.0.self_attn.q_proj`), sorted.
     pub fn layers(&self) -> BTreeSet<&str> {
         self.tensors.keys().filter_map(|name| name.strip_suffix(DOWN)).collect()
     }
-    /// Outputs of the scoring head that the adapter brings; none if it brings no head.
+    /// Returns the outputs of the adapter's scoring head, or `None` without one.
     pub fn labels(&self) -> Option<usize> {
         self.tensors.get(SCORES).map(|t| t.dims()[0])
     }
-    /// The scoring head that the adapter brings, under its name.
+    /// Returns the adapter's scoring head with its name.
     pub(crate) fn scores(&self) -> Option<(String, Tensor)> {
         self.tensors.get(SCORES).map(|head| (SCORES.to_string(), head.clone()))
     }
-    /// Numbers that learn.
+    /// Returns the number of trained parameters.
     pub fn parameter_count(&self) -> usize {
         self.tensors.values().map(Tensor::elem_count).sum()
     }
 
-    /// Whether training with these options can go on with this adapter. Errors: invalid, naming what differs.
+    /// Checks that training with these options can resume from this adapter. Errors: invalid, naming the difference.
     pub fn expect(&self, config: &ModelConfig, options: &AdapterOptions) -> Result<()> {
         let layers = self.layers().into_iter().map(str::to_string).collect();
         let own = Outline { rank: self.rank, scale: self.scale(), layers };
         own.expect(&Outline::planned(config, options)?)
     }
 
-    /// Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
+    /// Checks the tensors. Errors: data or invalid, if a tensor does not fit the model or its partner is missing.
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<()> {
         let shapes = self.tensors.iter().map(|(name, tensor)| (name.clone(), tensor.dims().to_vec())).collect();
         expect_shapes(config, self.rank, &shapes)
     }
 }
 
-/// Whether tensors of these shapes are an adapter of the model. Errors: data or invalid, if one does not fit the model
-/// or its partner is missing.
+/// Checks that tensors of these shapes form an adapter of the model. Errors: data or invalid, if one does not fit the
+/// model or its partner is missing.
 fn expect_shapes(config: &ModelConfig, rank: usize, shapes: &BTreeMap<String, Vec<usize>>) -> Result<()> {
     let known: BTreeMap<String, LinearLayer> =
         linear_layers(config).into_iter().map(|layer| (layer.name.clone(), layer)).collect();

@@ -1,36 +1,36 @@
-//! The options of an adapter, the same in every stage that trains.
+//! Options of an adapter, shared by all stages that train.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 
-/// What kind of adapter it is.
+/// Kind of adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AdapterKind {
-    /// Low-rank factors beside linear layers (arXiv 2106.09685).
+    /// Low-rank factors added to linear layers (arXiv 2106.09685).
     #[default]
     Lora,
 }
 
-/// A small addition to the model that learns in its place. The model's own weights stay as they are, and what the stage
-/// publishes is the adapter together with them.
+/// A small addition to the model that is trained in its place. The model's own weights stay unchanged, and the stage
+/// publishes the adapter together with them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdapterOptions {
-    /// `lora`: low-rank factors beside linear layers (2106.09685).
+    /// `lora`: low-rank factors added to linear layers (2106.09685).
     pub kind: AdapterKind,
     /// Rank of the factors.
     #[schemars(range(min = 1))]
     pub rank: usize,
-    /// What the adapter adds is multiplied by `alpha` / `rank`.
+    /// Numerator of the factor `alpha` / `rank` on the adapter's output.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub alpha: f64,
-    /// Share of the adapter's inputs that is set to 0 while it trains.
+    /// Share of the adapter's inputs that is set to 0 during training.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub dropout: f64,
-    /// The layers that are adapted, by the last parts of their names (`q_proj`, `layers.0.mlp.up_proj`); null = all
-    /// linear layers below the head.
+    /// Adapted layers, by the last parts of their names (`q_proj`, `layers.0.mlp.up_proj`); null = all linear layers
+    /// below the head.
     pub targets: Option<Vec<String>>,
     /// Multiply by `alpha` / √`rank` instead, which suits large ranks (2312.03732).
     pub rslora: bool,
@@ -53,12 +53,12 @@ impl Default for AdapterOptions {
 }
 
 impl AdapterOptions {
-    /// The factor on what the adapter adds.
+    /// Returns the factor on the adapter's product.
     pub fn scale(&self) -> f64 {
         let rank = self.rank as f64;
         self.alpha / if self.rslora { rank.sqrt() } else { rank }
     }
-    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    /// Returns all problems of the options; `at` is their pointer in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));

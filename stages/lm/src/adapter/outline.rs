@@ -1,5 +1,5 @@
-//! What is known of an adapter without its numbers: enough to tell, before anything runs, whether training with some
-//! options can go on with it.
+//! An adapter's shape without its numbers: enough to decide before a run whether training with given options can resume
+//! from it.
 
 use super::layers::targeted;
 use super::options::AdapterOptions;
@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use trainyard_core::{Error, Result};
 
-/// The form of an adapter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outline {
     /// Rows of every A, columns of every B.
@@ -20,12 +19,13 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// That of the adapter which these options make. Errors: see [`super::Adapter::new`].
+    /// Returns the outline of the adapter that these options create. Errors: see [`super::Adapter::new`].
     pub fn planned(config: &ModelConfig, options: &AdapterOptions) -> Result<Self> {
         let layers = targeted(config, options.targets.as_deref())?.into_iter().map(|layer| layer.name).collect();
         Ok(Self { rank: options.rank, scale: options.scale(), layers })
     }
-    /// Whether training that asks for `wanted` can go on with this. Errors: invalid, naming what differs.
+    /// Checks that training that requires `wanted` can resume from this adapter. Errors: invalid, naming the
+    /// difference.
     pub fn expect(&self, wanted: &Self) -> Result<()> {
         let differs = if self.rank != wanted.rank {
             format!("has rank {}, not {}", self.rank, wanted.rank)

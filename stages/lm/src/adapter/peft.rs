@@ -1,7 +1,7 @@
-//! An adapter in the files that PEFT reads and writes: `adapter_config.json` and `adapter_model.safetensors`.
+//! Adapters in PEFT's files, `adapter_config.json` and `adapter_model.safetensors`.
 //!
-//! What is read is checked: an option that changes the computation in a way that [`Adapter`] cannot is an error, never
-//! left out. Which layers are adapted is told by the tensors, since `target_modules` may be a pattern.
+//! Options are checked on reading: one that changes the computation in a way that [`Adapter`] does not support is an
+//! error, never ignored. The tensors determine the adapted layers, since `target_modules` may be a pattern.
 
 use super::{Adapter, DOWN, Outline, expect_shapes, linear_layers};
 use crate::checkpoint::{load_shapes, load_tensors, save_tensors};
@@ -14,22 +14,22 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// The options of an adapter, at the top of its folder.
+/// Options of an adapter, at the top of its folder.
 pub const CONFIG: &str = "adapter_config.json";
-/// The tensors of an adapter, and the folder of the base model inside of the adapter's.
+/// The tensors of an adapter, and the folder of its base model within the adapter's folder.
 pub use crate::checkpoint::{ADAPTER as TENSORS, BASE};
 
-/// PEFT wraps the model twice, so its names begin with this.
+/// Prefix of PEFT's tensor names: PEFT wraps the model twice.
 const PREFIX: &str = "base_model.model.";
 
-/// Whether a folder holds an adapter.
+/// Returns whether a folder contains an adapter.
 pub fn is_adapter(folder: &Path) -> bool {
     folder.join(CONFIG).exists()
 }
 
 /// Reads the adapter of a folder for a base model of this config.
 ///
-/// Errors: invalid, if it needs what is not supported; data, if it does not fit the model or is not finite.
+/// Errors: invalid, if it requires an unsupported option; data, if it does not fit the model or is not finite.
 pub fn load(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     read(folder, config).map_err(|e| e.at(folder.display()))
 }
@@ -46,7 +46,7 @@ fn read(folder: &Path, config: &ModelConfig) -> Result<Adapter> {
     Ok(adapter)
 }
 
-/// The form of the adapter of a folder, without reading its numbers. Errors: as [`load`].
+/// Reads the outline of the adapter of a folder, without its numbers. Errors: as [`load`].
 pub fn outline(folder: &Path, config: &ModelConfig) -> Result<Outline> {
     let read = || {
         let Options { rank, alpha, dropout, rslora } = Options::read(folder)?;
@@ -61,7 +61,7 @@ pub fn outline(folder: &Path, config: &ModelConfig) -> Result<Outline> {
     read().map_err(|e: Error| e.at(folder.display()))
 }
 
-/// A tensor's name without PEFT's own beginning.
+/// Returns a tensor's name without PEFT's prefix.
 fn own_name(name: &str) -> Result<String> {
     let own = name.strip_prefix(PREFIX).ok_or_else(|| {
         Error::data(format!("{TENSORS}: `{name}` does not begin with `{PREFIX}`"))
@@ -70,7 +70,7 @@ fn own_name(name: &str) -> Result<String> {
     Ok(own.to_string())
 }
 
-/// What `adapter_config.json` says of the computation.
+/// Options in `adapter_config.json` that define the computation.
 struct Options {
     rank: usize,
     alpha: f64,
@@ -151,7 +151,7 @@ fn refuse_unsupported(options: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Writes both files; the folder must exist. Equal adapters give equal bytes.
+/// Writes both files into an existing folder. Equal adapters give equal bytes.
 pub fn save(folder: &Path, config: &ModelConfig, adapter: &Adapter) -> Result<()> {
     crate::checkpoint::expect_finite(&adapter.tensors)?;
     let path = folder.join(CONFIG);
@@ -181,8 +181,8 @@ fn options(config: &ModelConfig, adapter: &Adapter) -> Value {
     })
 }
 
-/// The shortest names that mean exactly the adapted layers: last parts if every layer that ends so is adapted, else
-/// whole names.
+/// Returns the shortest names that match exactly the adapted layers: last parts if every layer with this suffix is
+/// adapted, else whole names.
 fn target_modules(config: &ModelConfig, adapter: &Adapter) -> Vec<String> {
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_string();
     let adapted = adapter.layers();

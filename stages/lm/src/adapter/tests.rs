@@ -22,7 +22,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src/adapter/fixtures")
 }
 
-/// An adapter whose factors are all random.
+/// Returns an adapter with random factors.
 pub fn shaken(config: &ModelConfig, options: &AdapterOptions) -> Adapter {
     let mut adapter = Adapter::new(config, options, &Chance::new(5)).unwrap();
     for (name, tensor) in &mut adapter.tensors {
@@ -122,7 +122,7 @@ fn an_unmerged_adapter_samples_with_the_numbers_of_the_merged_one() {
         (find("qwen2").unwrap(), true, false);
     let mut qwen3 = ModelConfig::llama(29, 32, 40, 2, 4, 2).as_qwen3();
     qwen3.head_dim = 12;
-    // Norms behind the branches, and scales that the sampler multiplies into its matrices.
+    // Norms after the branches, and scales that the sampler multiplies into its matrices.
     let mut scaled = ModelConfig::llama(29, 32, 40, 2, 4, 2);
     (scaled.architecture.residual_scale, scaled.architecture.logits_scaling) = (0.4, 3.0);
     let mut behind = scaled.clone();
@@ -170,7 +170,7 @@ fn a_fresh_adapter_changes_no_bit() {
 
 const TOKENS: [&[u32]; 2] = [&[10, 11, 12, 13, 14, 15], &[20, 21, 22]];
 
-/// Losses of some steps of a learner on [`TOKENS`].
+/// Returns the losses of some steps of a learner on [`TOKENS`].
 fn losses(model: &ModelFolder, learns: Learns, rate: f64, steps: usize) -> Vec<f64> {
     let optimizer = AdamWConfig { weight_decay: 0.0, max_norm: None, ..AdamWConfig::default() };
     let options = LearnerOptions { optimizer, learns, ..LearnerOptions::default() };
@@ -186,8 +186,8 @@ fn losses(model: &ModelFolder, learns: Learns, rate: f64, steps: usize) -> Vec<f
     (0..steps).map(step).collect()
 }
 
-/// With A = 1 and B = 0 the gradient of B is that of the weight and that of A is 0, so the first step is the dense
-/// model's; of Adam's later ones only that they go the same way can be asked.
+/// With A = 1 and B = 0 the gradient of B is that of the weight and that of A is 0, so the first step equals the dense
+/// model's; for Adam's later ones the test can only require the same direction.
 #[test]
 fn of_full_rank_it_learns_as_the_dense_layers_do() {
     let model = tiny();
@@ -327,7 +327,7 @@ fn targets_that_are_not_there_are_named_with_those_that_are() {
     assert_eq!(error.kind, ErrorKind::Invalid);
     let help = error.help.unwrap();
     assert!(error.message.contains("`query`") && help.contains("down_proj") && help.contains("q_proj"), "{help}");
-    // Half of a name is none.
+    // Half of a name does not match.
     let half = AdapterOptions { targets: Some(vec!["proj".into()]), ..options(2) };
     assert!(Adapter::new(&config, &half, &Chance::new(1)).is_err());
     let one = AdapterOptions { targets: Some(vec!["layers.1.mlp.up_proj".into()]), ..options(2) };
@@ -378,7 +378,7 @@ fn adapters_that_compute_something_else_are_refused_by_key() {
     assert!(!folder.path().join("base").exists() && error.kind == ErrorKind::Invalid, "{error}");
 }
 
-/// The weights of nothing but the base learn without an adapter, and nothing of it with one.
+/// A base model's weights are trained only without an adapter, and never with one.
 #[test]
 fn a_whole_model_and_an_adapter_are_not_mixed_up() {
     let model = tiny();

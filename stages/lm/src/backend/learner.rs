@@ -1,4 +1,4 @@
-//! The trait of whatever trains a model.
+//! Trait of the model trainers.
 
 use super::Parameters;
 use crate::adapter::{Adapter, DOWN, SCORES, UP};
@@ -10,7 +10,7 @@ use trainyard_core::{Chance, Error, Result};
 
 /// The token at `token` of sequence `sequence` of a batch.
 ///
-/// Everything at a place is predicted from the tokens before it, so `token` is at least 1. A value may also be read
+/// The numbers of a place are predicted from the tokens before it, so `token` is at least 1. A value may also be read
 /// after the last token, where `token` is the length of the sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The places where masks are true, in index order. First tokens have no prediction and are left out.
+    /// Returns the places where masks are true, in index order. First tokens have no prediction and are omitted.
     pub fn of_masks<M: AsRef<[bool]>>(masks: &[M]) -> Vec<Self> {
         let row = |(sequence, row): (usize, &M)| -> Vec<Self> {
             let places = row.as_ref().iter().enumerate().skip(1).filter(|(_, m)| **m);
@@ -31,8 +31,8 @@ impl Place {
     }
 }
 
-/// What a model computes at places, one number per place. A language model gives `logprobs` and `entropies`, a model
-/// with a scoring head gives `values` (one list entry per place and output); what it does not give is empty.
+/// Outputs of a model at places, one number per place. A language model returns `logprobs` and `entropies`, a model
+/// with a scoring head returns `values` (one list entry per place and output); the others are empty.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Outputs {
     /// Natural log of the probability of the token, after the temperature.
@@ -43,7 +43,7 @@ pub struct Outputs {
     pub values: Vec<f64>,
 }
 
-/// Derivatives of a loss by the numbers of [`Outputs`], in the same order. An empty list stands for zeros.
+/// Derivatives of a loss with respect to the numbers of [`Outputs`], in the same order. An empty list means zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Slopes<'a> {
     /// d loss / d [`Outputs::logprobs`], one number per place.
@@ -57,10 +57,10 @@ pub struct Slopes<'a> {
 /// The head that a learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Head {
-    /// The one that the model has.
+    /// The model's head.
     #[default]
     Own,
-    /// A new scoring head with this many outputs per token, all 0 at first, instead of the language head.
+    /// A new scoring head with this many outputs per token, initially 0, instead of the language head.
     Scores(usize),
 }
 
@@ -70,16 +70,17 @@ pub enum Learns {
     /// Every parameter: the decoder and its head.
     #[default]
     All,
-    /// Only the scoring head; the decoder under it is frozen, and so is its adapter, if it has one.
+    /// Only the scoring head; the decoder and its adapter, if any, are frozen.
     Scores,
-    /// The model's adapter, and its scoring head if it has one; the decoder under them is frozen.
+    /// The model's adapter, and its scoring head if it has one; the decoder is frozen.
     Adapter,
-    /// Nothing: the learner only evaluates, and has neither gradients nor moments.
+    /// No parameter: the learner only evaluates, and has neither gradients nor moments.
     Nothing,
 }
 
 impl LearnerOptions {
-    /// The dropout of the model's adapter, if it has any and learns; a learner takes that of each pass from it.
+    /// Returns the dropout of the model's adapter, if it has any and is trained, from which a learner takes that of
+    /// each pass.
     pub(super) fn dropout(&self, adapter: Option<&Adapter>) -> Option<Dropout> {
         let share = adapter.map_or(0.0, |adapter| adapter.dropout);
         let chance = Chance::new(self.seed).child("dropout", &[]);
@@ -88,7 +89,7 @@ impl LearnerOptions {
 }
 
 impl Learns {
-    /// Whether the parameter of this name changes.
+    /// Returns whether the parameter of this name changes.
     pub(super) fn includes(self, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -97,7 +98,7 @@ impl Learns {
             Self::Nothing => false,
         }
     }
-    /// Errors: bug, if this and the model's adapter do not go together.
+    /// Checks the choice. Errors: bug, if it does not match the presence of an adapter.
     pub(super) fn expect(self, adapter: Option<&Adapter>) -> Result<()> {
         match (self, adapter) {
             (Self::All, Some(_)) | (Self::Adapter, None) => {
@@ -108,21 +109,21 @@ impl Learns {
     }
 }
 
-/// Whether a parameter of a model with an adapter is the adapter's, or the scoring head that goes with it.
+/// Returns whether a parameter of a model with an adapter belongs to the adapter or its scoring head.
 pub(super) fn of_adapter(name: &str) -> bool {
     name.ends_with(DOWN) || name.ends_with(UP) || name == SCORES
 }
 
-/// How a learner is set up.
+/// Options of a learner.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LearnerOptions {
     /// AdamW without its learning rate, which [`Learner::step`] takes.
     pub optimizer: AdamWConfig,
     /// The head that is trained: the model's own or a new scoring head.
     pub head: Head,
-    /// Which parameters change; the others are frozen.
+    /// Parameters that change; the others are frozen.
     pub learns: Learns,
-    /// Seed of the dropout of an adapter that learns; draws depend on it, the step, and the place in the step.
+    /// Seed of the dropout of a trained adapter; draws depend on it, the step, and the place in the step.
     pub seed: u64,
 }
 
@@ -131,35 +132,35 @@ pub struct LearnerOptions {
 /// One optimizer step is any number of `forward` and `backward` pairs, whose gradients add up in the order of the
 /// calls, and one `step`. The same calls give the same bits, for any number of threads.
 pub trait Learner: Send {
-    /// The config of the model that [`Learner::weights`] belong to, head included.
+    /// Returns the config of the model of [`Learner::weights`], including its head.
     fn config(&self) -> &ModelConfig;
-    /// Names and shapes of the parameters that learn, in name order.
+    /// Names and shapes of the trained parameters, in name order.
     fn parameters(&self) -> Vec<(String, Vec<usize>)>;
-    /// Computes the outputs at `places` and keeps what [`Learner::backward`] needs. A later call replaces what an
-    /// earlier one kept.
+    /// Computes the outputs at `places` and keeps the state for [`Learner::backward`]. A later call replaces the state
+    /// of an earlier one.
     ///
     /// Errors: no sequence or an empty one, tokens outside the vocabulary, a sequence longer than the model.
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
-    /// The same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
+    /// Computes the same numbers, bit for bit, without memory for a backward pass (and without an adapter's dropout).
     fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs>;
     /// Adds the gradient of Σ slope·output of the last forward. Errors: bug, without a forward before it.
     fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()>;
-    /// Changes the parameters by the gradients added up since the last step. None if there are none.
+    /// Changes the parameters by the gradients accumulated since the last step. Returns `None` without any.
     ///
-    /// Errors: data, if a gradient is not finite; nothing is changed then.
+    /// Errors: data, if a gradient is not finite; the parameters are then unchanged.
     fn step(&mut self, rate: f64) -> Result<Option<StepReport>>;
-    /// Optimizer steps done.
+    /// Returns the number of optimizer steps.
     fn steps(&self) -> u64;
-    /// A copy of all parameters, frozen ones included; of a model with an adapter, the adapter's tensors and the
-    /// scoring head that goes with it.
+    /// Returns a copy of all parameters, frozen ones included; for a model with an adapter, only the adapter's tensors
+    /// and its scoring head.
     fn weights(&self) -> Result<Parameters>;
-    /// Writes what learns and the optimizer's state into a folder, under names that begin with `prefix`.
+    /// Writes the trained parameters and the optimizer's state into a folder, under names that begin with `prefix`.
     fn save(&self, folder: &Path, prefix: &str) -> Result<()>;
-    /// Reads back what [`Learner::save`] wrote for the same model; everything goes on as if it had never stopped.
+    /// Restores the state that [`Learner::save`] wrote for the same model; training resumes without a difference.
     fn load(&mut self, folder: &Path, prefix: &str) -> Result<()>;
 }
 
-/// The files that [`Learner::save`] writes: weights and optimizer state.
+/// Returns the files that [`Learner::save`] writes: weights and optimizer state.
 pub(super) fn learned_files(folder: &Path, prefix: &str) -> (PathBuf, PathBuf) {
     (folder.join(format!("{prefix}weights.safetensors")), folder.join(format!("{prefix}optimizer.safetensors")))
 }

@@ -1,6 +1,7 @@
-//! Where models are computed: a [`Learner`] trains one, a [`Sampler`] decodes with one, a [`Backend`] hands out both.
+//! Backends of model computation: a [`Learner`] trains a model, a [`Sampler`] decodes with one, a [`Backend`] creates
+//! both.
 //!
-//! The traits carry numbers and token ids only, so a GPU, another machine or an endpoint is one more file here and one
+//! The traits carry only numbers and token ids, so a GPU, another machine or an endpoint is one more file here and one
 //! line in [`registry`]. [`cpu`] is the reference: every other backend must pass [`conformance`].
 
 pub mod candle;
@@ -26,40 +27,41 @@ use crate::folder::ModelFolder;
 use trainyard_core::Result;
 use trainyard_tables::Sampling;
 
-/// What a backend does with the GPUs that a stage asks for.
+/// Use of a stage's requested GPUs by a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gpus {
-    /// It computes on the CPU, or elsewhere.
+    /// The backend computes on the CPU, or elsewhere.
     Unused,
-    /// It computes on a GPU that no pool counts.
+    /// The backend computes on a GPU that no pool counts.
     Uncounted,
-    /// It computes on the first of them.
+    /// The backend computes on the first requested GPU.
     Needed,
 }
 
-/// Hands out learners and samplers of a model.
+/// Creates learners and samplers of a model.
 pub trait Backend: Send + Sync {
-    /// Its name in [`registry`].
+    /// Returns the name in [`registry`].
     fn kind(&self) -> &'static str;
-    /// Which GPUs of its stage it computes on.
+    /// Returns the use of the stage's GPUs.
     fn gpus(&self) -> Gpus;
-    /// What it can do; everything, unless it says otherwise.
+    /// Features of the backend; all by default.
     fn offers(&self) -> Offers {
         Offers::ALL
     }
-    /// Why it cannot sample by these options and say the probabilities of what it drew: what, and what to do instead.
+    /// Returns why the backend cannot sample under these options and report the probabilities of its draws: the problem
+    /// and the remedy.
     fn refuses(&self, _sampling: &Sampling) -> Option<(String, String)> {
         None
     }
-    /// Whether a number has the same bits whatever shares its batch. If not, it is the same up to the rounding of
-    /// float32 sums, and a token differs only where its draw falls between the two roundings.
+    /// Returns whether a number has the same bits in every batch. If not, it is the same up to the rounding of float32
+    /// sums, and a token differs only where its draw is between the two roundings.
     fn is_batch_invariant(&self) -> bool;
-    /// A learner that starts from the folder's weights.
+    /// Creates a learner that starts from the folder's weights.
     ///
-    /// Errors: weights that do not fit the config; what the backend cannot run.
+    /// Errors: weights that do not fit the config; a model that the backend cannot run.
     fn learner(&self, model: &ModelFolder, options: &LearnerOptions) -> Result<Box<dyn Learner>>;
-    /// A sampler of the folder's weights, at version 0.
+    /// Creates a sampler of the folder's weights, at version 0.
     ///
-    /// Errors: weights that do not fit the config; what the backend cannot run.
+    /// Errors: weights that do not fit the config; a model that the backend cannot run.
     fn sampler(&self, model: &ModelFolder, options: &SamplerOptions) -> Result<Box<dyn Sampler>>;
 }

@@ -1,35 +1,35 @@
-//! What a backend can do. Stages ask before anything runs, so that `check` names the part that would need more.
+//! Features of a backend. Stages query them before a run, so that `check` names the part that requires a missing one.
 
-/// Which given sequences a sampler scores ([`super::Sampler::logprobs_of`]).
+/// Support for scoring given sequences ([`super::Sampler::logprobs_of`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forced {
-    /// None.
+    /// No sequences.
     Never,
-    /// Those under the model's own distribution: temperature 1 (or greedy), no truncation.
+    /// Sequences under the model's distribution: temperature 1 (or greedy), no truncation.
     Plain,
-    /// Those under any distribution.
+    /// Sequences under any distribution.
     Always,
 }
 
-/// What a backend can do.
+/// Features of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers {
-    /// It trains: [`super::Backend::learner`].
+    /// Training: [`super::Backend::learner`].
     pub trains: bool,
-    /// Its samplers take new weights.
+    /// Replacing the weights of samplers.
     pub weights: bool,
-    /// Its samplers give the entropy of every token's distribution.
+    /// Entropies of every token's distribution in samplers.
     pub entropies: bool,
-    /// Its samplers give log-probabilities of given sequences.
+    /// Log-probabilities of given sequences in samplers.
     pub forced: Forced,
-    /// Its samplers compute scoring heads.
+    /// Scoring heads in samplers.
     pub scores: bool,
     /// Tokens follow the documented draw ([`crate::generate::DrawKey`]), so equal requests give equal tokens.
     pub draws: bool,
 }
 
 impl Offers {
-    /// Everything.
+    /// All features.
     pub const ALL: Self =
         Self { trains: true, weights: true, entropies: true, forced: Forced::Always, scores: true, draws: true };
 }

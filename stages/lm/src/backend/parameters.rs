@@ -1,4 +1,4 @@
-//! Weights as plain numbers: what learners give, samplers take and checkpoints keep.
+//! Weights as plain numbers: output of learners, input of samplers, content of checkpoints.
 
 use crate::checkpoint::{load_tensors, save_tensors};
 use crate::decoder::Weights;
@@ -15,7 +15,7 @@ use trainyard_core::{Error, Result};
 pub struct Parameter {
     /// Lengths of the dimensions, outermost first.
     pub shape: Vec<usize>,
-    /// As many numbers as the product of `shape`; clones share them.
+    /// Values, as many as the product of `shape`; clones share them.
     pub values: Arc<Vec<f32>>,
 }
 

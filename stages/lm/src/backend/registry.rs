@@ -11,10 +11,10 @@ use trainyard_api::{Family, Slot};
 use trainyard_core::{OptionProblem, Result, Secrets};
 use trainyard_tables::Sampling;
 
-/// The backends that a stage may name in `backend`; they are built with the secrets that the stage was given.
+/// Backends that a stage may name in `backend`; they are built with the secrets of the stage.
 pub type Backends = Family<dyn Backend, Secrets>;
 
-/// All backends of this build.
+/// Returns all backends of this build.
 pub fn family() -> Backends {
     let members = vec![
         backend::<Candle>(),
@@ -24,18 +24,18 @@ pub fn family() -> Backends {
     Family::new("backends", "backend", members)
 }
 
-/// The line of a backend whose options are the backend itself.
+/// Returns the part of a backend whose options type is the backend itself.
 pub fn backend<P: PartOptions + Backend>() -> PartKind<dyn Backend, Secrets> {
     PartKind::new(|options: P, _| Ok(Box::new(options)))
 }
 
-/// The backend that stages use unless they are told otherwise.
+/// Returns the default backend of stages.
 pub fn default_options() -> Value {
     json!({ "kind": cpu::KIND })
 }
 
-/// For `#[serde(skip_serializing_if)]`: the default stays out of a config, which so has the digest that it had before
-/// there were other backends.
+/// Returns whether the options are the default, for `#[serde(skip_serializing_if)]`: a default backend is left out of a
+/// config, whose digest so stays the same as before backends could be chosen.
 pub fn is_default(options: &Value) -> bool {
     *options == default_options()
 }
@@ -47,23 +47,23 @@ pub struct BackendSlot {
 }
 
 impl BackendSlot {
-    /// Reads the key at `place` (`/backend`) of the options and fills its defaults in.
+    /// Reads the key at `place` (`/backend`) of the options and fills in its defaults.
     pub fn read(family: &Backends, place: &'static str, options: &mut Value) -> Self {
         if let Some(map) = options.as_object_mut() {
             map.entry(place.trim_start_matches('/')).or_insert_with(default_options);
         }
         Self { place, slot: Slot::read_at(family, place, options) }
     }
-    /// Reads the key at `place` (`/rollout/backend`), if it is there.
+    /// Reads the key at `place` (`/rollout/backend`), if present.
     pub fn read_optional(family: &Backends, place: &'static str, options: &mut Value) -> Option<Self> {
         options.pointer(place).filter(|value| !value.is_null())?;
         Some(Self { place, slot: Slot::read_at(family, place, options) })
     }
-    /// Everything wrong with the backend's own options.
+    /// Returns all problems of the backend's options.
     pub fn problems(&self) -> Vec<OptionProblem> {
         self.slot.problems()
     }
-    /// What it and the number of GPUs that its stage asks for contradict in.
+    /// Returns the contradictions between the backend and the number of GPUs that its stage requests.
     pub fn problems_with_gpus(&self, gpus: u32) -> Vec<OptionProblem> {
         let Ok(backend) = self.unarmed() else { return Vec::new() };
         let (message, help) = match (backend.gpus(), gpus) {
@@ -83,18 +83,18 @@ impl BackendSlot {
         };
         vec![OptionProblem::new(self.place, message).help(help)]
     }
-    /// What it can do; everything, while its options are wrong.
+    /// Returns the backend's features, or all while its options are invalid.
     pub fn offers(&self) -> Offers {
         self.unarmed().map_or(Offers::ALL, |backend| backend.offers())
     }
-    /// That it must take new weights, if it cannot.
+    /// Returns a problem if the backend cannot take new weights.
     pub fn problem_with_weights(&self) -> Option<OptionProblem> {
         let message = "the policy changes with every step, but this backend has no way to take new weights";
         let help = "name a folder that the stage and the server see: `weights: {folder: /shared/weights}` \
                     (`server: vllm` or `server: sglang`)";
         (!self.offers().weights).then(|| OptionProblem::new(self.place, message).help(help))
     }
-    /// That the stage trains by it, if it cannot.
+    /// Returns a problem if the backend cannot train.
     pub fn problem_with_training(&self) -> Option<OptionProblem> {
         let kind = self.slot.kind();
         let message = format!("the backend `{kind}` samples and does not train");
@@ -102,16 +102,16 @@ impl BackendSlot {
                     `rollout: {backend: …}`";
         (!self.offers().trains).then(|| OptionProblem::new(self.place, message).help(help))
     }
-    /// Why it cannot sample by the options at `place`.
+    /// Returns why the backend cannot sample under the options at `place`.
     pub fn problem_with_sampling(&self, place: &str, sampling: &Sampling) -> Option<OptionProblem> {
         let (message, help) = self.unarmed().ok()?.refuses(sampling)?;
         Some(OptionProblem::new(place, message).help(help))
     }
-    /// The backend. Errors: invalid, with the place and what is wrong.
+    /// Builds the backend. Errors: invalid, with the place and the problem.
     pub fn build(&self, secrets: &Secrets) -> Result<Arc<dyn Backend>> {
         Ok(Arc::from(self.slot.build(secrets)?))
     }
-    /// The backend as far as its options tell.
+    /// Builds the backend without secrets.
     fn unarmed(&self) -> Result<Arc<dyn Backend>> {
         self.build(&Secrets::default())
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::backend::{conformance, endpoint};
 
-    /// Those that compute here, and `endpoint` in front of a server that computes with the reference.
+    /// Covers the local backends, and `endpoint` in front of a server that computes with the reference.
     #[test]
     fn every_backend_conforms() {
         let family = family();

@@ -1,4 +1,4 @@
-//! A [`Sampler`] whose sequences are kept by the engine's roster: what a backend adds is how tokens are computed.
+//! A [`Sampler`] whose sequences are kept by the engine's roster: a backend only adds the computation of tokens.
 
 use super::{Parameters, Sampler};
 use crate::config::ModelConfig;
@@ -6,23 +6,23 @@ use crate::generate::{Cache, DrawKey, Finish, Request, Roster, Scored, SequenceI
 use trainyard_core::Result;
 use trainyard_tables::Sampling;
 
-/// How a backend computes tokens.
+/// Computation of tokens by a backend.
 pub trait Decode: Send {
-    /// What it keeps per sequence.
+    /// State per sequence.
     type Cache: Cache + Send;
     /// Draws one token for every running sequence of the roster, or ends its turn.
     fn step(&mut self, roster: &mut Roster<Self::Cache>) -> Result<()>;
     /// As [`Sampler::cache_bytes`].
     fn cache_bytes(&self, tokens: usize) -> u64;
-    /// Errors: invalid, if the model has no language head.
+    /// Checks that tokens can be sampled. Errors: invalid, if the model has no language head.
     fn expect_language_head(&self) -> Result<()>;
     /// As [`Sampler::set_weights`].
     fn set_weights(&mut self, weights: &Parameters, version: u32) -> Result<()>;
-    /// As [`Sampler::logprobs_of`], of tokens that the vocabulary has.
+    /// As [`Sampler::logprobs_of`], for tokens in the vocabulary.
     fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>>;
     /// As [`Sampler::score_labels`].
     fn score_labels(&self) -> usize;
-    /// As [`Sampler::score`], of tokens that the vocabulary has.
+    /// As [`Sampler::score`], for tokens in the vocabulary.
     fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>>;
 }
 
@@ -33,11 +33,11 @@ pub struct Rostered<D: Decode> {
 }
 
 impl<D: Decode> Rostered<D> {
-    /// `config` is the model's.
+    /// Creates a sampler; `config` is the model's.
     pub fn new(decode: D, config: &ModelConfig) -> Self {
         Self { decode, roster: Roster::new(config) }
     }
-    /// The same for a [`Decode`] that gives no entropies.
+    /// Creates a sampler for a [`Decode`] without entropies.
     pub fn without_entropies(decode: D, config: &ModelConfig) -> Self {
         Self { decode, roster: Roster::new(config).without_entropies() }
     }

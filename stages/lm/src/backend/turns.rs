@@ -1,6 +1,6 @@
-//! A sampler whose tokens are drawn by somebody else, whole turns at a time: all open turns are asked for together.
+//! A sampler whose tokens an external source draws, whole turns at a time: all open turns are requested together.
 //!
-//! Nothing is known of what was drawn but the tokens, so records of such sequences have no log-probabilities.
+//! Only the tokens are known, so records of such sequences have no log-probabilities.
 
 use super::{Decode, Parameters, Rostered, Sampler};
 use crate::config::ModelConfig;
@@ -8,31 +8,30 @@ use crate::generate::{Cache, Entry, Finish, Roster, Scored};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
-/// A turn that is to be sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Open<'a> {
-    /// What it continues, its own tokens so far included.
+    /// Tokens that the turn continues, including its tokens so far.
     pub tokens: &'a [u32],
-    /// Tokens that end it.
+    /// Stop tokens.
     pub stop: &'a [u32],
-    /// Most tokens that are left to it; at least 1.
+    /// Maximum number of further tokens; at least 1.
     pub most: usize,
 }
 
-/// Draws turns: for each one its new tokens, up to a stop token or the most that it may have.
+/// A source of turns: for each one its new tokens, up to a stop token or the maximum.
 pub trait Turns: Send {
-    /// Errors: those of whoever draws.
+    /// Draws the new tokens of each turn. Errors: those of the source.
     fn draw(&mut self, open: &[Open<'_>]) -> Result<Vec<Vec<u32>>>;
 }
 
-/// A sampler over `turns` for a model of this config. It computes nothing itself: no forced scores, no weights.
+/// Creates a sampler over `turns` for a model of this config. It computes nothing itself: no forced scores, no weights.
 pub fn sampler<T: Turns + 'static>(turns: T, config: &ModelConfig) -> Box<dyn Sampler> {
     Box::new(Rostered::without_entropies(Drawn(turns), config))
 }
 
 struct Drawn<T>(T);
 
-/// Nothing is kept here.
+/// The empty cache: the source keeps the state.
 #[derive(Default)]
 struct Nothing;
 
@@ -42,7 +41,7 @@ impl Cache for Nothing {
     }
 }
 
-/// Takes the tokens of a turn, which must be all of it and no more.
+/// Records the tokens of a turn, which must be complete and within the limit.
 fn take(entry: &mut Entry<Nothing>, turn: &[u32], positions: usize) -> Result<()> {
     for (at, token) in turn.iter().enumerate() {
         entry.take(*token, f32::NAN, f32::NAN, 0, positions);
@@ -122,7 +121,7 @@ mod tests {
     use std::collections::VecDeque;
     use trainyard_core::Chance;
 
-    /// Answers that were written down before, and what was asked.
+    /// Prepared turns.
     struct Script(VecDeque<Vec<Vec<u32>>>);
 
     impl Turns for Script {

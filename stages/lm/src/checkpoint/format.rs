@@ -1,11 +1,11 @@
-//! How the weights of a model are written: the type of their numbers, and the size of the files.
+//! Format of a model's weights: the type of their numbers, and the size of the files.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 use trainyard_core::units::parse_size;
 
-/// The type of the numbers of a file.
+/// Number type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -18,14 +18,14 @@ pub enum SavedType {
 }
 
 impl SavedType {
-    /// Its name in `config.json`.
+    /// Returns the name in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "float32",
             Self::Bf16 => "bfloat16",
         }
     }
-    /// Bytes of a number.
+    /// Returns the bytes of a number.
     pub(super) fn size(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -34,24 +34,24 @@ impl SavedType {
     }
 }
 
-/// How a stage writes the weights of the model that it publishes. Resume points are float32, and so are the tensors of
-/// an adapter; its base stays the files that it was read from.
+/// Format of the weights of the model that a stage publishes. Resume points are float32, and so are the tensors of an
+/// adapter; its base keeps the files that it was read from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SaveOptions {
-    /// The type of the numbers: `f32`, or `bf16`, which halves the files and rounds every number to 8 significant bits.
+    /// Number type: `f32`, or `bf16`, which halves the files and rounds every number to 8 significant bits.
     pub dtype: SavedType,
-    /// Largest size of a file, such as `2GB`: several files and an index, as transformers writes them; null = one file.
+    /// Maximum size of a file, such as `2GB`: several files and an index, as transformers writes them; null = one file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard_size: Option<String>,
 }
 
 impl SaveOptions {
-    /// Whether nothing is set: such a config has the digest that it had before there was a choice.
+    /// Returns whether all options are unset, in which case they are left out of a config and its digest.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    /// Returns all problems of the options; `at` is their pointer in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let problem = |message: String| OptionProblem::new(format!("{at}/shard_size"), message);
         match self.shard_size.as_deref().map(parse_size) {
@@ -60,14 +60,14 @@ impl SaveOptions {
             _ => Vec::new(),
         }
     }
-    /// Most bytes of numbers in one file.
+    /// Returns the maximum bytes of numbers in one file.
     pub(super) fn shard_bytes(&self) -> usize {
         let bytes = self.shard_size.as_deref().and_then(|text| parse_size(text).ok());
         bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
     }
 }
 
-/// The nearest bfloat16, halves to even, as its bits. The number must be finite.
+/// Returns the nearest bfloat16, halves to even, as its bits. The number must be finite.
 pub(super) fn bf16_bits(x: f32) -> u16 {
     let bits = x.to_bits();
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_to_the_nearest_and_halves_to_even() {
-        // A step of bfloat16 between 1 and 2 is 2⁻⁷.
+        // The spacing of bfloat16 between 1 and 2 is 2⁻⁷.
         let step = 0.5f32.powi(7);
         let rounded = |x: f32| f32::from_bits(u32::from(bf16_bits(x)) << 16);
         for (x, expected) in [

@@ -1,4 +1,4 @@
-//! Tensors that some families keep in one piece, on their way from and to files.
+//! Fused tensors of some families, on reading and writing files.
 
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
@@ -7,13 +7,13 @@ use crate::tensor::candle;
 use candle_core::Tensor;
 use trainyard_core::Result;
 
-/// Every whole of the model, with what the names of its layer's parameters begin with.
+/// Returns every fused layer of the model, with the prefix of its layer's parameter names.
 fn groups(config: &ModelConfig) -> Vec<(String, Whole)> {
     let of = |layer: usize| wholes(config).into_iter().map(move |whole| (format!("model.layers.{layer}."), whole));
     (0..config.num_hidden_layers).flat_map(of).collect()
 }
 
-/// Cuts the wholes of a file into their parts. A whole that is missing or has other sizes is left as it is.
+/// Splits the fused tensors of a file into their parts. A missing one, or one of another shape, is left unchanged.
 pub(super) fn split(config: &ModelConfig, weights: &mut Weights) -> Result<()> {
     for (layer, whole) in groups(config) {
         let name = format!("{layer}{}.weight", whole.name);

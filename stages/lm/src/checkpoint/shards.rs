@@ -9,12 +9,13 @@ use std::path::Path;
 use trainyard_core::Result;
 use trainyard_core::error::io_error;
 
-/// The name of a single file of weights.
+/// Name of a single file of weights.
 pub(super) const SINGLE: &str = "model.safetensors";
-/// The name of the index of several files.
+/// Name of the index of several files.
 pub(super) const INDEX: &str = "model.safetensors.index.json";
 
-/// Writes all tensors: into one file, or into as many as their size asks for, in name order. A tensor is never cut.
+/// Writes all tensors into one file, or into as many as the maximum size requires, in name order. A tensor is never
+/// divided.
 pub(super) fn save(folder: &Path, weights: &Weights, options: &SaveOptions) -> Result<()> {
     let bytes = |name: &String| weights[name].elem_count() * options.dtype.size();
     let mut shards: Vec<Vec<&String>> = Vec::new();

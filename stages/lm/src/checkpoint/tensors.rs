@@ -13,7 +13,7 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Numbers that are written under a name.
+/// Numbers of a tensor to write.
 pub(crate) enum Numbers<'a> {
     /// Of type f32, f64 or u32.
     Tensor(&'a Tensor),
@@ -27,12 +27,12 @@ pub fn save_tensors(path: &Path, tensors: &BTreeMap<String, Tensor>) -> Result<(
     save_numbers(path, &tensors.iter().map(|(name, tensor)| (name.clone(), Numbers::Tensor(tensor))).collect())
 }
 
-/// The same for numbers that lie anywhere.
+/// Writes the same file from numbers in any memory.
 pub(crate) fn save_numbers(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>) -> Result<()> {
     save_as(path, numbers, SavedType::F32)
 }
 
-/// The same with float32 numbers, which must be finite, written as another type.
+/// Writes float32 numbers, which must be finite, as another type.
 pub(super) fn save_as(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>, dtype: SavedType) -> Result<()> {
     let raw = |(name, numbers)| Ok((name, Raw::of(name, numbers, dtype)?));
     let raw: Vec<(&str, Raw<'_>)> = numbers.iter().map(|(name, n)| raw((name.as_str(), n))).collect::<Result<_>>()?;
@@ -44,7 +44,7 @@ pub(super) fn save_as(path: &Path, numbers: &BTreeMap<String, Numbers<'_>>, dtyp
     safetensors::serialize_to_file(raw, Some(metadata), path).map_err(failed)
 }
 
-/// Numbers whose little-endian bytes are made when they are written.
+/// Numbers that are converted to little-endian bytes on writing.
 struct Raw<'a> {
     dtype: Dtype,
     shape: &'a [usize],
@@ -122,14 +122,14 @@ pub fn load_tensors(path: &Path) -> Result<BTreeMap<String, Tensor>> {
     Ok(tensors)
 }
 
-/// Shapes of all tensors of a safetensors file, without reading the tensors.
+/// Returns the shapes of all tensors of a safetensors file, without reading the tensors.
 pub(crate) fn load_shapes(path: &Path) -> Result<BTreeMap<String, Vec<usize>>> {
     let map = map(path)?;
     let file = header(map.as_deref().unwrap_or_default(), path)?;
     Ok(file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec())).collect())
 }
 
-/// Hands the tensors of a file to `take`, one at a time. The file is mapped, and what was read of it is given back.
+/// Passes the tensors of a file to `take`, one at a time. The file is mapped, and its pages are released once read.
 pub(super) fn each(path: &Path, mut take: impl FnMut(String, Tensor) -> Result<()>) -> Result<()> {
     let map = map(path)?;
     let file = header(map.as_deref().unwrap_or_default(), path)?;
@@ -155,7 +155,7 @@ fn header<'f>(bytes: &'f [u8], path: &Path) -> Result<SafeTensors<'f>> {
     })
 }
 
-/// The file in the address space of the process; none if it is empty.
+/// Maps the file into memory; returns `None` if it is empty.
 fn map(path: &Path) -> Result<Option<Mmap>> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     if file.metadata().map_err(|e| io_error(path, &e))?.len() == 0 {
@@ -167,7 +167,7 @@ fn map(path: &Path) -> Result<Option<Mmap>> {
     map.map(Some).map_err(|e| io_error(path, &e))
 }
 
-/// Tells the system that these bytes of a map are not needed any more. It may decline.
+/// Advises the system that these bytes of a map are not needed any more; the system may ignore it.
 fn give_back(map: &Mmap, bytes: &[u8]) {
     let start = bytes.as_ptr() as usize - map.as_ptr() as usize;
     #[expect(unsafe_code, reason = "some pieces of advice change what a map holds")]
@@ -213,7 +213,7 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     tensor.map_err(candle)
 }
 
-/// IEEE 754 binary16 to binary32, exact.
+/// Converts IEEE 754 binary16 to binary32, exactly.
 fn half_to_f32(bits: u16) -> f32 {
     let (sign, exponent, fraction) =
         (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));

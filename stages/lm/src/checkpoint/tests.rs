@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use std::collections::HashMap;
 use trainyard_core::{Chance, ErrorKind};
 
-/// A folder of its own that goes away with the test.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -14,7 +14,7 @@ fn random(name: &str, dims: &[usize], center: f64) -> Tensor {
     Tensor::from_vec(values, dims, &Device::Cpu).unwrap()
 }
 
-/// A decoder in float64 whose adapter learns.
+/// Returns a decoder in float64 whose adapter is trained.
 fn decoder(config: &ModelConfig) -> Decoder {
     let of = |(name, shape): (String, Vec<usize>)| {
         let center = if name.ends_with("norm.weight") { 1.0 } else { 0.0 };

@@ -1,8 +1,8 @@
-//! The gradient of the hidden states, taken to the gradients of all parameters below the head.
+//! The gradient of the hidden states, propagated to all parameters below the head.
 //!
-//! A layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight
-//! gradients are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number,
-//! and every sum has the order of the batch.
+//! A layer has two phases. First every chunk takes the gradient through the layer on its own; then the weight gradients
+//! are computed tile by tile, each tile summing over the chunks in order. No two threads add to one number, and every
+//! sum has the order of the batch.
 
 use super::branch::{Joint, OutNorm, back_to_residual, zeroed};
 use super::forward::{Pass, scaled};
@@ -26,8 +26,8 @@ use std::ops::Range;
 const NORM: &str = "model.norm.weight";
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 
-/// `d_out` is `[batch.rows(), hidden]`; the workspace holds the forward pass of the same batch, with the same dropout.
-/// Returns the gradients of what is learned, by name.
+/// Computes the gradients of the trained parameters, by name. `d_out` is `[batch.rows(), hidden]`; the workspace
+/// contains the forward pass of the same batch, with the same dropout.
 pub(super) fn run<T: Scalar>(
     config: &ModelConfig,
     view: &View<'_, T>,
@@ -101,11 +101,11 @@ impl<T: Scalar> LayerPass<'_, T> {
     fn place<'c>(&'c self, rows: usize, sequence: usize, ranges: &'c [Range<usize>]) -> Place<'c> {
         Place { layer: self.i, rows, sequence, ranges, dropout: self.dropout }
     }
-    /// Where the layer's activations lie.
+    /// Returns the index of the layer's activations.
     fn kept(&self) -> usize {
         Chunk::<T>::place_of(self.keep, self.i)
     }
-    /// From `d_output` to `d_input`, leaving in the chunk what the weight gradients need.
+    /// Computes `d_input` from `d_output`, leaving in the chunk the inputs of the weight gradients.
     fn chunk(&self, chunk: &mut Chunk<T>) {
         self.mlp(chunk);
         self.attention(chunk);
@@ -229,7 +229,7 @@ impl<T: Scalar> LayerPass<'_, T> {
         }
     }
 
-    /// Takes the gradients of queries and keys through their norms, row by row in place.
+    /// Propagates the gradients of queries and keys through their norms, row by row in place.
     fn head_norms(&self, chunk: &mut Chunk<T>) {
         let (Some(query_norm), Some(key_norm)) = (&self.view.query_norm, &self.view.key_norm) else { return };
         let (query, both, width) = (self.sizes.query, self.sizes.query + self.sizes.key, self.sizes.qkv());

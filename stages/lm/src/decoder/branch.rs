@@ -1,5 +1,5 @@
-//! Between the residual stream and its branches, attention and MLP: the norm before a branch, the norm and the scale
-//! behind it, and the way back of the gradients. Families differ in which of these there are.
+//! The connection of the residual stream to its branches, attention and MLP: the norm before a branch, the norm and the
+//! scale after it, and the backward of both. Families differ in which of these exist.
 
 use super::linear::{Linear, Place};
 use super::state::{LowRows, fit};
@@ -7,29 +7,29 @@ use crate::config::ModelConfig;
 use crate::ops::vector::{add_bias, add_into, add_scaled};
 use crate::ops::{Scalar, norm};
 
-/// What all branches of a decoder share.
+/// Constants that all branches of a decoder share.
 #[derive(Clone, Copy)]
 pub(super) struct Joint<T> {
     pub hidden: usize,
     pub epsilon: T,
-    /// Multiplies what a branch adds.
+    /// Factor on the output of a branch.
     pub scale: f64,
 }
 
-/// What a branch adds to the residual stream: `norm(linear(input) + bias)`.
+/// A branch, which adds `norm(linear(input) + bias)` to the residual stream.
 pub(super) struct Branch<'a, T> {
     pub place: Place<'a>,
     pub input: &'a [T],
     pub linear: &'a Linear<'a, T>,
-    /// The linear layer's weight, turned, where it is.
+    /// The linear layer's transposed weight, if it was computed.
     pub turned: Option<&'a [T]>,
-    /// Of the adapter.
+    /// Rows of the adapter.
     pub low: &'a mut LowRows<T>,
     pub bias: Option<&'a [T]>,
     pub norm: Option<&'a [T]>,
 }
 
-/// The norm behind a branch, with what the forward kept of it.
+/// The norm after a branch, with the state that the forward kept.
 pub(super) struct OutNorm<'a, T> {
     pub weight: Option<&'a [T]>,
     pub raw: &'a [T],
@@ -46,7 +46,7 @@ impl<T: Scalar> Joint<T> {
             scale: config.architecture.residual_scale,
         }
     }
-    /// The branch's input: the residual rows, normed if there is a norm.
+    /// Computes the branch's input: the residual rows, normed if there is a norm.
     pub fn enter(&self, x: &[T], weight: Option<&[T]>, normed: &mut [T], scales: &mut [T]) {
         match weight {
             Some(weight) => norm::forward(x, weight, self.epsilon, normed, scales),
@@ -54,7 +54,7 @@ impl<T: Scalar> Joint<T> {
         }
     }
 
-    /// Adds a branch to the residual rows: at once, or through its norm and the scale. What the norm reads stays in
+    /// Adds a branch to the residual rows: directly, or through its norm and the scale. The norm's input stays in
     /// `raw`.
     pub fn join(
         &self,
@@ -81,7 +81,7 @@ impl<T: Scalar> Joint<T> {
         }
     }
 
-    /// `out = linear(input) + bias`, or `out +=` with `add`.
+    /// Computes `out = linear(input) + bias`, or `out +=` with `add`.
     fn apply(&self, branch: &mut Branch<'_, T>, out: &mut [T], add: bool) {
         let Branch { place, input, linear, turned, .. } = *branch;
         linear.forward(place.rows, input, turned, (&mut *out, add));
@@ -91,8 +91,8 @@ impl<T: Scalar> Joint<T> {
         }
     }
 
-    /// The gradient of what a branch gave, from that of the residual stream that it was added to. Where they are the
-    /// same, `d` is left empty.
+    /// Computes the gradient of a branch's output from that of the residual stream that it was added to. Where the two
+    /// are the same, `d` is left empty.
     pub fn leave<'t>(
         &self,
         out: OutNorm<'_, T>,
@@ -119,7 +119,7 @@ impl<T: Scalar> Joint<T> {
     }
 }
 
-/// Takes the gradient of a branch's input to the residual rows `x`, and computes that input once more.
+/// Propagates the gradient of a branch's input to the residual rows `x`, and recomputes that input.
 pub(super) fn back_to_residual<T: Scalar>(
     x: &[T],
     weight: Option<&[T]>,
@@ -141,7 +141,7 @@ pub(super) fn back_to_residual<T: Scalar>(
     }
 }
 
-/// The first `n` places of a buffer, all 0.
+/// Returns the first `n` places of a buffer, all 0.
 pub(super) fn zeroed<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     let part = fit(buffer, n);
     part.fill(T::ZERO);

@@ -88,12 +88,12 @@ impl<'a, T: Scalar> Pass<'a, T> {
         );
     }
 
-    /// Where the input of layer `i` lies. Without a backward, two buffers alternate.
+    /// Returns the index of the input of layer `i`. Without a backward, two buffers alternate.
     fn residual(&self, i: usize) -> usize {
         if self.keep == Keep::Nothing { i % 2 } else { i }
     }
 
-    /// All that the backward reads of a layer, from its input.
+    /// Computes all activations that the backward of a layer reads, from its input.
     pub fn activations(&self, i: usize, chunk: &mut Chunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
         let (view, turned) = (&self.view.layers[i], self.turned.get(i));
@@ -135,7 +135,7 @@ impl<'a, T: Scalar> Pass<'a, T> {
         }
     }
 
-    /// The layer's output, from its activations.
+    /// Computes the layer's output from its activations.
     fn output(&self, i: usize, chunk: &mut Chunk<T>) {
         let (sizes, rows) = (self.sizes, chunk.rows);
         let (view, turned) = (&self.view.layers[i], self.turned.get(i));
@@ -160,12 +160,12 @@ impl<'a, T: Scalar> Pass<'a, T> {
         self.joint.join(branch, next, &mut t.branch, &mut layer.mlp_raw, &mut layer.mlp_scale);
     }
 
-    /// The heads of a layer, with its window.
+    /// Returns the heads of a layer, with its window.
     fn heads(&self, i: usize) -> Heads {
         Heads { window: self.architecture.layers[i].window, ..self.sizes.heads }
     }
 
-    /// Queries, keys and values: projected, biased, normed.
+    /// Computes queries, keys and values: projected, biased, normed.
     fn project(
         &self,
         (view, turned): (&LayerView<'_, T>, Option<&TurnedLayer<T>>),
@@ -209,13 +209,13 @@ impl<'a, T: Scalar> Pass<'a, T> {
     }
 }
 
-/// A range of rows as a range of numbers.
+/// Converts a range of rows to a range of numbers.
 pub(super) fn scaled(range: &Range<usize>, width: usize) -> Range<usize> {
     range.start * width..range.end * width
 }
 
-/// `y = x·Wᵀ` of linear layers that share their input, with their outputs side by side: one product where the
-/// weights are turned.
+/// Computes `y = x·Wᵀ` for linear layers that share their input, with adjacent outputs: in one product where the
+/// weights are transposed.
 fn side_by_side<T: Scalar>(linears: &[&Linear<'_, T>], rows: usize, x: &[T], turned: Option<&[T]>, y: &mut [T]) {
     let inputs = linears[0].inputs;
     let width: usize = linears.iter().map(|linear| linear.outputs).sum();
@@ -233,8 +233,8 @@ fn side_by_side<T: Scalar>(linears: &[&Linear<'_, T>], rows: usize, x: &[T], tur
     }
 }
 
-/// Transposes every layer's matrices to `[in, out]`, if they are small: queries, keys and values side by side, and gate
-/// and up side by side.
+/// Transposes every layer's matrices to `[in, out]`, if they are small: queries, keys and values adjacent, and gate and
+/// up adjacent.
 fn turn_weights<T: Scalar>(sizes: Sizes, view: &View<'_, T>, limits: Limits, turned: &mut Vec<TurnedLayer<T>>) {
     let layers = if sizes.matrices() <= limits.turned { sizes.layers } else { 0 };
     turned.resize_with(layers, TurnedLayer::default);

@@ -1,5 +1,5 @@
-//! The second phase of a layer's backward: the gradients of its vectors, from what the first phase left in the chunks.
-//! Those of its matrices are in [`super::matrices`].
+//! The second phase of a layer's backward: the gradients of its vectors, from the chunk state of the first phase. Those
+//! of its matrices are in [`super::matrices`].
 
 use super::state::{Chunk, Partial, Sizes};
 use super::view::LayerView;
@@ -9,7 +9,7 @@ use crate::ops::Scalar;
 use crate::ops::vector::add_into;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sum of one vector's shares over the chunks, in order.
+/// Sums one vector's shares over the chunks, in order.
 pub(super) fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Partial<T>) -> &[T]) -> Vec<T> {
     let mut total = vec![T::ZERO; n];
     for chunk in chunks {
@@ -18,7 +18,8 @@ pub(super) fn sum<T: Scalar>(chunks: &[Chunk<T>], n: usize, part: impl Fn(&Parti
     total
 }
 
-/// Gradient of the embeddings: each row of tokens added to that of its token, in the order of the batch.
+/// Computes the gradient of the embeddings: the gradient of each row is added to that of its token, in the order of the
+/// batch.
 pub(super) fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, chunks: &[Chunk<T>]) -> Vec<T> {
     let mut total = vec![T::ZERO; n];
     for chunk in chunks {
@@ -31,7 +32,7 @@ pub(super) fn embeddings<T: Scalar>(sizes: Sizes, n: usize, batch: &TokenBatch, 
     total
 }
 
-/// What the gradients of a layer's parameters are made of, besides the chunks.
+/// Inputs of the gradients of a layer's parameters, in addition to the chunks.
 pub(super) struct LayerGradients<'a, T: Scalar> {
     pub layer: usize,
     pub sizes: Sizes,
@@ -40,7 +41,7 @@ pub(super) struct LayerGradients<'a, T: Scalar> {
     pub learned: &'a BTreeSet<String>,
     /// Whether an adapter's inputs had dropout.
     pub dropout: bool,
-    /// Where the layer's activations lie in a chunk.
+    /// Index of the layer's activations in a chunk.
     pub kept: usize,
 }
 
@@ -49,7 +50,7 @@ impl<T: Scalar> LayerGradients<'_, T> {
         format!("model.layers.{}.{part}", self.layer)
     }
 
-    /// Gradients of norms and biases: shares of the chunks, summed.
+    /// Computes the gradients of norms and biases: shares of the chunks, summed.
     pub fn vectors(&self, chunks: &[Chunk<T>], gradients: &mut BTreeMap<String, Vec<T>>) {
         let Sizes { hidden, query, key, .. } = self.sizes;
         let names = self.norms;

@@ -2,8 +2,8 @@
 //!
 //! A custom operation of candle takes at most three tensors, but a decoder has hundreds of parameters. So a chain of
 //! `Attach` nodes, one number wide, leads from the parameters to the `Body` node. The backward of `Body` computes all
-//! gradients and leaves them on a shared shelf; the `Attach` nodes, which come later in the backward, hand them to
-//! candle under the right variables. Nothing is copied.
+//! gradients and stores them in a shared map; the `Attach` nodes, which come later in the backward, pass them to candle
+//! under the right variables. No gradient is copied.
 
 use super::linear::Dropout;
 use super::state::{Keep, Limits, Workspace};
@@ -21,20 +21,20 @@ use trainyard_core::Result;
 type Shelf = Arc<Mutex<BTreeMap<String, Tensor>>>;
 type Buffers<T> = Arc<Mutex<Vec<Workspace<T>>>>;
 
-/// What a pass reads beside the batch.
+/// Inputs of a pass other than the batch.
 pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
-    /// What learns, heads included.
+    /// Trained parameters, including heads.
     pub parameters: &'a BTreeMap<String, Var>,
-    /// What does not.
+    /// Frozen parameters.
     pub frozen: &'a BTreeMap<String, Tensor>,
     pub low: Option<LowRank>,
     pub limits: Limits,
-    /// Of an adapter that trains.
+    /// Dropout of an adapter that is trained.
     pub dropout: Option<Dropout>,
 }
 
-/// Hidden states `[batch.rows(), hidden]`; with `train` they depend on every parameter below the head.
+/// Computes hidden states `[batch.rows(), hidden]`; with `train` they depend on every parameter below the head.
 pub(super) fn hidden<T: Scalar>(
     model: Model<'_>,
     batch: &TokenBatch,
@@ -68,7 +68,7 @@ fn take<T: Scalar>(buffers: &Buffers<T>) -> Workspace<T> {
     buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
 }
 
-/// A workspace that goes back to its decoder when the graph is dropped.
+/// A workspace that returns to its decoder when the graph is dropped.
 struct Pass<T> {
     workspace: Option<Workspace<T>>,
     buffers: Buffers<T>,
@@ -148,7 +148,7 @@ impl<T: Scalar> CustomOp1 for Body<T> {
     }
 }
 
-/// Stands for the dependence of the body on one or two parameters.
+/// A node that makes the body depend on one or two parameters.
 struct Attach {
     first: String,
     last: String,
@@ -184,7 +184,7 @@ impl CustomOp3 for Attach {
         _: &Tensor,
         _: &Tensor,
     ) -> candle_core::Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        // An odd last parameter fills both places and is only taken once.
+        // An odd last parameter takes both places and is used once.
         Ok((Some(token.zeros_like()?), self.take(&self.first), self.take(&self.last)))
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Low<'a, T> {
     pub scale: T,
 }
 
-/// A weight `[outputs, inputs]`, row after row, and what an adapter adds.
+/// A weight `[outputs, inputs]`, row after row, and its adapter's factors.
 #[derive(Clone, Copy)]
 pub(super) struct Linear<'a, T> {
     pub weight: &'a [T],
@@ -29,18 +29,18 @@ pub(super) struct Linear<'a, T> {
     pub low: Option<Low<'a, T>>,
 }
 
-/// Sets a share of an adapter's inputs to 0 and divides the others by what is left of 1. Every number is drawn at its
+/// Sets a share of an adapter's inputs to 0 and divides the others by the remaining share. Every number is drawn at its
 /// layer, adapted part, sequence of the batch, and place, so both directions of a pass draw the same, and so does every
 /// backend.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
     /// In [0, 1).
     pub share: f64,
-    /// The source of one pass.
+    /// Random source of one pass.
     pub chance: Chance,
 }
 
-/// The rows of a chunk: which layer they go through and which sequences they belong to.
+/// The rows of a chunk with their layer and their sequences.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub layer: usize,
@@ -53,12 +53,12 @@ pub(super) struct Place<'a> {
 }
 
 impl Dropout {
-    /// That of one pass, which is number `pass` of its step, from that of a learner.
+    /// Returns the dropout of pass number `pass` of a step, from that of a learner.
     pub(crate) fn of_pass(self, step: u64, pass: u64) -> Self {
         Self { chance: self.chance.child("pass", &[step, pass]), ..self }
     }
-    /// Drops from the inputs `[rows, width]` of the adapted layer `part`, where each sequence has its range of rows and
-    /// `sequence` is the first one's number in the batch.
+    /// Applies dropout to the inputs `[rows, width]` of the adapted layer `part`, where each sequence has its range of
+    /// rows and `sequence` is the number of the first one in the batch.
     pub(crate) fn apply<T: Scalar>(
         &self,
         part: &str,
@@ -79,14 +79,14 @@ impl Dropout {
 }
 
 impl Place<'_> {
-    /// Where the draws of dropout stand.
+    /// Returns the key of the dropout's draws: the layer and the first sequence.
     fn draws(&self) -> (usize, usize) {
         (self.layer, self.sequence)
     }
 }
 
 impl<T: Scalar> Linear<'_, T> {
-    /// `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `turned` is Wᵀ where it was laid out before.
+    /// Computes `y = x·Wᵀ`, or `y += x·Wᵀ` with `add`, without the adapter; `turned` is Wᵀ if it was computed before.
     pub fn forward(&self, rows: usize, x: &[T], turned: Option<&[T]>, (y, add): (&mut [T], bool)) {
         let weight = match turned {
             Some(turned) => Matrix::rows(turned, self.outputs),
@@ -95,7 +95,7 @@ impl<T: Scalar> Linear<'_, T> {
         product((rows, self.outputs, self.inputs), Matrix::rows(x, self.inputs), weight, y, self.outputs, add);
     }
 
-    /// `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart. Nothing without an adapter.
+    /// Computes `y += scale · dropout(x)·Aᵀ·Bᵀ`, with rows of y `y_row` apart; does nothing without an adapter.
     pub fn add_low(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>, y: &mut [T], y_row: usize) {
         let Some(low) = self.low else { return };
         self.low_input(place, x, kept);
@@ -104,7 +104,7 @@ impl<T: Scalar> Linear<'_, T> {
         product((place.rows, self.outputs, low.rank), inner, up, y, y_row, true);
     }
 
-    /// What the gradients of A and B read of the layer's input: dropout(x), and scale · dropout(x)·Aᵀ.
+    /// Computes the inputs of the gradients of A and B: dropout(x), and scale · dropout(x)·Aᵀ.
     pub fn low_input(&self, place: Place<'_>, x: &[T], kept: &mut LowRows<T>) {
         let Some(low) = self.low else { return };
         let Place { rows, .. } = place;
@@ -123,7 +123,7 @@ impl<T: Scalar> Linear<'_, T> {
         inner.iter_mut().for_each(|v| *v *= low.scale);
     }
 
-    /// From the gradient of y to that of x, the adapter's share included: `dx = …`, or `dx += …` with `add`.
+    /// Computes the gradient of x from that of y, including the adapter's share: `dx = …`, or `dx += …` with `add`.
     pub fn backward(&self, place: Place<'_>, dy: Matrix<'_, T>, kept: &mut LowRows<T>, (dx, add): (&mut [T], bool)) {
         let Place { rows, .. } = place;
         let weight = Matrix::rows(self.weight, self.inputs);

@@ -9,13 +9,13 @@ use crate::ops::{Matrix, Scalar, product};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
-/// Rows of a weight matrix whose gradient is one task: enough that packing the inputs, which each task does anew, costs
-/// little beside the products.
+/// Rows of a weight matrix whose gradient is one task: enough that packing the inputs, which each task repeats, is
+/// cheap compared to the products.
 const TILE: usize = 256;
-/// The same for a matrix with at most so many columns.
+/// The same for a matrix with at most this many columns.
 const NARROW_TILE: usize = 64;
 
-/// Adds the gradients of the layer's matrices that learn, by name.
+/// Adds the gradients of the layer's trained matrices, by name.
 pub(super) fn gradients<T: Scalar>(
     pass: &LayerGradients<'_, T>,
     chunks: &[Chunk<T>],
@@ -79,14 +79,14 @@ fn learned<T: Scalar>(pass: &LayerGradients<'_, T>) -> Vec<Gradient<T>> {
 #[derive(Clone, Copy)]
 struct Factors {
     part: Part,
-    /// Behind the name.
+    /// Suffix of the name.
     suffix: &'static str,
     rows: usize,
     columns: usize,
 }
 
 impl Factors {
-    /// The matrices of a part with their names below the decoder layer.
+    /// Returns the matrices of a part with their names below the decoder layer.
     fn of_part<T: Scalar>(pass: &LayerGradients<'_, T>, part: Part) -> impl Iterator<Item = (String, Self)> {
         let (outputs, inputs) = pass.sizes.of_part(part);
         let of =
@@ -98,7 +98,7 @@ impl Factors {
             .map(|low| [of(low.layer, DOWN, low.rank, inputs), of(low.layer, UP, outputs, low.rank)]);
         std::iter::once(of(part.name(), ".weight", outputs, inputs)).chain(low.into_iter().flatten())
     }
-    /// Gradient of the matrix's output, and its input, over the chunk's rows.
+    /// Returns the gradient of the matrix's output, and its input, over the chunk's rows.
     fn of<'c, T: Scalar>(self, pass: &LayerGradients<'_, T>, chunk: &'c Chunk<T>) -> (Matrix<'c, T>, Matrix<'c, T>) {
         let t = &chunk.temporary;
         let (d, x) = dense(pass.sizes, self.part, t, &chunk.layers[pass.kept].attended);
@@ -112,7 +112,7 @@ impl Factors {
     }
 }
 
-/// Gradient of a part's output, and its input.
+/// Returns the gradient of a part's output, and its input.
 fn dense<'c, T: Scalar>(
     sizes: Sizes,
     part: Part,

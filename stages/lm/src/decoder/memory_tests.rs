@@ -1,4 +1,4 @@
-//! What a pass does to spend less memory changes no bit.
+//! Measures that reduce a pass's memory change no bit.
 
 use super::Decoder;
 use super::state::Limits;
@@ -15,7 +15,7 @@ fn shapes() -> [ModelConfig; 3] {
         (find("qwen2").unwrap(), true, false);
     let mut qwen3 = ModelConfig::llama(31, 32, 56, 3, 4, 2).as_qwen3();
     qwen3.head_dim = 24;
-    // Wider than what one product sums at once.
+    // Wider than one product sums at once.
     [qwen2, qwen3, ModelConfig::llama(31, 640, 1100, 2, 10, 5)]
 }
 

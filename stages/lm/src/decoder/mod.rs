@@ -37,8 +37,8 @@ pub(crate) use view::LowRank;
 /// Parameters by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`); iteration order is name order.
 pub type Weights = BTreeMap<String, Tensor>;
 
-/// The training model. What learns is candle's variables, float32 (float64 works, for tests); the rest is tensors that
-/// are shared with whoever holds the model.
+/// The training model. Trained parameters are candle variables, float32 (float64 works, for tests); the frozen ones are
+/// tensors that other users of the model share.
 pub struct Decoder {
     config: ModelConfig,
     parameters: BTreeMap<String, Var>,
@@ -50,9 +50,9 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Random float32 weights: normal with `initializer_range`, the two projections that write to the residual stream
-    /// divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws at
-    /// its own name.
+    /// Creates random float32 weights: normal with `initializer_range`, the two projections that write to the residual
+    /// stream divided by √(2 · layers) (Radford et al. 2019), norms that multiply by 1, biases 0. Each parameter draws
+    /// at its own name.
     pub fn initialize(config: &ModelConfig, chance: &Chance) -> Result<Self> {
         config.validate()?;
         let residual = 1.0 / (2.0 * config.num_hidden_layers as f64).sqrt();
@@ -74,15 +74,15 @@ impl Decoder {
         Self::from_weights(config, weights)
     }
 
-    /// A decoder of which everything learns: copies the weights. Errors: see [`Decoder::new`].
+    /// Creates a decoder whose parameters are all trained; copies the weights. Errors: see [`Decoder::new`].
     pub fn from_weights(config: &ModelConfig, weights: Weights) -> Result<Self> {
         Self::new(config, weights, None, |_| true)
     }
-    /// A decoder with an adapter, if one is given, of which those tensors learn that `learns` names; the others are
-    /// shared, not copied.
+    /// Creates a decoder with an optional adapter; the tensors that `learns` names are trained, the others are shared
+    /// without a copy.
     ///
-    /// Errors: a missing, misshapen or unexpected tensor, by name (an `lm_head.weight` beside tied embeddings, or in a
-    /// classifier, is ignored), and an adapter that does not fit the model.
+    /// Errors: a missing, misshapen or unexpected tensor, by name (an `lm_head.weight` in addition to tied embeddings,
+    /// or in a classifier, is ignored), and an adapter that does not fit the model.
     pub fn new(
         config: &ModelConfig,
         mut weights: Weights,
@@ -109,57 +109,57 @@ impl Decoder {
         Ok(Self { config, parameters, frozen, low, limits, f32_buffers: Arc::default(), f64_buffers: Arc::default() })
     }
 
-    /// The shape that the decoder was built from.
+    /// Returns the config that the decoder was built from.
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
-    /// The variables that learn and that the optimizer updates, in name order.
+    /// Returns the trained variables, which the optimizer updates, in name order.
     pub fn parameters(&self) -> &BTreeMap<String, Var> {
         &self.parameters
     }
-    /// The current weights, those of an adapter included. What learns is copied (a later step does not change it), the
-    /// rest is shared.
+    /// Returns the current weights, including those of an adapter. Trained ones are copied (a later step does not
+    /// change the copy), the others are shared.
     pub fn weights(&self) -> Result<Weights> {
         let mut weights = self.frozen.clone();
         weights.extend(self.learned()?);
         Ok(weights)
     }
-    /// The current weights, all shared: a later step changes them.
+    /// Returns the current weights, all shared: a later step changes them.
     pub fn current(&self) -> Weights {
         let learned = self.parameters.iter().map(|(name, var)| (name.clone(), var.as_detached_tensor()));
         self.frozen.iter().map(|(name, tensor)| (name.clone(), tensor.clone())).chain(learned).collect()
     }
-    /// A copy of what learns.
+    /// Returns a copy of the trained parameters.
     pub fn learned(&self) -> Result<Weights> {
         self.parameters
             .iter()
             .map(|(name, var)| Ok((name.clone(), var.as_detached_tensor().copy().map_err(candle)?)))
             .collect()
     }
-    /// Overwrites what learns in place (going on from a resume point); same names and shapes.
+    /// Overwrites the trained parameters in place (to resume); names and shapes must be the same.
     pub fn set_weights(&self, weights: &Weights) -> Result<()> {
         for (name, var) in &self.parameters {
             var.set(expect_learned(weights, name, var.dims())?).map_err(candle)?;
         }
         Ok(())
     }
-    /// The number type of all parameters: f32, or f64 in gradient checks.
+    /// Returns the number type of all parameters: f32, or f64 in gradient checks.
     pub fn dtype(&self) -> DType {
         let learned = self.parameters.values().next().map(|v| v.dtype());
         learned.or_else(|| self.frozen.values().next().map(Tensor::dtype)).unwrap_or(DType::F32)
     }
 
-    /// Hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the head.
-    /// Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
+    /// Computes hidden states after the last norm, `[batch.rows(), hidden]`, with gradient to every parameter below the
+    /// head. Row `batch.row(i, t)` belongs to token t of sequence i; there are no padded rows.
     pub fn hidden(&self, batch: &TokenBatch) -> Result<Tensor> {
         self.hidden_with(batch, None)
     }
-    /// The same with dropout in the adapter.
+    /// Computes the same with dropout in the adapter.
     pub fn hidden_with(&self, batch: &TokenBatch, dropout: Option<Dropout>) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
         self.run(batch, true, dropout)
     }
-    /// The numbers of [`Decoder::hidden`], bit for bit, without a gradient and with the memory of one layer.
+    /// Computes the numbers of [`Decoder::hidden`], bit for bit, without a gradient and with the memory of one layer.
     pub fn hidden_no_grad(&self, batch: &TokenBatch) -> Result<Tensor> {
         batch.expect_fit(&self.config)?;
         self.run(batch, false, None)
@@ -174,9 +174,9 @@ impl Decoder {
         }
     }
 
-    /// Log-probability of `targets[j]` and entropy (nats) of the distribution softmax(logits / temperature) at hidden
-    /// row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is predicted by row t - 1. Ids
-    /// that the tokenizer lacks have probability 0.
+    /// Computes the log-probability of `targets[j]` and the entropy (nats) of the distribution softmax(logits /
+    /// temperature) at hidden row `rows[j]`: two tensors `[n]`, both with gradient. The token at position t is
+    /// predicted by row t - 1. Ids that the tokenizer lacks have probability 0.
     pub fn logprobs(
         &self,
         hidden: &Tensor,
@@ -193,7 +193,7 @@ impl Decoder {
         self.config.expect_tokens(targets)?;
         head::logprobs(hidden, self.head()?, &self.config.unused_tokens, rows, targets, temperature)
     }
-    /// Scores of a classifier at hidden rows: `[n, labels]`, with gradient.
+    /// Computes the scores of a classifier at hidden rows: `[n, labels]`, with gradient.
     pub fn scores(&self, hidden: &Tensor, rows: &[u32]) -> Result<Tensor> {
         let weight = self
             .tensor(SCORES)
@@ -206,8 +206,7 @@ impl Decoder {
         hidden.index_select(&index, 0).and_then(|h| h.matmul(&weight.t()?)).map_err(candle)
     }
 
-    /// The same body with a fresh score head of `labels` rows, which learns, instead of the language head (zeros: all
-    /// scores start at 0).
+    /// Replaces the language head by a trained scoring head of `labels` rows (zeros: all scores start at 0).
     pub fn into_classifier(mut self, labels: usize) -> Result<Self> {
         let zeros = Tensor::zeros((labels, self.config.hidden_size), self.dtype(), &Device::Cpu);
         let head = zeros.and_then(|zeros| Var::from_tensor(&zeros)).map_err(candle)?;
@@ -220,7 +219,7 @@ impl Decoder {
         Ok(self)
     }
 
-    /// The matrix `[vocabulary, hidden]` of the language head: tied to the embeddings or its own.
+    /// Returns the matrix `[vocabulary, hidden]` of the language head, which may be the embeddings.
     fn head(&self) -> Result<&Tensor> {
         let name = if self.config.tie_word_embeddings { "model.embed_tokens.weight" } else { "lm_head.weight" };
         self.tensor(name).ok_or_else(|| Error::bug(format!("the model lost `{name}`")))
@@ -230,14 +229,15 @@ impl Decoder {
     }
 }
 
-/// Bytes of a training pass over `rows` tokens computed together: activations, scratch, hidden states, and the head's
-/// blocks of logits, without weights and gradients.
+/// Returns the bytes of a training pass over `rows` tokens computed together: activations, scratch, hidden states, and
+/// the head's blocks of logits, without weights and gradients.
 pub fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
     let hidden = 2 * rows * config.hidden_size * size_of::<f32>();
     state::pass_bytes(config, rows) + hidden as u64 + head::block_bytes(config.vocab_size, config.hidden_size, rows)
 }
 
-/// A tensor of a resume point for a parameter of this shape. Errors: data, if it is missing or has another shape.
+/// Returns the tensor of a resume point for a parameter of this shape. Errors: data, if it is missing or has another
+/// shape.
 pub(crate) fn expect_learned<'w>(weights: &'w Weights, name: &str, shape: &[usize]) -> Result<&'w Tensor> {
     let tensor = weights.get(name).ok_or_else(|| Error::data(format!("the weights lack `{name}`")))?;
     if tensor.dims() != shape {
@@ -246,8 +246,8 @@ pub(crate) fn expect_learned<'w>(weights: &'w Weights, name: &str, shape: &[usiz
     Ok(tensor)
 }
 
-/// The tensors that the config names, contiguous and of one number type. A missing, misshapen or unexpected one is an
-/// error that names it (an `lm_head.weight` beside tied embeddings, or in a classifier, is left out).
+/// Returns the tensors that the config names, contiguous and of one number type. The error names a missing, misshapen
+/// or unexpected one (an `lm_head.weight` in addition to tied embeddings, or in a classifier, is dropped).
 pub(crate) fn expect_weights(config: &ModelConfig, mut weights: Weights) -> Result<Weights> {
     config.validate()?;
     let mut found = Weights::new();

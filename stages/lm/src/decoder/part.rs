@@ -15,7 +15,7 @@ pub(super) enum Part {
 impl Part {
     pub const ALL: [Self; 7] = [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down];
 
-    /// Its name below the decoder layer.
+    /// Returns the name below the decoder layer.
     pub fn name(self) -> &'static str {
         match self {
             Self::Query => "self_attn.q_proj",

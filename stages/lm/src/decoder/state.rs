@@ -11,18 +11,18 @@ use crate::ops::attention::{Heads, Scratch};
 use crate::ops::rotary::Angles;
 use std::ops::Range;
 
-/// Rows of a chunk, at most, unless one sequence is longer.
+/// Maximum rows of a chunk, unless one sequence is longer.
 const CHUNK_ROWS: usize = 256;
-/// Chunks per batch to aim for, so that several threads share it evenly.
+/// Target number of chunks per batch, so that several threads share it evenly.
 const CHUNKS: usize = 16;
 
-/// Where a pass begins to give time for memory. No limit changes a bit.
+/// Thresholds at which a pass trades time for memory. No limit changes a bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Bytes of activations up to which all of them are kept for the backward; beyond, only each layer's input is.
     pub activations: usize,
-    /// Numbers in the layers' matrices up to which they are turned once for a pass; beyond, products read them as they
-    /// are.
+    /// Numbers in the layers' matrices up to which they are transposed once for a pass; beyond, products read them
+    /// untransposed.
     pub turned: usize,
 }
 
@@ -32,27 +32,27 @@ impl Default for Limits {
     }
 }
 
-/// What a forward pass leaves in the workspace. It changes memory and time, and no bit.
+/// State that a forward pass keeps in the workspace. The choice affects memory and time, and no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Keep {
-    /// Nothing: no backward follows.
+    /// No state, since no backward follows.
     #[default]
     Nothing,
     /// The input of every layer; the backward computes the rest again, layer by layer.
     Inputs,
-    /// All that the backward reads.
+    /// All activations that the backward reads.
     All,
 }
 
 impl Keep {
-    /// For a pass that is followed by a backward.
+    /// Returns the choice for a pass that is followed by a backward.
     pub fn for_training(config: &ModelConfig, rows: usize, number: usize, limits: Limits) -> Self {
         let sizes = Sizes::of(config);
         if sizes.layers * rows * sizes.activations() * number > limits.activations { Self::Inputs } else { Self::All }
     }
 }
 
-/// The sizes that the kernels ask for.
+/// The sizes that the kernels use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
     pub hidden: usize,
@@ -62,9 +62,9 @@ pub(super) struct Sizes {
     pub key: usize,
     pub heads: Heads,
     pub layers: usize,
-    /// Groups of numbers that the query norm and the key norm take by themselves; 0 without such norms.
+    /// Groups of numbers that the query norm and the key norm treat separately; 0 without such norms.
     pub norm_groups: (usize, usize),
-    /// Whether what attention and MLP give is kept for the norm behind them.
+    /// Whether the outputs of attention and MLP are kept for the norm after them.
     pub attention_out: bool,
     pub mlp_out: bool,
 }
@@ -85,7 +85,7 @@ impl Sizes {
             mlp_out: config.architecture.norms.mlp_out.is_some(),
         }
     }
-    /// Rows and columns of a part's weight.
+    /// Returns the rows and columns of a part's weight.
     pub fn of_part(self, part: Part) -> (usize, usize) {
         match part {
             Part::Query => (self.query, self.hidden),
@@ -95,34 +95,34 @@ impl Sizes {
             Part::Down => (self.hidden, self.inner),
         }
     }
-    /// Numbers that the backward reads of one layer, for each row.
+    /// Returns the numbers per row that the backward reads of one layer.
     pub fn activations(self) -> usize {
         let raw = if self.norm_groups == (0, 0) { 0 } else { self.query + self.key };
         let behind = (usize::from(self.attention_out) + usize::from(self.mlp_out)) * self.hidden;
         2 * self.hidden + self.qkv() + self.query + raw + 2 * self.inner + behind
     }
-    /// Numbers of a backward's scratch for each row: what [`Temporary`] holds.
+    /// Returns the numbers per row of a backward's scratch: the content of [`Temporary`].
     fn scratch(self) -> usize {
         6 * self.hidden + 4 * self.inner + self.query + self.qkv()
     }
-    /// Numbers in the matrices of all layers.
+    /// Returns the numbers in the matrices of all layers.
     pub fn matrices(self) -> usize {
         let of = |part: &Part| self.of_part(*part).0 * self.of_part(*part).1;
         self.layers * Part::ALL.iter().map(of).sum::<usize>()
     }
-    /// Width of a row of queries, keys and values.
+    /// Returns the width of a row of queries, keys and values.
     pub fn qkv(self) -> usize {
         self.query + 2 * self.key
     }
 }
 
-/// The heads of a layer without a window.
+/// Returns the heads of a layer without a window.
 fn heads(config: &ModelConfig) -> Heads {
     let heads = Heads::new(config.num_attention_heads, config.num_key_value_heads, config.head_dim);
     Heads { scale: config.architecture.attention_scale.unwrap_or(heads.scale), ..heads }
 }
 
-/// What the backward reads of one layer, row-major over the chunk's rows.
+/// Activations of one layer that the backward reads, row-major over the chunk's rows.
 #[derive(Default)]
 pub(super) struct Layer<T> {
     pub input_scale: Vec<T>,
@@ -132,13 +132,13 @@ pub(super) struct Layer<T> {
     pub qkv: Vec<T>,
     pub attended: Vec<T>,
     pub log_sums: Vec<T>,
-    /// What the attention gives, before the norm behind it (only with such a norm), and that norm's scales.
+    /// The attention's output before the norm after it (only with such a norm), and that norm's scales.
     pub attention_raw: Vec<T>,
     pub attention_scale: Vec<T>,
     pub middle: Vec<T>,
     pub middle_scale: Vec<T>,
     pub gate_up: Vec<T>,
-    /// As for the attention, of the MLP.
+    /// The same for the MLP.
     pub mlp_raw: Vec<T>,
     pub mlp_scale: Vec<T>,
 }
@@ -148,7 +148,7 @@ pub(super) struct Layer<T> {
 pub(super) struct Temporary<T> {
     pub normed: Vec<T>,
     pub normed_middle: Vec<T>,
-    /// What attention or MLP adds to the residual stream, where it does not go there at once.
+    /// Output of attention or MLP, where it is not added to the residual stream directly.
     pub branch: Vec<T>,
     pub inner: Vec<T>,
     pub d_inner: Vec<T>,
@@ -156,7 +156,7 @@ pub(super) struct Temporary<T> {
     pub d_normed: Vec<T>,
     pub d_output: Vec<T>,
     pub d_middle: Vec<T>,
-    /// Gradients of what attention and MLP give; empty where those of the residual stream serve.
+    /// Gradients of the outputs of attention and MLP; empty where those of the residual stream are used.
     pub d_attention: Vec<T>,
     pub d_mlp: Vec<T>,
     pub d_input: Vec<T>,
@@ -164,14 +164,14 @@ pub(super) struct Temporary<T> {
     pub d_qkv: Vec<T>,
     pub attention: Scratch<T>,
     pub partial: Partial<T>,
-    /// Of the layer's adapted parts, in the order of `Part::ALL`.
+    /// State of the layer's adapted parts, in the order of `Part::ALL`.
     pub low: [LowRows<T>; 7],
 }
 
-/// What an adapter computes for one part of a layer, of a chunk's rows.
+/// State of an adapter for one part of a layer and a chunk's rows.
 #[derive(Default)]
 pub(super) struct LowRows<T> {
-    /// The part's input after dropout; unused without.
+    /// The part's input after dropout; unused without dropout.
     pub dropped: Vec<T>,
     /// scale · dropout(x)·Aᵀ, `[rows, rank]`.
     pub inner: Vec<T>,
@@ -191,20 +191,20 @@ pub(super) struct Partial<T> {
     pub mlp_out: Vec<T>,
     pub query_norm: Vec<T>,
     pub key_norm: Vec<T>,
-    /// Of queries, keys and values side by side.
+    /// Gradients of the biases of queries, keys and values, one after the other.
     pub bias: Vec<T>,
     pub output_bias: Vec<T>,
 }
 
 impl<T> Chunk<T> {
-    /// Where a layer's activations lie.
+    /// Returns the index of a layer's activations.
     pub fn place_of(keep: Keep, layer: usize) -> usize {
         if keep == Keep::All { layer } else { 0 }
     }
 }
 
-/// Bytes of a float32 training pass over so many rows, without weights, gradients and the head: inputs and activations
-/// of layers, scratch, and turned weights.
+/// Returns the bytes of a float32 training pass over this many rows, without weights, gradients and the head: inputs
+/// and activations of layers, scratch, and transposed weights.
 pub(super) fn pass_bytes(config: &ModelConfig, rows: usize) -> u64 {
     let (sizes, limits) = (Sizes::of(config), Limits::default());
     let kept = match Keep::for_training(config, rows, size_of::<f32>(), limits) {
@@ -232,7 +232,7 @@ pub(super) struct Chunk<T> {
     pub temporary: Temporary<T>,
 }
 
-/// Weights turned to `[in, out]`, as the forward products read them.
+/// Weights transposed to `[in, out]`, as the forward products read them.
 #[derive(Default)]
 pub(super) struct TurnedLayer<T> {
     pub qkv: Vec<T>,
@@ -246,14 +246,14 @@ pub(crate) struct Workspace<T> {
     pub(super) chunks: Vec<Chunk<T>>,
     /// Chunks that the current batch uses; the others keep their memory.
     pub(super) used: usize,
-    /// One for each layer, or none where products read the weights as they are.
+    /// One for each layer, or empty where products read the untransposed weights.
     pub(super) turned: Vec<TurnedLayer<T>>,
     pub(super) keep: Keep,
-    /// Of each rotation of the architecture.
+    /// Angles of each rotation of the architecture.
     pub(super) angles: Vec<Angles<T>>,
 }
 
-/// The first `n` places of a buffer, which grows if it must.
+/// Returns the first `n` places of a buffer, growing it if necessary.
 pub(super) fn fit<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
     if buffer.len() < n {
         *buffer = vec![T::ZERO; n];
@@ -262,7 +262,7 @@ pub(super) fn fit<T: Scalar>(buffer: &mut Vec<T>, n: usize) -> &mut [T] {
 }
 
 impl<T: Scalar> Workspace<T> {
-    /// Lays out a batch.
+    /// Divides a batch into chunks.
     pub(super) fn arrange(&mut self, config: &ModelConfig, batch: &TokenBatch, keep: Keep) {
         self.keep = keep;
         let target = (batch.rows() / CHUNKS).clamp(1, CHUNK_ROWS);

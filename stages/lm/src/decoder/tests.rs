@@ -1,4 +1,4 @@
-//! The whole decoder: against composed operations, finite differences, hand arithmetic, and its promises on bits.
+//! The whole decoder: against composed operations, finite differences, hand arithmetic, and its guarantees on bits.
 
 use super::{Decoder, Weights};
 use crate::batch::TokenBatch;
@@ -9,7 +9,7 @@ use candle_core::{D, DType, Device, Tensor};
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 
-/// Three shapes that between them have every option: tied embeddings, biases, grouped keys, query/key norms, wide
+/// Returns three shapes that together cover every option: tied embeddings, biases, grouped keys, query/key norms, wide
 /// heads.
 fn shapes() -> Vec<ModelConfig> {
     let mut llama = ModelConfig::llama(13, 8, 12, 2, 2, 2);
@@ -22,7 +22,7 @@ fn shapes() -> Vec<ModelConfig> {
     [llama, qwen2, qwen3].map(|c| ModelConfig { initializer_range: 0.5, ..c }).to_vec()
 }
 
-/// Weights in which nothing is 0 or 1, in float64.
+/// Returns weights without any 0 or 1, in float64.
 fn double(config: &ModelConfig, seed: u64) -> Decoder {
     let chance = Chance::new(seed);
     let weights = config.parameters().into_iter().map(|(name, shape)| {
@@ -39,8 +39,8 @@ fn batch_of(lengths: &[usize], vocabulary: usize) -> TokenBatch {
     TokenBatch::new(lengths.iter().enumerate().map(sequence).collect()).unwrap()
 }
 
-/// A loss that reads log-probabilities and entropies of every token but the first of each sequence, all with different
-/// weights.
+/// Computes a loss that reads log-probabilities and entropies of every token but the first of each sequence, all with
+/// different weights.
 fn loss(decoder: &Decoder, batch: &TokenBatch) -> Tensor {
     let (mut rows, mut targets) = (Vec::new(), Vec::new());
     for (i, sequence) in batch.sequences().iter().enumerate() {
@@ -70,7 +70,7 @@ fn close(a: &Tensor, b: &Tensor, what: &str) {
     }
 }
 
-/// The decoder by its definition, one sequence at a time, of candle operations that have a backward.
+/// Computes the decoder by its definition, one sequence at a time, with candle operations that have a backward.
 fn composed_hidden(decoder: &Decoder, tokens: &[u32]) -> Tensor {
     let (c, p) = (decoder.config(), |n: &str| decoder.parameters().get(n).map(|v| v.as_tensor().clone()));
     let n = tokens.len();
@@ -178,7 +178,7 @@ fn gradients_agree_with_finite_differences_of_the_whole_model() {
     }
 }
 
-/// One token, one layer, one head of width 2: attention returns the value itself, so all can be done by hand.
+/// One token, one layer, one head of width 2: attention returns the value itself, so the result can be derived by hand.
 #[test]
 fn a_tiny_model_gives_the_numbers_derived_by_hand() {
     let config = ModelConfig { rms_norm_eps: 1e-12, ..ModelConfig::llama(2, 2, 1, 1, 1, 1) };
@@ -326,7 +326,7 @@ fn inference_gives_the_bits_of_training() {
         let batch = batch_of(&[33, 80, 5], config.vocab_size);
         let (with, without) = (decoder.hidden(&batch).unwrap(), decoder.hidden_no_grad(&batch).unwrap());
         assert_eq!(flat(&with), flat(&without));
-        // buffers of a larger pass are taken again by a smaller one
+        // a smaller pass reuses the buffers of a larger one
         let small = batch_of(&[6], config.vocab_size);
         assert_eq!(flat(&decoder.hidden(&small).unwrap()), flat(&single(&config).hidden(&small).unwrap()));
     }

@@ -1,4 +1,4 @@
-//! The model's parameters as plain slices for the length of one pass.
+//! The model's parameters as plain slices for the duration of one pass.
 
 use super::linear::{Linear, Low};
 use super::part::Part;
@@ -30,7 +30,7 @@ pub(super) struct LayerView<'a, T: Scalar> {
     pub down: Linear<'a, T>,
 }
 
-/// The norms of a layer, as `LayerNorms` names them.
+/// The norms of a layer, as named in `LayerNorms`.
 pub(super) struct NormViews<'a, T: Scalar> {
     pub attention_in: Option<NormWeight<'a, T>>,
     pub attention_out: Option<NormWeight<'a, T>>,
@@ -52,7 +52,7 @@ impl<'a, T: Scalar> LayerView<'a, T> {
     }
 }
 
-/// The numbers of an adapter that its tensors do not tell.
+/// Options of an adapter that its tensors do not determine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LowRank {
     pub rank: usize,
@@ -65,7 +65,7 @@ pub(super) struct View<'a, T: Scalar> {
     pub layers: Vec<LayerView<'a, T>>,
 }
 
-/// Locks the tensors for reading and hands the view to `work`.
+/// Locks the tensors for reading and passes the view to `work`.
 pub(super) fn with_view<T: Scalar, R>(
     config: &ModelConfig,
     low: Option<LowRank>,

@@ -1,8 +1,8 @@
-//! From trajectories to token sequences with a loss mask.
+//! Conversion of trajectories to token sequences with a loss mask.
 //!
-//! Rows with tokens (rollouts) are used as they are; rows without (demonstrations) are encoded with the model's
-//! template. Only the agent's tokens are in the loss, and a turn whose tool call failed is context to read, not an
-//! example to imitate. Rows are independent of each other, so they are encoded on all threads, in order.
+//! Rows with tokens (rollouts) are used unchanged; rows without (demonstrations) are encoded with the model's template.
+//! Only the agent's tokens are in the loss, and a turn whose tool call failed is part of the context and not of the
+//! loss. Rows are independent of each other, so they are encoded on all threads, in order.
 
 mod packs;
 
@@ -15,37 +15,37 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Trajectory, errored_turns, mask_turns};
 
-/// One sequence to learn from.
+/// A training sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Example {
     /// Token ids of the whole sequence.
     pub tokens: Vec<u32>,
-    /// Of the length of `tokens`.
+    /// Loss mask, as long as `tokens`.
     pub mask: Vec<bool>,
 }
 
 impl Example {
-    /// Tokens whose prediction is learned; a first token has none.
+    /// Returns the number of tokens whose prediction is learned; a first token is not predicted.
     pub fn loss_tokens(&self) -> usize {
         self.mask.iter().skip(1).filter(|m| **m).count()
     }
 }
 
-/// The tokens of a trajectory.
+/// Tokens of a trajectory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Tokenized {
     /// Id of the trajectory.
     pub id: String,
     /// Id of its problem.
     pub problem_id: String,
-    /// One for each context: a template that rewrites what came before makes several.
+    /// Contexts: more than one with a template that rewrites earlier turns.
     pub contexts: Vec<Example>,
     /// Turns left out of the loss because their tool call failed.
     pub masked_turns: usize,
 }
 
 impl Tokenized {
-    /// Tokens of the longest context.
+    /// Returns the tokens of the longest context.
     pub fn longest(&self) -> usize {
         self.contexts.iter().map(|context| context.tokens.len()).max().unwrap_or(0)
     }
@@ -84,8 +84,8 @@ fn encode(model: &ModelFolder, row: &Trajectory) -> Result<Encoded> {
     })
 }
 
-/// Errors: rows with tokens of another tokenizer or template. Rows without tokens (demonstrations) have nothing to
-/// compare.
+/// Checks the origin of tokens. Errors: rows with tokens of another tokenizer or template. Rows without tokens
+/// (demonstrations) are not checked.
 pub fn expect_same_text(model: &ModelFolder, rows: &[Trajectory], what: &str) -> Result<()> {
     for row in rows.iter().filter(|r| !r.token_ids.is_empty()) {
         model.expect_digests(&row.tokenizer_digest, &row.template_digest, &format!("row `{}` of {what}", row.id))?;

@@ -1,13 +1,13 @@
 //! Trajectories' tokens in packs: sequences one after another, up to a number of tokens.
 //!
-//! A trajectory is never divided. Packs depend on the order of the trajectories alone, whatever number of threads made
-//! their tokens.
+//! A trajectory is never divided. Packs depend on the order of the trajectories alone, regardless of the number of
+//! encoding threads.
 
 use super::{Example, Tokenized};
 use trainyard_core::{Error, Result};
 use trainyard_tables::TokenPack;
 
-/// Puts trajectories into packs as they come.
+/// Packs trajectories in their order.
 pub struct Packer {
     most: usize,
     rows: u32,
@@ -15,11 +15,11 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Packs of at most `most` tokens; a longer trajectory has one of its own.
+    /// Creates a packer for packs of at most `most` tokens; a longer trajectory has a separate one.
     pub fn new(most: usize) -> Self {
         Self { most, rows: 0, pack: TokenPack::default() }
     }
-    /// Adds a trajectory. Returns the pack before it, if it did not fit there.
+    /// Adds a trajectory. Returns the previous pack if the trajectory did not fit into it.
     pub fn push(&mut self, row: &Tokenized) -> Option<TokenPack> {
         let tokens: usize = row.contexts.iter().map(|context| context.tokens.len()).sum();
         let full = !self.pack.lengths.is_empty() && self.pack.tokens.len() + tokens > self.most;
@@ -30,7 +30,7 @@ impl Packer {
         self.rows += 1;
         before
     }
-    /// The last pack, if it has any trajectory.
+    /// Returns the last pack, if it has any trajectory.
     pub fn finish(self) -> Option<TokenPack> {
         (!self.pack.lengths.is_empty()).then_some(self.pack)
     }
@@ -53,7 +53,7 @@ impl Packer {
     }
 }
 
-/// The trajectories of a pack. Errors: data, if its lists do not fit each other.
+/// Returns the trajectories of a pack. Errors: data, if the lengths of its lists are inconsistent.
 pub fn unpack(pack: &TokenPack) -> Result<Vec<Tokenized>> {
     let sequences = pack.lengths.len();
     let by_sequence = [pack.rows.len(), pack.trajectories.len(), pack.problems.len(), pack.masked_turns.len()];

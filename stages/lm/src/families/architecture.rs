@@ -1,13 +1,13 @@
-//! How the parts of a decoder are put together: everything in which families differ, as data.
+//! The construction of a decoder as data: everything in which families differ.
 //!
-//! Training, generation and other backends read this and never ask for the family's name.
+//! Training, generation and other backends read this and never branch on the family's name.
 
 use super::rope::Rope;
 
 /// The construction of a decoder.
 ///
 /// With r the residual stream, a layer computes `r += residual_scale · attention_out(attention(attention_in(r)))`,
-/// then the same with the MLP; each of the four norms may be left out.
+/// then the same with the MLP; each of the four norms may be absent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
     /// Biases on the query, key and value projections.
@@ -20,17 +20,17 @@ pub struct Architecture {
     pub norms: LayerNorms,
     /// Added to the weight of every norm: 1 where a file keeps its distance from 1 (Gemma), else 0.
     pub norm_offset: f64,
-    /// What the gate goes through.
+    /// Activation of the gate.
     pub activation: Activation,
     /// Multiplies the embeddings, not the language head that may share their matrix.
     pub embedding_scale: f64,
     /// Multiplies what attention and MLP add to the residual stream.
     pub residual_scale: f64,
-    /// Multiplies the products of queries and keys; none = 1/√head_dim.
+    /// Multiplies the products of queries and keys; `None` = 1/√head_dim.
     pub attention_scale: Option<f64>,
     /// Divides the logits, before the temperature.
     pub logits_scaling: f64,
-    /// The rotations that layers choose from. The first is that of layers without a window.
+    /// Rotations that layers choose from. The first is that of layers without a window.
     pub ropes: Vec<Rope>,
     /// One entry per layer.
     pub layers: Vec<LayerKind>,
@@ -47,7 +47,7 @@ pub enum QkNorm {
     Full,
 }
 
-/// Names of the norms of a layer, without `.weight`; none where there is no norm.
+/// Names of the norms of a layer, without `.weight`; `None` where a norm is absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerNorms {
     /// Before the attention.
@@ -82,7 +82,7 @@ impl LayerNorms {
         mlp_in: Some("pre_feedforward_layernorm"),
         mlp_out: Some("post_feedforward_layernorm"),
     };
-    /// The norms that there are.
+    /// Returns the names of the existing norms.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.attention_in, self.attention_out, self.mlp_in, self.mlp_out].into_iter().flatten()
     }
@@ -98,7 +98,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Its name in `config.json`.
+    /// Returns the name in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Silu => "silu",
@@ -107,17 +107,17 @@ impl Activation {
     }
 }
 
-/// What a layer's attention sees.
+/// Window and rotation of a layer's attention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerKind {
-    /// A token sees this many tokens, itself included; none = all before it.
+    /// Number of tokens that a token sees, including itself; `None` = all before it.
     pub window: Option<usize>,
-    /// Index of the rotation; none = queries and keys carry no position (NoPE).
+    /// Index of the rotation; `None` = queries and keys carry no position (NoPE).
     pub rope: Option<usize>,
 }
 
 impl Architecture {
-    /// Llama's: norms before attention and MLP, SiLU, no biases, no windows.
+    /// Returns Llama's construction: norms before attention and MLP, SiLU, no biases, no windows.
     pub fn plain(layers: usize, rope: Rope) -> Self {
         Self {
             attention_bias: false,
@@ -134,11 +134,11 @@ impl Architecture {
             layers: vec![LayerKind { window: None, rope: Some(0) }; layers],
         }
     }
-    /// The longest sequence whose angles all rotations know; none = any.
+    /// Returns the longest sequence for which all rotations have angles; `None` = any.
     pub fn limit(&self) -> Option<usize> {
         self.ropes.iter().filter_map(Rope::limit).min()
     }
-    /// True if some layer has a window.
+    /// Returns whether some layer has a window.
     pub fn has_windows(&self) -> bool {
         self.layers.iter().any(|l| l.window.is_some())
     }

@@ -1,4 +1,4 @@
-//! What a family file fills in, and the reading and writing that several of them share.
+//! The type of a family, and the reading and writing that several of them share.
 
 use super::architecture::{Activation, Architecture, LayerKind};
 use super::keys::Keys;
@@ -10,22 +10,22 @@ use trainyard_core::{Error, Result};
 pub struct Family {
     /// `model_type` in `config.json`.
     pub name: &'static str,
-    /// Its classes in transformers are `{class}ForCausalLM` and `{class}ForTokenClassification`.
+    /// Class name prefix in transformers: `{class}ForCausalLM` and `{class}ForTokenClassification`.
     pub class: &'static str,
-    /// What `config.json` may leave out.
+    /// Defaults of keys that `config.json` may omit.
     pub defaults: Defaults,
-    /// Files keep queries, keys and values in one tensor, and gate and up in another (Phi-3).
+    /// Whether files keep queries, keys and values in one tensor, and gate and up in another (Phi-3).
     pub fused: bool,
-    /// The construction that a `config.json` describes. Errors name the key that is not supported.
+    /// Reads the construction from a `config.json`. Errors name the unsupported key.
     pub read: fn(&Keys<'_>, &Sizes) -> Result<Architecture>,
-    /// Adds the keys that say the same, beside those of all families.
+    /// Writes the corresponding keys, in addition to those of all families.
     pub write: fn(&Architecture, &mut Map<String, Value>),
 }
 
-/// Values of keys that `config.json` leaves out.
+/// Values of keys that `config.json` omits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Defaults {
-    /// None: `hidden_size / num_attention_heads`.
+    /// `None`: `hidden_size / num_attention_heads`.
     pub head_dim: Option<usize>,
     /// `rms_norm_eps`.
     pub rms_norm_eps: f64,
@@ -33,7 +33,7 @@ pub struct Defaults {
     pub tied: bool,
 }
 
-/// Llama's.
+/// Llama's defaults.
 pub const DEFAULTS: Defaults = Defaults { head_dim: None, rms_norm_eps: 1e-6, tied: false };
 
 /// Sizes that are read before the architecture.
@@ -53,7 +53,7 @@ impl PartialEq for Family {
     }
 }
 
-/// Which function the gate goes through. Errors: another one than SiLU and GELU's tanh form.
+/// Reads the activation of the gate. Errors: one other than SiLU and GELU's tanh form.
 pub fn activation(keys: &Keys<'_>, key: &str, default: Activation) -> Result<Activation> {
     let found = if keys.present(key).is_some() { keys.text(key)? } else { return Ok(default) };
     [Activation::Silu, Activation::GeluTanh].into_iter().find(|a| a.name() == found).ok_or_else(|| {
@@ -61,7 +61,8 @@ pub fn activation(keys: &Keys<'_>, key: &str, default: Activation) -> Result<Act
     })
 }
 
-/// The window of every layer: `sliding_window` where `layer_types` says so, else where `sliding` does.
+/// Returns the window of every layer: `sliding_window` for the layers that `layer_types` marks, or without it those of
+/// `sliding`.
 pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) -> Result<Vec<Option<usize>>> {
     let window = keys.present("sliding_window").map(|_| keys.size("sliding_window")).transpose()?;
     let types = match keys.present("layer_types") {
@@ -76,7 +77,7 @@ pub fn windows(keys: &Keys<'_>, layers: usize, sliding: impl Fn(usize) -> bool) 
     types.into_iter().map(of).collect()
 }
 
-/// Which layers slide.
+/// Returns which layers slide.
 fn layer_types(value: &Value, layers: usize) -> Result<Vec<bool>> {
     let list = value.as_array().filter(|l| l.len() >= layers);
     let list = list.ok_or_else(|| Keys::wrong("layer_types", "a list with an entry for each layer", value))?;
@@ -89,7 +90,7 @@ fn layer_types(value: &Value, layers: usize) -> Result<Vec<bool>> {
     list.iter().take(layers).map(slides).collect()
 }
 
-/// Layers with these windows and the first rotation.
+/// Returns layers with these windows and the first rotation.
 pub fn sliding_layers(windows: Vec<Option<usize>>) -> Vec<LayerKind> {
     windows.into_iter().map(|window| LayerKind { window, rope: Some(0) }).collect()
 }

@@ -1,25 +1,25 @@
-//! Linear layers that some families keep in one tensor: queries, keys and values, and gate and up. Here they are apart
-//! in memory; files and adapters have the whole.
+//! Linear layers that some families keep in one tensor: queries, keys and values, and gate and up. They are separate in
+//! memory and fused in files and adapters.
 
 use crate::config::ModelConfig;
 use std::ops::Range;
 
-/// A linear layer of a file that holds several of the decoder's, one below the other. Names are those below a decoder
+/// A linear layer of a file that contains several of the decoder's, stacked by rows. Names are relative to the decoder
 /// layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Whole {
-    /// Its own name.
+    /// Name of the fused layer.
     pub name: &'static str,
     /// Names of the parts and their rows, from the top.
     pub parts: Vec<(&'static str, usize)>,
 }
 
 impl Whole {
-    /// Rows of all parts.
+    /// Returns the rows of all parts.
     pub fn rows(&self) -> usize {
         self.parts.iter().map(|(_, rows)| rows).sum()
     }
-    /// Every part with the rows that it has in the whole.
+    /// Returns every part with its rows of the fused layer.
     pub fn ranges(&self) -> impl Iterator<Item = (&'static str, Range<usize>)> {
         self.parts.iter().scan(0, |first, (part, rows)| {
             let range = *first..*first + rows;
@@ -29,7 +29,7 @@ impl Whole {
     }
 }
 
-/// The wholes of every decoder layer; none if the family keeps its layers apart.
+/// Returns the fused layers of every decoder layer; empty if the family does not fuse them.
 pub fn wholes(config: &ModelConfig) -> Vec<Whole> {
     if !config.family.fused {
         return Vec::new();

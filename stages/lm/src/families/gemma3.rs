@@ -1,5 +1,5 @@
 //! Gemma 3's text models: norms around attention and MLP with weights that count from 1, scaled embeddings, GELU, and
-//! five of six layers with a window and positions of their own.
+//! five of six layers with a window and separate positions.
 
 use super::architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
 use super::family::{Defaults, Family, Sizes, activation, windows, write_two_ropes, write_windows};
@@ -8,7 +8,6 @@ use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family {
     name: "gemma3_text",
     class: "Gemma3",
@@ -63,7 +62,7 @@ fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     map.insert("query_pre_attn_scalar".into(), whole(scale.powi(-2)));
 }
 
-/// transformers takes the number under the root as a whole one.
+/// Returns a number as an integer where it is one: transformers requires an integer below the root.
 fn whole(x: f64) -> Value {
     if (x - x.round()).abs() < 1e-6 * x { json!(x.round() as u64) } else { json!(x) }
 }

@@ -7,7 +7,6 @@ use super::llama;
 use serde_json::{Map, Value, json};
 use trainyard_core::{Error, Result};
 
-/// The family.
 pub static FAMILY: Family = Family { name: "granite", class: "Granite", defaults: DEFAULTS, fused: false, read, write };
 
 fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {

@@ -8,48 +8,48 @@ use trainyard_core::{Error, Result};
 pub struct Keys<'a>(pub &'a Map<String, Value>);
 
 impl<'a> Keys<'a> {
-    /// The value of a key that is there and not null.
+    /// Returns the value of a key that is present and not null.
     pub fn present(&self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|v| !v.is_null())
     }
-    /// An error that shows the value and what it should be.
+    /// Returns an error that shows the value and the expected form.
     pub fn wrong(key: &str, what: &str, value: &Value) -> Error {
         Error::data(format!("config.json: `{key}` is {value}, not {what}"))
     }
-    /// A text that must be there.
+    /// Returns a required text.
     pub fn text(&self, key: &str) -> Result<&'a str> {
         let value = self.need(key)?;
         value.as_str().ok_or_else(|| Self::wrong(key, "a text", value))
     }
-    /// A whole number that must be there.
+    /// Returns a required integer.
     pub fn size(&self, key: &str) -> Result<usize> {
         let value = self.need(key)?;
         value.as_u64().map(|v| v as usize).ok_or_else(|| Self::wrong(key, "a whole number", value))
     }
-    /// A whole number, or the default.
+    /// Returns an integer, or the default.
     pub fn size_or(&self, key: &str, default: usize) -> Result<usize> {
         if self.present(key).is_some() { self.size(key) } else { Ok(default) }
     }
-    /// A number, or the default.
+    /// Returns a number, or the default.
     pub fn number_or(&self, key: &str, default: f64) -> Result<f64> {
         self.present(key).map_or(Ok(default), |v| v.as_f64().ok_or_else(|| Self::wrong(key, "a number", v)))
     }
-    /// A number that must be there.
+    /// Returns a required number.
     pub fn number(&self, key: &str) -> Result<f64> {
         let value = self.need(key)?;
         value.as_f64().ok_or_else(|| Self::wrong(key, "a number", value))
     }
-    /// A list of numbers that must be there.
+    /// Returns a required list of numbers.
     pub fn numbers(&self, key: &str) -> Result<Vec<f64>> {
         let value = self.need(key)?;
         let list = value.as_array().and_then(|list| list.iter().map(Value::as_f64).collect());
         list.ok_or_else(|| Self::wrong(key, "a list of numbers", value))
     }
-    /// True or false, or the default.
+    /// Returns a boolean, or the default.
     pub fn flag_or(&self, key: &str, default: bool) -> Result<bool> {
         self.present(key).map_or(Ok(default), |v| v.as_bool().ok_or_else(|| Self::wrong(key, "true or false", v)))
     }
-    /// Errors: invalid, if the key is there with another value than `harmless`.
+    /// Rejects an unsupported key. Errors: invalid, if the key is present with another value than `harmless`.
     pub fn refuse(&self, key: &str, harmless: &Value) -> Result<()> {
         match self.present(key).filter(|v| *v != harmless) {
             None => Ok(()),
@@ -57,7 +57,7 @@ impl<'a> Keys<'a> {
                 .help("use a model without it")),
         }
     }
-    /// Number of labels of a classifier.
+    /// Returns the number of labels of a classifier.
     pub fn labels(&self) -> Result<usize> {
         match self.present("id2label") {
             Some(v) => v

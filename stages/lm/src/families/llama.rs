@@ -7,11 +7,11 @@ use super::rope::{ALL_LAYERS, Rope};
 use serde_json::json;
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family =
     Family { name: "llama", class: "Llama", defaults: DEFAULTS, fused: false, read, write: |_, _| {} };
 
-/// Also what SmolLM3, Granite and OLMo begin with: `attention_bias` stands for all four projections.
+/// Reads the construction, also the base of SmolLM3, Granite and OLMo: `attention_bias` applies to all four
+/// projections.
 pub(super) fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     keys.refuse("mlp_bias", &json!(false))?;
     let bias = keys.flag_or("attention_bias", false)?;

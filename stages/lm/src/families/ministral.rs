@@ -1,4 +1,4 @@
-//! Ministral: Mistral whose layers have a window where `layer_types` says so.
+//! Ministral: Mistral with a window in the layers that `layer_types` marks.
 
 use super::architecture::Architecture;
 use super::family::{DEFAULTS, Family, Sizes, sliding_layers, windows, write_windows};
@@ -6,7 +6,6 @@ use super::keys::Keys;
 use super::llama;
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family =
     Family { name: "ministral", class: "Ministral", defaults: DEFAULTS, fused: false, read, write: write_windows };
 

@@ -6,7 +6,6 @@ use super::keys::Keys;
 use super::llama;
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family =
     Family { name: "mistral", class: "Mistral", defaults: DEFAULTS, fused: false, read, write: write_window };
 

@@ -1,7 +1,7 @@
-//! Model families as data: what a `config.json` of each says about the construction of its decoder.
+//! Model families as data: the construction of the decoder that a `config.json` of each describes.
 //!
-//! A family is one file here and one line in [`FAMILIES`]. Training, generation and other backends read the
-//! [`Architecture`] that it gives and never ask for its name (docs/design/0021-model-families.md).
+//! A family is one file here and one line in [`FAMILIES`]. Training, generation and other backends read its
+//! [`Architecture`] and never branch on its name (docs/design/0021-model-families.md).
 
 mod architecture;
 mod family;
@@ -46,11 +46,11 @@ pub static FAMILIES: [&Family; 11] = [
     &smollm3::FAMILY,
 ];
 
-/// Llama, which `model/init` makes by default.
+/// Returns the Llama family, the default of `model/init`.
 pub fn llama() -> &'static Family {
     &llama::FAMILY
 }
-/// Qwen3, which `model/init` makes if asked.
+/// Returns the Qwen3 family, an option of `model/init`.
 pub fn qwen3() -> &'static Family {
     &qwen3::FAMILY
 }

@@ -7,7 +7,6 @@ use super::olmo2;
 use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family {
     name: "olmo3",
     class: "Olmo3",

@@ -1,4 +1,4 @@
-//! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models a part of each head that turns.
+//! Phi-3, Phi-3.5 and Phi-4: Llama with fused tensors, and in the small models with a rotation of a part of each head.
 
 use super::architecture::{Activation, Architecture};
 use super::family::{DEFAULTS, Defaults, Family, Sizes, activation, sliding_layers, windows, write_window};
@@ -7,7 +7,6 @@ use super::rope::{ALL_LAYERS, Rope, RopeKeys, RopeScaling};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family {
     name: "phi3",
     class: "Phi3",
@@ -26,7 +25,7 @@ fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     })
 }
 
-/// transformers 4 wants exactly three keys in `rope_scaling`, and the original length beside it.
+/// Writes exactly three keys into `rope_scaling`, as transformers 4 requires, and the original length next to it.
 fn write(architecture: &Architecture, map: &mut Map<String, Value>) {
     write_window(architecture, map);
     let rope = &architecture.ropes[0];

@@ -7,7 +7,6 @@ use super::llama;
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family { name: "qwen2", class: "Qwen2", defaults: DEFAULTS, fused: false, read, write };
 
 fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
@@ -15,7 +14,7 @@ fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     Ok(Architecture { layers, attention_bias: true, output_bias: false, ..llama::read(keys, sizes)? })
 }
 
-/// Qwen's files name a window even where `use_sliding_window` says that it is not used.
+/// Reads the layers: Qwen's files name a window even where `use_sliding_window` is false.
 pub(super) fn layers(keys: &Keys<'_>, sizes: &Sizes) -> Result<Vec<LayerKind>> {
     if !keys.flag_or("use_sliding_window", false)? {
         return Ok(sliding_layers(vec![None; sizes.layers]));

@@ -1,4 +1,4 @@
-//! Qwen3's dense models: a norm on every query and key head, head sizes apart from the width.
+//! Qwen3's dense models: a norm on every query and key head, and a head size independent of the width.
 
 use super::architecture::{Architecture, QkNorm};
 use super::family::{DEFAULTS, Defaults, Family, Sizes};
@@ -6,7 +6,6 @@ use super::keys::Keys;
 use super::{llama, qwen2};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family {
     name: "qwen3",
     class: "Qwen3",

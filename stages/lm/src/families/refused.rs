@@ -1,6 +1,6 @@
-//! Families that people have and the decoder cannot express, each with the reason.
+//! Common families that the decoder cannot express, each with the reason.
 
-/// `model_type` and what the decoder lacks, sorted by name.
+/// `model_type` and the missing feature of the decoder, sorted by name.
 const REFUSED: &[(&str, &str)] = &[
     ("bloom", "its positions are biases of the attention"),
     ("cohere", "its attention and MLP run side by side, under layer norms with a mean"),
@@ -41,7 +41,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("qwen3_vl", "it reads images"),
 ];
 
-/// Why the decoder cannot express a family, if it is known to.
+/// Returns why the decoder cannot express a family, if known.
 pub fn reason(model_type: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(name, _)| *name == model_type).map(|(_, reason)| *reason)
 }

@@ -1,9 +1,9 @@
-//! Rotary positions (Su et al., arXiv 2104.09864): how fast each pair of a head's numbers turns, and the scalings that
-//! stretch a model's context.
+//! Rotary positions (Su et al., arXiv 2104.09864): the frequency of each pair of a head's numbers, and the scalings
+//! that stretch a model's context.
 //!
 //! Training and generation build their tables from [`Rope::frequencies`]. Formulas and key names are those of Hugging
 //! Face's `modeling_rope_utils.py`; both of its spellings are read, `rope_parameters` and the older `rope_scaling` with
-//! `rope_theta` beside it.
+//! a separate `rope_theta`.
 
 use super::keys::Keys;
 use serde_json::{Map, Value, json};
@@ -15,16 +15,16 @@ use trainyard_core::{Error, Result};
 pub struct Rope {
     /// Base θ of the angles position · θ^(-2i/d).
     pub theta: f64,
-    /// Share of a head's numbers that turn, from the first on; the others carry no position.
+    /// Share of a head's numbers that rotate, from the first on; the others carry no position.
     pub partial: f64,
-    /// What stretches the angles beyond the length that the model was first trained on.
+    /// Scaling of angles beyond the length that the model was first trained on.
     pub scaling: RopeScaling,
 }
 
-/// How angles are stretched. `original` is the length in tokens that the model was first trained on.
+/// Scaling of angles. `original` is the length in tokens that the model was first trained on.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No scaling.
     Default,
     /// Every angle divided by `factor`.
     Linear {
@@ -38,11 +38,11 @@ pub enum RopeScaling {
     },
     /// Slow pairs are stretched, fast ones kept (Llama 3.1).
     Llama3 {
-        /// What slow pairs are divided by.
+        /// Divisor of slow pairs.
         factor: f64,
-        /// Pairs that turn less often than this over `original` tokens are slow.
+        /// Pairs with fewer turns than this over `original` tokens are slow.
         low_freq_factor: f64,
-        /// Pairs that turn more often than this are fast.
+        /// Pairs with more turns than this are fast.
         high_freq_factor: f64,
         /// See the type.
         original: usize,
@@ -53,46 +53,46 @@ pub enum RopeScaling {
     Longrope {
         /// Divisors of sequences up to `original`.
         short_factor: Vec<f64>,
-        /// Divisors of longer sequences, which are refused here: they would change the angles of earlier tokens.
+        /// Divisors of longer sequences, which are rejected here: they would change the angles of earlier tokens.
         long_factor: Vec<f64>,
         /// See the type.
         original: usize,
-        /// The longest sequence over `original`.
+        /// Ratio of the longest sequence to `original`.
         factor: f64,
-        /// Multiplies cosines and sines; none = √(1 + ln factor / ln original).
+        /// Multiplies cosines and sines; `None` = √(1 + ln factor / ln original).
         attention_factor: Option<f64>,
     },
 }
 
-/// The numbers of YaRN.
+/// Parameters of YaRN.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Yarn {
-    /// What slow pairs are divided by.
+    /// Divisor of slow pairs.
     pub factor: f64,
     /// Length in tokens that the model was first trained on.
     pub original: usize,
     /// Multiplies cosines and sines.
     pub attention_factor: f64,
-    /// Turns over `original` tokens from which on a pair is kept.
+    /// Turns over `original` tokens from which on a pair is unchanged.
     pub beta_fast: f64,
     /// Turns up to which a pair is divided by the whole factor.
     pub beta_slow: f64,
-    /// The two borders are rounded outwards to whole pairs.
+    /// Whether the two borders are rounded outwards to whole pairs.
     pub truncate: bool,
 }
 
-/// Where a layer's rotation stands in `config.json`.
+/// Keys of a layer's rotation in `config.json`.
 #[derive(Debug, Clone, Copy)]
 pub struct RopeKeys {
     /// Entry of a `rope_parameters` that is divided by layer types.
     pub layers: &'static str,
     /// Key of the base in the older spelling.
     pub theta: &'static str,
-    /// The base if no key gives one.
+    /// Base if no key gives one.
     pub default_theta: f64,
-    /// Whether the older `rope_scaling` concerns these layers.
+    /// Whether the older `rope_scaling` applies to these layers.
     pub scaled: bool,
-    /// Whether the family can turn a part of a head.
+    /// Whether the family supports rotating a part of a head.
     pub partial: bool,
 }
 
@@ -101,22 +101,22 @@ pub const ALL_LAYERS: RopeKeys =
     RopeKeys { layers: "full_attention", theta: "rope_theta", default_theta: 10_000.0, scaled: true, partial: false };
 
 impl Rope {
-    /// Without scaling, over the whole head.
+    /// Returns a rotation without scaling, over the whole head.
     pub fn plain(theta: f64) -> Self {
         Self { theta, partial: 1.0, scaling: RopeScaling::Default }
     }
-    /// Numbers of a head that turn: even.
+    /// Returns the number of a head's numbers that rotate, which is even.
     pub fn dim(&self, head_dim: usize) -> usize {
         (head_dim as f64 * self.partial) as usize
     }
-    /// The longest sequence that has these angles; none = any.
+    /// Returns the longest sequence that has these angles; `None` = any.
     pub fn limit(&self) -> Option<usize> {
         match self.scaling {
             RopeScaling::Longrope { original, .. } => Some(original),
             _ => None,
         }
     }
-    /// Multiplies cosines and sines.
+    /// Returns the factor on cosines and sines.
     pub fn attention_factor(&self) -> f64 {
         match &self.scaling {
             RopeScaling::Yarn(yarn) => yarn.attention_factor,
@@ -126,7 +126,7 @@ impl Rope {
             _ => 1.0,
         }
     }
-    /// Angle per position of each pair of a head.
+    /// Returns the angle per position of each pair of a head.
     pub fn frequencies(&self, head_dim: usize) -> Vec<f64> {
         let dim = self.dim(head_dim);
         let plain = (0..dim / 2).map(|i| self.theta.powf(-2.0 * i as f64 / dim as f64));
@@ -175,7 +175,7 @@ impl Rope {
         rope.validate(head_dim)?;
         Ok(rope)
     }
-    /// Errors: sizes that no rotation can have.
+    /// Checks the sizes. Errors: sizes that no rotation can have.
     pub fn validate(&self, head_dim: usize) -> Result<()> {
         let dim = self.dim(head_dim);
         if dim == 0 || !dim.is_multiple_of(2) || dim > head_dim {
@@ -200,7 +200,7 @@ impl Rope {
         }
         Ok(())
     }
-    /// The entry of `rope_parameters`.
+    /// Returns the entry of `rope_parameters`.
     pub fn to_json(&self) -> Value {
         let mut map = self.scaling.to_json();
         map.insert("rope_theta".into(), json!(self.theta));
@@ -209,7 +209,7 @@ impl Rope {
         }
         map.into()
     }
-    /// True without scaling, over the whole head.
+    /// Returns whether the rotation has no scaling and covers the whole head.
     pub fn is_plain(&self) -> bool {
         self.partial == 1.0 && self.scaling == RopeScaling::Default
     }
@@ -259,7 +259,7 @@ impl RopeScaling {
                 .help("use a model with default, linear, dynamic, yarn, llama3 or longrope")),
         }
     }
-    /// The older `rope_scaling`, without the base.
+    /// Returns the older `rope_scaling`, without the base.
     pub fn to_json(&self) -> Map<String, Value> {
         let value = match self {
             Self::Default => json!({"rope_type": "default"}),
@@ -295,7 +295,7 @@ impl Yarn {
             truncate: own.flag_or("truncate", true)?,
         })
     }
-    /// The pairs between which the stretching grows from nothing to the whole factor.
+    /// Returns the pairs between which the scaling grows from zero to the whole factor.
     fn borders(&self, dim: usize, theta: f64) -> (f64, f64) {
         let dim = dim as f64;
         let pair = |turns: f64| dim * (self.original as f64 / (turns * 2.0 * PI)).ln() / (2.0 * theta.ln());

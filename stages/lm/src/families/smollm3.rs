@@ -1,4 +1,4 @@
-//! SmolLM3: Llama whose every fourth layer carries no positions.
+//! SmolLM3: Llama without positions in every fourth layer.
 
 use super::architecture::{Architecture, LayerKind};
 use super::family::{DEFAULTS, Defaults, Family, Sizes, windows, write_windows};
@@ -8,7 +8,6 @@ use super::rope::{ALL_LAYERS, Rope, RopeKeys};
 use serde_json::{Map, Value, json};
 use trainyard_core::Result;
 
-/// The family.
 pub static FAMILY: Family = Family {
     name: "smollm3",
     class: "SmolLM3",
@@ -30,7 +29,7 @@ fn read(keys: &Keys<'_>, sizes: &Sizes) -> Result<Architecture> {
     Ok(Architecture { layers, ropes: vec![rope], ..llama::read(keys, sizes)? })
 }
 
-/// Which layers rotate: 1 in `no_rope_layers`, despite its name.
+/// Returns which layers rotate: 1 in `no_rope_layers`, despite its name.
 fn turns(keys: &Keys<'_>, layers: usize) -> Result<Vec<bool>> {
     let Some(value) = keys.present("no_rope_layers") else {
         let interval = keys.size_or("no_rope_layer_interval", 4)?.max(1);

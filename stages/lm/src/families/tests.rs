@@ -1,5 +1,4 @@
-//! Every family against transformers, by the fixtures that `fixtures/make.py` made: training, generation, gradients,
-//! files.
+//! Every family against transformers, with the fixtures of `fixtures/make.py`: training, generation, gradients, files.
 
 use super::{FAMILIES, Rope, RopeScaling, find};
 use crate::batch::TokenBatch;
@@ -26,7 +25,7 @@ struct Fixture {
     sequences: Vec<Row>,
     /// Mean of the negative log-probabilities of all tokens but the first of each sequence.
     loss: f64,
-    /// Of that loss, by tensor of the file.
+    /// Gradient norms of that loss, by tensor of the file.
     gradient_norms: BTreeMap<String, f64>,
     greedy: Greedy,
 }
@@ -34,7 +33,7 @@ struct Fixture {
 #[derive(Deserialize)]
 struct Row {
     tokens: Vec<u32>,
-    /// Of token t + 1 after token t, and the entropy there.
+    /// Log-probability of token t + 1 after token t, and the entropy there.
     logprobs: Vec<f32>,
     entropies: Vec<f32>,
     /// Log-probabilities of all tokens after the last one.
@@ -60,7 +59,7 @@ fn fixtures() -> Vec<Fixture> {
     files.iter().map(read).collect()
 }
 
-/// The formula of `make.py`.
+/// Returns the values of the formula in `make.py`.
 fn values(name: &str, shape: &[usize], centered: bool) -> Vec<f32> {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     let value = |i: usize| {
@@ -79,7 +78,7 @@ fn values(name: &str, shape: &[usize], centered: bool) -> Vec<f32> {
 }
 
 impl Fixture {
-    /// Writes the model as transformers would have and loads it.
+    /// Writes the model as transformers does and loads it.
     fn load(&self) -> (ModelConfig, Weights) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("config.json"), self.config.to_string()).unwrap();
@@ -122,14 +121,14 @@ fn close(ours: &[f32], theirs: &[f32], what: &str) {
     }
 }
 
-/// Rows and targets of every token but the first of each sequence.
+/// Returns rows and targets of every token but the first of each sequence.
 fn places(batch: &TokenBatch) -> (Vec<u32>, Vec<u32>) {
     let one =
         |(i, s): (usize, &Vec<u32>)| -> Vec<(u32, u32)> { (1..s.len()).map(|t| (batch.row(i, t - 1), s[t])).collect() };
     batch.sequences().iter().enumerate().flat_map(one).unzip()
 }
 
-/// The mean negative log-probability, with gradient.
+/// Computes the mean negative log-probability, with gradient.
 fn loss(decoder: &Decoder, batch: &TokenBatch) -> Tensor {
     let (rows, targets) = places(batch);
     let hidden = decoder.hidden(batch).unwrap();
@@ -196,7 +195,7 @@ fn sampling_records_what_training_computes() {
     }
 }
 
-/// Tensors of a file that are kept in parts: their parts' names.
+/// Returns the names of the parts of a tensor that files keep fused.
 fn parts(name: &str) -> Vec<String> {
     let wholes = [("qkv_proj", &["q_proj", "k_proj", "v_proj"][..]), ("gate_up_proj", &["gate_proj", "up_proj"])];
     for (whole, parts) in wholes {
@@ -255,7 +254,7 @@ fn gradients_agree_with_finite_differences() {
     }
 }
 
-/// With `TRAINYARD_TEST_SAVED` set to a folder, what is saved stays there for `make.py --check`.
+/// With `TRAINYARD_TEST_SAVED` set to a folder, the saved files stay there for `make.py --check`.
 #[test]
 fn what_is_saved_is_loaded_again() {
     for fixture in fixtures() {
@@ -313,7 +312,7 @@ fn both_spellings_of_rotary_scaling_are_read_alike() {
     assert_eq!((old[0].dim(16), old[0].limit()), (12, Some(128)));
 }
 
-/// The rotation of a long sequence would change that of its first tokens, which are in the cache already.
+/// The rotation of a long sequence would change that of its first tokens, which are already in the cache.
 #[test]
 fn sequences_beyond_the_original_length_of_longrope_are_refused() {
     let fixture = fixtures().into_iter().find(|f| f.name == "phi4").unwrap();

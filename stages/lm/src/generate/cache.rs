@@ -6,10 +6,10 @@ use std::sync::Arc;
 /// Positions of a block.
 pub const BLOCK: usize = 16;
 
-/// Sizes of the attention of a layer, and which layer.
+/// Sizes of the attention of a layer, and the layer's index.
 #[derive(Debug, Clone, Copy)]
 pub struct AttentionShape {
-    /// Which layer, from 0: where its keys and values start in a block.
+    /// Layer index from 0, which determines the offset of its keys and values in a block.
     pub layer: usize,
     /// Query heads.
     pub heads: usize,
@@ -20,15 +20,15 @@ pub struct AttentionShape {
 }
 
 impl AttentionShape {
-    /// Values of one position and head in the cache: `head_dim` up to whole vectors.
+    /// Returns the values of one position and head in the cache: `head_dim` rounded up to whole vectors.
     pub fn padded(&self) -> usize {
         self.head_dim.next_multiple_of(16)
     }
-    /// Where the keys `[head_dim][16]` of a key-value head start in a block.
+    /// Returns the offset of the keys `[head_dim][16]` of a key-value head in a block.
     pub fn keys_at(&self, kv: usize) -> usize {
         (self.layer * self.kv_heads + kv) * self.head_dim * BLOCK
     }
-    /// Where the values `[16][padded]` of a key-value head start in a block.
+    /// Returns the offset of the values `[16][padded]` of a key-value head in a block.
     pub fn values_at(&self, kv: usize) -> usize {
         (self.layer * self.kv_heads + kv) * self.padded() * BLOCK
     }
@@ -48,14 +48,14 @@ pub struct Block {
 pub struct Blocks(Vec<Arc<Block>>);
 
 impl Cache for Blocks {
-    /// The blocks of the first `length` positions, shared.
+    /// Returns the blocks of the first `length` positions, shared.
     fn prefix(&self, length: usize) -> Self {
         Self(self.0[..length.div_ceil(BLOCK)].to_vec())
     }
 }
 
 impl Blocks {
-    /// Bytes of the blocks of `length` positions.
+    /// Returns the bytes of the blocks of `length` positions.
     pub fn bytes(length: usize, layers: usize, shape: AttentionShape) -> u64 {
         let numbers = layers * shape.kv_heads * BLOCK * (shape.head_dim + shape.padded());
         (length.div_ceil(BLOCK) * numbers * size_of::<f32>()) as u64
@@ -84,7 +84,7 @@ impl Blocks {
             block.values[at..at + d].copy_from_slice(&values[kv * d..][..d]);
         }
     }
-    /// The blocks in order of position.
+    /// Returns the blocks in order of position.
     pub fn as_slice(&self) -> &[Arc<Block>] {
         &self.0
     }

@@ -1,8 +1,8 @@
 //! One decoding step: sequences are grouped by equal tokens, computed, and each draws one token.
 //!
-//! The sequences of a small model are dealt to threads, which share nothing within a step. A large model's weights do
-//! not stay in a core's cache, so its threads compute all sequences together, each with a part of every matrix: then a
-//! step reads the weights once. A row's numbers depend neither on this nor on the rows beside it.
+//! The sequences of a small model are distributed over threads, which share no state within a step. A large model's
+//! weights exceed a core's cache, so its threads compute all sequences together, each with a part of every matrix: a
+//! step then reads the weights once. A row's numbers depend neither on this nor on the other rows.
 
 use super::cache::Blocks;
 use super::forward::{Scratch, Work, forward};
@@ -18,7 +18,7 @@ pub(super) const LOGIT_ROWS: usize = 64;
 
 pub(super) type Entry = roster::Entry<Blocks>;
 
-/// At most `threads` shares of about equal numbers of rows.
+/// Divides groups into at most `threads` shares of about equal numbers of rows.
 pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec<&mut Entry>>> {
     let rows = |g: &[&mut Entry]| g[0].state.token_ids.len() - g[0].cached;
     let total: usize = groups.iter().map(|g| rows(g)).sum();
@@ -32,8 +32,8 @@ pub(super) fn share(groups: Vec<Vec<&mut Entry>>, threads: usize) -> Vec<Vec<Vec
     shares
 }
 
-/// One step of sequences that one thread computes, or that several compute together: one for each scratch, in rayon's
-/// current pool.
+/// Runs one step of sequences that one thread computes, or that several compute together: one for each scratch, in
+/// rayon's current pool.
 pub(super) fn decode(
     model: &Model,
     isa: Isa,
@@ -102,7 +102,7 @@ fn draw_group(
     }
 }
 
-/// Draws the next token of one sequence and decides whether it goes on.
+/// Draws the next token of one sequence and decides whether it continues.
 fn draw(model: &Model, isa: Isa, version: u32, entry: &mut Entry, logits: &[f32], buffer: &mut sampling::Buffer) {
     if entry.is_full() {
         return;

@@ -1,10 +1,9 @@
-//! The generator: the sequences it holds, and one decoding step for all that sample.
+//! The generator: its sequences, and one decoding step for all that sample.
 //!
 //! A sequence is a function of its tokens, its [`DrawKey`] and the weights, so callers may batch as they like. A step
 //! computes the tokens without cached keys and values (a new prompt, an observation, the token drawn before), then
 //! draws one token per sequence. Sequences that start with equal tokens in one step are computed once and share cache
-//! blocks. Stop tokens, limits and forks are handled here; text and tools
-//! are the callers' business.
+//! blocks. Stop tokens, limits and forks are handled here; callers handle text and tools.
 
 use super::cache::Blocks;
 use super::decode::{decode, share};
@@ -37,8 +36,8 @@ impl Generator {
     pub fn new(config: &ModelConfig, weights: &dyn WeightSource, threads: usize) -> Result<Self> {
         Self::with_isa(config, weights, threads, Isa::detect())
     }
-    /// The same with an adapter, if one is given. It is not merged, so [`Self::update`] takes the adapter's tensors
-    /// alone.
+    /// Creates the same with an optional adapter. It is not merged, so [`Self::update`] takes only the adapter's
+    /// tensors.
     ///
     /// Errors: as [`Self::new`], and an adapter that does not fit the model.
     pub fn adapted(
@@ -78,9 +77,8 @@ impl Generator {
             roster: Roster::new(config),
         })
     }
-    /// Replaces the weights, those of the adapter alone if there is one. Sequences in flight keep their cached keys and
-    /// values, as the weights before computed them; tokens sampled from now on carry `version`. The first weights have
-    /// version 0.
+    /// Replaces the weights, only those of the adapter if there is one. Sequences in flight keep the keys and values
+    /// that the earlier weights computed; tokens sampled from now on carry `version`. The first weights have version 0.
     pub fn update(&mut self, weights: &dyn WeightSource, version: u32) -> Result<()> {
         if self.adapter.is_some() {
             self.adapt(weights)?;
@@ -90,19 +88,19 @@ impl Generator {
         self.roster.version = version;
         Ok(())
     }
-    /// Version of the weights that sample now, as given to [`Self::update`]; 0 for the first.
+    /// Returns the version of the current weights, as given to [`Self::update`]; 0 for the first.
     pub fn version(&self) -> u32 {
         self.roster.version
     }
-    /// Most tokens of a sequence.
+    /// Returns the maximum number of tokens of a sequence.
     pub fn positions(&self) -> usize {
         self.roster.positions()
     }
-    /// Bytes that the keys and values of a sequence of so many tokens take, if it shares none with another.
+    /// Returns the bytes of the keys and values of a sequence of this many tokens, if it shares none with another.
     pub fn cache_bytes(&self, tokens: usize) -> u64 {
         Blocks::bytes(tokens, self.model.layers.len(), self.model.shape)
     }
-    /// Name of the instruction set in use.
+    /// Returns the name of the instruction set in use.
     pub fn instruction_set(&self) -> &'static str {
         self.isa.name()
     }
@@ -115,25 +113,25 @@ impl Generator {
         self.check_head()?;
         self.roster.add(request)
     }
-    /// `n` samples of one prompt, numbered from `draw.sample` on; the prompt is computed once.
+    /// Adds `n` samples of one prompt, numbered from `draw.sample` on; the prompt is computed once.
     pub fn add_group(&mut self, request: &Request, n: usize) -> Result<Vec<SequenceId>> {
         let numbered = |i| DrawKey { sample: request.draw.sample + i, ..request.draw };
         (0..n as u64).map(|i| self.add(Request { draw: numbered(i), ..request.clone() })).collect()
     }
-    /// Adds observation tokens to a finished turn and samples on: the next turn, a new limit.
+    /// Adds observation tokens to a finished turn and opens the next turn, with a new limit.
     ///
     /// Errors: data, for tokens that the model lacks; invalid, if the sequence is still sampling or ended with NaN, for
     /// no tokens, or for more than [`Self::room`] tokens. The sequence is then unchanged.
     pub fn append(&mut self, id: SequenceId, tokens: &[u32], max_new_tokens: usize) -> Result<()> {
         self.roster.append(id, tokens, max_new_tokens)
     }
-    /// Tokens that can still be appended so that at least one can be sampled after them.
+    /// Returns how many tokens can still be appended so that at least one can be sampled after them.
     pub fn room(&self, id: SequenceId) -> usize {
         self.positions().saturating_sub(self.sequence(id).token_ids.len() + 1)
     }
-    /// A new sequence that shares the first `at` tokens (`1..=len`) and goes on with its own draws, under the parent's
-    /// sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a stop token
-    /// that was sampled, the turn is over: the fork is finished and waits for `append`.
+    /// Creates a sequence that shares the first `at` tokens (`1..=len`) and continues with its own draws, under the
+    /// parent's sampling, stop tokens and turn limit (inherited tokens of the turn count). If the prefix ends with a
+    /// sampled stop token, the turn is over: the fork is finished and waits for `append`.
     pub fn fork(&mut self, id: SequenceId, at: usize, draw: DrawKey) -> Result<SequenceId> {
         self.roster.fork(id, at, draw)
     }
@@ -151,34 +149,34 @@ impl Generator {
     pub fn set_limit(&mut self, id: SequenceId, max_new_tokens: usize) {
         self.roster.entry_mut(id).max_new_tokens = max_new_tokens;
     }
-    /// Lists the most probable tokens beside every one that is sampled from now on: so many.
+    /// Lists the `count` most probable tokens for every token that is sampled from now on.
     pub fn list_top(&mut self, id: SequenceId, count: usize) {
         self.roster.entry_mut(id).top = count;
     }
-    /// Those that were listed, in the order of the sampled tokens.
+    /// Returns the listed tokens, in the order of the sampled ones.
     pub fn top(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
         self.roster.listed(id)
     }
-    /// Panics if the id was removed or belongs to another generator.
+    /// Returns a sequence. Panics if the id was removed or belongs to another generator.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
         self.roster.sequence(id)
     }
-    /// Takes a sequence out and frees its cache; forks of it live on.
+    /// Removes and returns a sequence and frees its cache; its forks remain.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
         self.roster.remove(id)
     }
-    /// Number of sequences that are sampling.
+    /// Returns the number of sequences that are sampling.
     pub fn running(&self) -> usize {
         self.roster.running_count()
     }
-    /// Steps until no sequence is sampling.
+    /// Runs steps until no sequence is sampling.
     pub fn run(&mut self) -> Result<()> {
         while self.running() > 0 {
             self.step()?;
         }
         Ok(())
     }
-    /// Adds all requests, runs them to the end and takes them out in their order. Other sequences advance too.
+    /// Adds all requests, runs them to the end and removes them in their order. Other sequences advance too.
     pub fn generate(&mut self, requests: Vec<Request>) -> Result<Vec<SequenceState>> {
         let ids: Vec<_> = requests.into_iter().map(|r| self.add(r)).collect::<Result<_>>()?;
         self.run()?;

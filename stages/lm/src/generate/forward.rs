@@ -1,7 +1,7 @@
 //! The decoder on rows: one row is one token of one sequence at its position.
 //!
-//! Prompts, observations and single new tokens go through the same code, so a token's numbers do not depend on how it
-//! came in: appending an observation gives the same bits as a prompt that holds everything.
+//! Prompts, observations and single new tokens share one code path, so a token's numbers do not depend on its origin:
+//! appending an observation gives the same bits as a prompt that contains everything.
 
 use super::cache::Blocks;
 use super::kernels::{AttentionScratch, Isa, attention, gelu_times, matmul, rms_norm, silu_times};
@@ -9,16 +9,16 @@ use super::pack::{Layer, Linear, Model};
 use crate::families::Activation;
 use rayon::prelude::*;
 
-/// Limit of rows computed together; limits memory, never changes results.
+/// Maximum rows computed together; limits memory, never changes results.
 const CHUNK: usize = 96;
 
-/// What to compute for one sequence.
+/// Tokens to compute for one sequence.
 pub struct Work<'a> {
     pub tokens: &'a [u32],
     /// Tokens before this one are in the cache.
     pub cached: usize,
     pub blocks: &'a mut Blocks,
-    /// Positions whose final hidden states are returned: ascending, none below `cached`.
+    /// Positions whose final hidden states are returned: ascending, all from `cached` on.
     pub wanted: &'a [u32],
 }
 
@@ -29,11 +29,11 @@ pub struct Scratch {
     normed: Vec<f32>,
     qkv: Vec<f32>,
     attended: Vec<f32>,
-    /// What attention or MLP gives, where a norm stands behind it.
+    /// Output of attention or MLP, where a norm follows.
     branch: Vec<f32>,
     gate_up: Vec<f32>,
     inner: Vec<f32>,
-    /// What lies between the two factors of an adapter.
+    /// Intermediate values between the two factors of an adapter.
     low: Vec<f32>,
     attention: AttentionScratch,
     /// The requested hidden states, in order.
@@ -48,8 +48,8 @@ struct Row {
     position: usize,
 }
 
-/// Computes keys and values of all tokens that are not cached; appends the wanted hidden states (after the last norm)
-/// to `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
+/// Computes keys and values of all uncached tokens; appends the wanted hidden states (after the last norm) to
+/// `scratch.hidden`, by work and position. More than one thread divides each product over rayon's current pool.
 pub fn forward(model: &Model, (isa, threads): (Isa, usize), works: &mut [Work<'_>], scratch: &mut Scratch) {
     let mut rows = Vec::new();
     for (work, w) in works.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ impl Pass<'_, '_> {
         }
         self.collect();
     }
-    /// Columns of a residual row.
+    /// Returns the columns of a residual row.
     fn width(&self) -> usize {
         self.model.hidden.next_multiple_of(super::kernels::PANEL)
     }
@@ -95,7 +95,7 @@ impl Pass<'_, '_> {
             }
         }
     }
-    /// The residual rows, normed if there is a norm.
+    /// Copies the residual rows, normed if there is a norm.
     fn enter(&mut self, weight: Option<&[f32]>) {
         let (hidden, width) = (self.model.hidden, self.width());
         self.scratch.normed.resize(self.rows.len() * hidden, 0.0);
@@ -208,7 +208,7 @@ impl Pass<'_, '_> {
     }
 }
 
-/// `out = W x`, or `out += W x` with `accumulate`, and what an adapter adds to it; `x` comes with its width.
+/// Computes `out = W x`, or `out += W x` with `accumulate`, plus the adapter's product; `x` is given with its width.
 fn linear(
     kernel: (Isa, usize),
     weights: &Linear,

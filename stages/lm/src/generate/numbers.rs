@@ -1,11 +1,12 @@
-//! Weights that all are bfloat16 take two bytes each in memory. Widening is exact, so nothing else depends on it.
+//! Compact storage: weights that are all bfloat16 take two bytes each in memory. Widening is exact, so no result
+//! depends on it.
 
-/// Whether every number is a bfloat16: the lower half of each is 0.
+/// Returns whether every number is a bfloat16: the lower half of each is 0.
 pub fn is_bf16(numbers: &[f32]) -> bool {
     numbers.iter().all(|x| x.to_bits() & 0xffff == 0)
 }
 
-/// The bits of a number that is a bfloat16.
+/// Returns the bits of a number that is a bfloat16.
 pub fn bf16_bits(number: f32) -> u16 {
     (number.to_bits() >> 16) as u16
 }
@@ -19,7 +20,7 @@ pub enum Rows {
 }
 
 impl Rows {
-    /// Keeps the numbers of all rows in as few bytes as are exact.
+    /// Stores the numbers of all rows in the fewest bytes that are exact.
     pub fn new(numbers: Vec<f32>) -> Self {
         if is_bf16(&numbers) { Self::Half(numbers.into_iter().map(bf16_bits).collect()) } else { Self::Full(numbers) }
     }

@@ -1,7 +1,7 @@
 //! A model's weights in the layout of the kernels.
 //!
 //! The scales of the architecture are multiplied into the weights: that of the residual branches into the last norm or
-//! matrix of each, that of the logits into the language head. Norms get their offset added.
+//! matrix of each, that of the logits into the language head. The offset is added to norms.
 
 use super::kernels::{AttentionShape, PANEL, Packed};
 use super::numbers::Rows;
@@ -14,11 +14,11 @@ use candle_core::{DType, Tensor};
 use std::ops::Range;
 use trainyard_core::{Error, Result};
 
-/// Named weights, whatever holds them.
+/// A source of named weights.
 pub trait WeightSource {
-    /// Lengths of the dimensions, outermost first; `None` if there is no such tensor.
+    /// Returns the lengths of the dimensions, outermost first, or `None` if the tensor is absent.
     fn shape(&self, name: &str) -> Option<&[usize]>;
-    /// The values in row order. Errors: invalid or data, if there is no such tensor or it cannot be read as float32.
+    /// Returns the values in row order. Errors: invalid or data, if the tensor is absent or cannot be read as float32.
     fn values(&self, name: &str) -> Result<Vec<f32>>;
 }
 
@@ -33,8 +33,8 @@ impl WeightSource for Weights {
     }
 }
 
-/// Linear layers that share their input, stacked, and what an adapter adds to them: low-rank factors side by side, so
-/// that B has 0 where an output has no share in a rank.
+/// Linear layers that share their input, stacked, with the adapter's low-rank factors concatenated, so that B has 0
+/// where an output has no share in a rank.
 #[derive(Default)]
 pub struct Linear {
     pub base: Packed,
@@ -43,7 +43,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Columns of an output row, padding included.
+    /// Returns the columns of an output row, including padding.
     pub fn columns(&self) -> usize {
         self.base.columns()
     }
@@ -51,14 +51,14 @@ impl Linear {
 
 /// One decoder layer.
 pub struct Layer {
-    /// The four norms, as `LayerNorms` names them.
+    /// The four norms, as named in `LayerNorms`.
     pub attention_in: Option<Vec<f32>>,
     pub attention_out: Option<Vec<f32>>,
     pub mlp_in: Option<Vec<f32>>,
     pub mlp_out: Option<Vec<f32>>,
-    /// A token sees this many tokens, itself included; none = all before it.
+    /// Number of tokens that a token sees, including itself; `None` = all before it.
     pub window: Option<usize>,
-    /// Index of the rotation; none = no positions.
+    /// Index of the rotation; `None` = no positions.
     rope: Option<usize>,
     /// Query, key and value rows, each padded to whole panels.
     pub qkv: Linear,
@@ -73,7 +73,7 @@ pub struct Layer {
 /// Numbers in the matrices of a layer that a core's cache may hold.
 const CACHED: usize = 1 << 20;
 
-/// An adapter's tensors and the numbers that go with them.
+/// An adapter's tensors and options.
 pub struct LowRank<'a> {
     pub tensors: &'a dyn WeightSource,
     pub rank: usize,
@@ -83,7 +83,7 @@ pub struct LowRank<'a> {
 /// Outputs of the linear layers that share an input, by their names below the decoder layer.
 type Parts = Vec<(&'static str, usize)>;
 
-/// The linear layers of a decoder layer that are packed together, with their inputs.
+/// Returns the linear layers of a decoder layer that are packed together, with their inputs.
 fn stacks(config: &ModelConfig) -> [(Parts, usize); 4] {
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
     let (queries, keys) = (config.query_width(), config.key_width());
@@ -95,7 +95,8 @@ fn stacks(config: &ModelConfig) -> [(Parts, usize); 4] {
     ]
 }
 
-/// Scales of what attention and MLP add, where they go into the matrix: behind a norm they go into that.
+/// Returns the scales of the outputs of attention and MLP that are multiplied into the matrix: those with a norm after
+/// the branch are multiplied into the norm.
 fn matrix_scales(config: &ModelConfig) -> (f32, f32) {
     let (norms, residual) = (&config.architecture.norms, config.architecture.residual_scale as f32);
     let of = |norm: Option<&str>| if norm.is_some() { 1.0 } else { residual };
@@ -112,7 +113,7 @@ pub struct Model {
     pub positions: usize,
     pub eps: f32,
     pub activation: Activation,
-    /// Of layer 0.
+    /// Shape of layer 0.
     pub shape: AttentionShape,
     /// Multiplies queries.
     pub attention_scale: f32,
@@ -121,7 +122,7 @@ pub struct Model {
     pub embedding: Rows,
     pub layers: Vec<Layer>,
     pub norm: Vec<f32>,
-    /// None: a scoring model without a language head.
+    /// Language head; `None` for a scoring model.
     pub head: Option<Packed>,
     /// The scoring head and its number of outputs.
     pub score: Option<(Packed, usize)>,
@@ -170,7 +171,7 @@ impl Model {
             rotations: architecture.ropes.iter().map(|rope| (rope.clone(), Angles::default())).collect(),
         })
     }
-    /// Puts an adapter into the place of the one that is there; its scoring head, too, if it has one.
+    /// Replaces the adapter, and its scoring head if it has one.
     pub fn adapt(&mut self, config: &ModelConfig, adapter: &LowRank<'_>) -> Result<()> {
         let source = Source { weights: adapter.tensors, norm_offset: 0.0 };
         let (attention, mlp) = matrix_scales(config);
@@ -187,14 +188,14 @@ impl Model {
         }
         Ok(())
     }
-    /// Whether a layer's matrices are too large to stay in a core's cache.
+    /// Returns whether a layer's matrices are too large for a core's cache.
     pub fn exceeds_cache(&self) -> bool {
         let numbers = |layer: &Layer| {
             self.hidden * (layer.qkv.columns() + layer.output.columns() + layer.gate_up.columns() / 2 * 3)
         };
         self.layers.first().is_some_and(|layer| numbers(layer) >= CACHED)
     }
-    /// Computes the rotations of all positions below `length`, if they are not there yet.
+    /// Computes the rotations of all positions below `length` that are missing.
     pub fn reserve(&mut self, length: usize) {
         for (rope, angles) in &mut self.rotations {
             angles.cover(length, rope, self.shape.head_dim);
@@ -234,17 +235,17 @@ impl Source<'_> {
     fn optional(&self, name: &str, size: usize) -> Result<Option<Vec<f32>>> {
         if self.weights.shape(name).is_some() { self.vector(name, size).map(Some) } else { Ok(None) }
     }
-    /// A linear map `{name}.weight` with `{name}.bias` where there is one.
+    /// Returns a linear map `{name}.weight` with `{name}.bias` where there is one.
     fn linear(&self, name: &str, rows: usize, columns: usize) -> Result<(Vec<f32>, Option<Vec<f32>>)> {
         Ok((self.matrix(&format!("{name}.weight"), rows, columns)?, self.optional(&format!("{name}.bias"), rows)?))
     }
-    /// The weight of the norm `name`, with the offset, times `scale`.
+    /// Returns the weight of the norm `name`, with the offset, times `scale`.
     fn norm(&self, name: &str, size: usize, scale: f32) -> Result<Vec<f32>> {
         let mut weight = self.vector(&format!("{name}.weight"), size)?;
         weight.iter_mut().for_each(|w| *w += self.norm_offset);
         Ok(scaled(weight, scale))
     }
-    /// Linear maps side by side, times `scale`.
+    /// Packs adjacent linear maps, times `scale`.
     fn packed(&self, columns: usize, parts: &[(String, usize)], scale: f32) -> Result<Packed> {
         let linear = |(name, rows): &(String, usize)| {
             let (weight, bias) = self.linear(name, *rows, columns)?;
@@ -254,7 +255,7 @@ impl Source<'_> {
         let parts: Vec<_> = parts.iter().map(|(w, b)| (w.as_slice(), b.as_deref())).collect();
         Ok(Packed::new(columns, &parts))
     }
-    /// The factors of an adapter for stacked layers, if it has any of them.
+    /// Packs the factors of an adapter for stacked layers, if it adapts any of them.
     fn low(
         &self,
         config: &ModelConfig,
@@ -265,7 +266,7 @@ impl Source<'_> {
         let name = |part: &str, factor: &str| format!("model.layers.{layer}.{part}{factor}");
         let rank = adapter.rank;
         let shares: Vec<Share> = parts.iter().map(|(part, outputs)| share(config, part, *outputs)).collect();
-        // Layers that are joined in files share their factors.
+        // Layers that are fused in files share their factors.
         let mut adapted: Vec<&str> = shares.iter().map(|share| share.layer).collect();
         adapted.dedup();
         adapted.retain(|whole| self.weights.shape(&name(whole, DOWN)).is_some());

@@ -1,5 +1,5 @@
-//! The sequences of a sampler: what may be asked of them, and what a drawn token means. Whatever computes the tokens
-//! keeps its own cache per sequence in here.
+//! The sequences of a sampler: their operations, and the effect of a drawn token. The backend that computes the tokens
+//! keeps its cache per sequence in here.
 
 use super::sampling;
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
@@ -9,22 +9,22 @@ use trainyard_core::chance::Draws;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
-/// What a sampler keeps for a sequence besides its tokens; empty at first.
+/// A sampler's cache of a sequence; empty at first.
 pub trait Cache: Default {
-    /// What belongs to the first `length` tokens, for a fork.
+    /// Returns the cache of the first `length` tokens, for a fork.
     fn prefix(&self, length: usize) -> Self;
 }
 
-/// A sequence and what sampling it needs.
+/// A sequence and the state of its sampling.
 pub struct Entry<C> {
     pub state: SequenceState,
     pub draw: DrawKey,
     pub sampling: Sampling,
     pub stop_tokens: Vec<u32>,
     pub max_new_tokens: usize,
-    /// Most probable tokens to list for every sampled one.
+    /// Number of most probable tokens to list for every sampled one.
     pub top: usize,
-    /// Those, from the first token that was sampled since they were asked for.
+    /// Listed tokens, from the first token that was sampled after the request.
     pub listed: Vec<Vec<(u32, f32)>>,
     /// Tokens that `cache` covers.
     pub cached: usize,
@@ -32,7 +32,7 @@ pub struct Entry<C> {
 }
 
 impl<C> Entry<C> {
-    /// True, and the turn is over, if its limit leaves nothing to sample.
+    /// Returns whether the limit leaves no token to sample; if so, ends the turn.
     pub fn is_full(&mut self) -> bool {
         let full = self.state.sampled_in_turn().len() >= self.max_new_tokens;
         if full {
@@ -40,11 +40,11 @@ impl<C> Entry<C> {
         }
         full
     }
-    /// The uniform number in [0, 1) that the next token is drawn with.
+    /// Returns the uniform number in [0, 1) for the draw of the next token.
     pub fn uniform(&self) -> f64 {
         self.draws().uniform()
     }
-    /// A seed for whoever draws the next tokens by its own means.
+    /// Returns a seed for an external source of the next tokens.
     pub fn seed(&self) -> u64 {
         self.draws().next_u64()
     }
@@ -53,7 +53,7 @@ impl<C> Entry<C> {
         let place = [problem, sample, u64::from(self.state.current_turn()), self.state.token_ids.len() as u64];
         chance.at("sample", &place)
     }
-    /// Takes the next token and decides whether the sequence goes on, which it cannot beyond `positions` tokens.
+    /// Records the next token and decides whether the sequence continues, which it cannot beyond `positions` tokens.
     pub fn take(&mut self, token: u32, logprob: f32, entropy: f32, version: u32, positions: usize) {
         let state = &mut self.state;
         state.push(token, logprob, entropy, version);
@@ -69,9 +69,9 @@ impl<C> Entry<C> {
 pub struct Roster<C> {
     entries: BTreeMap<SequenceId, Entry<C>>,
     next: u64,
-    /// Says which tokens there are, and how many a sequence may have.
+    /// Config, which defines the valid tokens and the maximum length of a sequence.
     config: ModelConfig,
-    /// Version of the weights that sample now; 0 for the first.
+    /// Version of the current weights; 0 for the first.
     pub version: u32,
     /// Whether sequences have entropies.
     entropies: bool,
@@ -81,7 +81,7 @@ impl<C: Cache> Roster<C> {
     pub fn new(config: &ModelConfig) -> Self {
         Self { entries: BTreeMap::new(), next: 0, config: config.clone(), version: 0, entropies: true }
     }
-    /// The same for sequences of which no entropies are known.
+    /// Returns a roster for sequences without entropies.
     pub fn without_entropies(self) -> Self {
         Self { entropies: false, ..self }
     }
@@ -183,35 +183,35 @@ impl<C: Cache> Roster<C> {
         entry.max_new_tokens = max_new_tokens;
         Ok(())
     }
-    /// Panics if the id was removed or belongs to another sampler.
+    /// Returns a sequence. Panics if the id was removed or belongs to another sampler.
     pub fn sequence(&self, id: SequenceId) -> &SequenceState {
         &self.entry(id).state
     }
-    /// The most probable tokens that were listed for a sequence.
+    /// Returns the most probable tokens that were listed for a sequence.
     pub fn listed(&self, id: SequenceId) -> &[Vec<(u32, f32)>] {
         &self.entry(id).listed
     }
-    /// Takes a sequence out; forks of it live on.
+    /// Removes and returns a sequence; its forks remain.
     pub fn remove(&mut self, id: SequenceId) -> SequenceState {
         self.entries.remove(&id).unwrap_or_else(|| panic!("sequence {} is not here", id.0)).state
     }
-    /// The sequences that are sampling, in id order.
+    /// Returns the sequences that are sampling, in id order.
     pub fn running(&mut self) -> impl Iterator<Item = (SequenceId, &mut Entry<C>)> {
         self.entries.iter_mut().filter(|(_, e)| e.state.finish.is_none()).map(|(id, e)| (*id, e))
     }
-    /// Their number.
+    /// Returns the number of sequences that are sampling.
     pub fn running_count(&self) -> usize {
         self.entries.values().filter(|e| e.state.finish.is_none()).count()
     }
-    /// Those of `ids` whose turn is over, in their order.
+    /// Returns those of `ids` whose turn is over, in their order.
     pub fn finished(&self, ids: Vec<SequenceId>) -> Vec<(SequenceId, Finish)> {
         ids.into_iter().filter_map(|id| self.entries[&id].state.finish.map(|f| (id, f))).collect()
     }
-    /// Errors: data, naming a token that the model or its tokenizer lacks.
+    /// Checks token ids. Errors: data, naming a token that the model or its tokenizer lacks.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<()> {
         self.config.expect_tokens(tokens)
     }
-    /// A sequence, if it was not taken out.
+    /// Returns a sequence, unless it was removed.
     pub fn find(&mut self, id: SequenceId) -> Option<&mut Entry<C>> {
         self.entries.get_mut(&id)
     }
@@ -237,7 +237,7 @@ impl<C: Cache> Roster<C> {
     }
 }
 
-/// Sequences with equal tokens and no cache form one group, computed once; all others are alone.
+/// Groups sequences with equal tokens and no cache, which are computed once; all others are alone.
 pub fn groups<'a, C>(running: impl Iterator<Item = &'a mut Entry<C>>) -> Vec<Vec<&'a mut Entry<C>>> {
     let mut groups: Vec<Vec<&'a mut Entry<C>>> = Vec::new();
     let mut first: BTreeMap<Vec<u32>, usize> = BTreeMap::new();

@@ -2,8 +2,9 @@
 //! Face's `generate` applies them), with log-probabilities and entropy.
 //!
 //! Temperature 0 takes the highest logit (the lowest id among equals). It records the model's own log-probability and
-//! entropy, at temperature 1 and without truncation, because those of a certain choice would say nothing. Top-k keeps
-//! exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by id.
+//! entropy, at temperature 1 and without truncation, because those of a certain choice carry no information. Top-k
+//! keeps exactly k tokens, top-p the shortest list of most probable tokens that reaches p; equal logits are ordered by
+//! id.
 
 use super::kernels::{Isa, all_finite, divide_and_shift, dot_wide, exp_shifted, first_highest, sum_wide};
 use std::ops::Range;
@@ -21,14 +22,14 @@ pub struct Buffer {
 /// A distribution over the vocabulary.
 pub struct Distribution<'a> {
     isa: Isa,
-    /// Logits over temperature, less the highest.
+    /// Logits over temperature minus the maximum.
     scaled: &'a [f32],
     /// `exp(scaled)`, 0 where truncated.
     masses: &'a [f32],
     total: f64,
     /// The token that temperature 0 takes.
     only: Option<u32>,
-    /// Nothing is truncated: a mass of 0 is a probability too small for f32.
+    /// Whether no token is truncated: a mass of 0 is then a probability too small for f32.
     whole: bool,
 }
 
@@ -46,7 +47,7 @@ pub fn check(sampling: &Sampling) -> Result<()> {
 }
 
 impl<'a> Distribution<'a> {
-    /// Tokens that are `unused` have probability 0. None if a logit is NaN or infinite.
+    /// Creates the distribution. `unused` tokens have probability 0. Returns `None` if a logit is NaN or infinite.
     pub fn new(
         isa: Isa,
         logits: &[f32],
@@ -79,7 +80,7 @@ impl<'a> Distribution<'a> {
         let Buffer { scaled, masses, .. } = buffer;
         Some(Self { isa, scaled, masses, total: sum_wide(isa, masses), only: greedy.then_some(best as u32), whole })
     }
-    /// The token at `uniform` in [0, 1) of the cumulative distribution in id order.
+    /// Returns the token at `uniform` in [0, 1) of the cumulative distribution in id order.
     pub fn draw(&self, uniform: f64) -> u32 {
         if let Some(only) = self.only {
             return only;
@@ -95,7 +96,8 @@ impl<'a> Distribution<'a> {
         }
         last
     }
-    /// Natural log of a token's probability; negative infinity where truncated. Of greedy choices: at temperature 1.
+    /// Returns the natural log of a token's probability; negative infinity where truncated; at temperature 1 for greedy
+    /// choices.
     pub fn logprob(&self, token: u32) -> f32 {
         if self.whole || self.masses[token as usize] > 0.0 {
             (f64::from(self.scaled[token as usize]) - self.total.ln()) as f32
@@ -103,8 +105,8 @@ impl<'a> Distribution<'a> {
             f32::NEG_INFINITY
         }
     }
-    /// The most probable tokens that can be drawn, with their log-probabilities, as [`Self::logprob`] gives them. Equal
-    /// ones are ordered by id.
+    /// Returns the most probable tokens that can be drawn, with the log-probabilities of [`Self::logprob`]. Equal ones
+    /// are ordered by id.
     pub fn most_probable(&self, count: usize) -> Vec<(u32, f32)> {
         let possible = |id: &u32| {
             let at = *id as usize;
@@ -119,7 +121,7 @@ impl<'a> Distribution<'a> {
         ids.sort_unstable_by(order);
         ids.into_iter().map(|id| (id, self.logprob(id))).collect()
     }
-    /// In nats. Of greedy choices: at temperature 1.
+    /// Returns the entropy in nats; at temperature 1 for greedy choices.
     pub fn entropy(&self) -> f32 {
         let spread = dot_wide(self.isa, self.masses, self.scaled);
         ((self.total.ln() - spread / self.total).max(0.0)) as f32
@@ -142,7 +144,7 @@ fn truncate(isa: Isa, sampling: &Sampling, buffer: &mut Buffer) {
     }
     if sampling.top_p < 1.0 {
         let total = sum_wide(isa, masses);
-        // The kept list reaches p without tokens that together hold less than 1 - p: no need to sort those.
+        // The kept list reaches p without tokens that together hold less than 1 - p, so those need not be sorted.
         let floor = total * (1.0 - sampling.top_p) / masses.len() as f64;
         let (mut kept, small): (Vec<u32>, Vec<u32>) =
             order.iter().partition(|&&i| f64::from(masses[i as usize]) >= floor);
@@ -190,7 +192,7 @@ mod tests {
         near(&probabilities(&logits(), 1.0, 0.57, 2), &[0.0, 1.0, 0.0, 0.0]);
         // Squares at temperature 1/2: 0.01, 0.16, 0.04, 0.09 of 0.30.
         near(&probabilities(&logits(), 0.5, 1.0, 0), &[1.0 / 30.0, 16.0 / 30.0, 4.0 / 30.0, 9.0 / 30.0]);
-        // Greedy choices record the model's own probabilities, whatever is truncated.
+        // Greedy choices record the model's own probabilities, regardless of truncation.
         near(&probabilities(&logits(), 0.0, 1.0, 0), &[0.1, 0.4, 0.2, 0.3]);
         near(&probabilities(&logits(), 0.0, 0.5, 1), &[0.1, 0.4, 0.2, 0.3]);
     }

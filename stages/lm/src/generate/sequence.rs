@@ -1,15 +1,15 @@
-//! Requests to the generator, and what it keeps per sequence: the token-level half of the rollout record
+//! Requests to the generator, and its state per sequence: the token-level half of the rollout record
 //! (`docs/design/0005`).
 
 use trainyard_core::Chance;
 use trainyard_tables::Sampling;
 
-/// Identifies a sequence within one generator; ids are not reused.
+/// Id of a sequence within one generator; ids are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId(pub u64);
 
-/// Identifies the draws of a sequence: the token at position `i` of turn `t` is drawn with
-/// `chance.at("sample", &[problem, sample, t, i])`, so it is a function of this key and of the tokens before it.
+/// Key of the draws of a sequence: the token at position `i` of turn `t` is drawn with `chance.at("sample", &[problem,
+/// sample, t, i])`, so it is a function of this key and of the tokens before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawKey {
     /// One source per stage seed; an RL loop gives each of its steps a child of it.
@@ -46,7 +46,7 @@ pub enum Finish {
     Nan,
 }
 
-/// A sequence's tokens and what is known of each. All lists have one length, the prompt included.
+/// A sequence's tokens with the data of each. All lists have one length, including the prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceState {
     /// Prompt, sampled turns and observations in order.
@@ -55,35 +55,35 @@ pub struct SequenceState {
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0. The prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
-    /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation; of
+    /// Natural log of the probability under the distribution that was drawn from, after temperature and truncation; for
     /// greedy tokens under the model's own distribution (temperature 1, no truncation). 0 where the mask is false; NaN
-    /// where the sampler cannot tell.
+    /// where the sampler does not know it.
     pub logprobs: Vec<f32>,
-    /// Entropy of that distribution in nats; 0 where the mask is false. Empty if the sampler gives none.
+    /// Entropy of that distribution in nats; 0 where the mask is false. Empty if the sampler provides no entropies.
     pub entropies: Vec<f32>,
     /// Version of the weights that sampled the token; for given tokens the version that computed their keys and values.
     /// (Keys and values of a sampled token are computed together with the token after it.)
     pub weights_version: Vec<u32>,
     /// Tokens of the prompt, at the start of every list.
     pub prompt_tokens: usize,
-    /// None while it is sampling.
+    /// `None` while it is sampling.
     pub finish: Option<Finish>,
     /// The parent and the number of tokens shared with it.
     pub fork_of: Option<(SequenceId, usize)>,
 }
 
 impl SequenceState {
-    /// Turn of the next token.
+    /// Returns the turn of the next token.
     pub fn current_turn(&self) -> u16 {
         self.turn.last().copied().unwrap_or(0)
     }
-    /// The tokens sampled in the current turn (a fork inherits those before the fork).
+    /// Returns the tokens sampled in the current turn (a fork inherits those before the fork).
     pub fn sampled_in_turn(&self) -> &[u32] {
         let turn = self.current_turn();
         let start = (0..self.token_ids.len()).rev().take_while(|&i| self.loss_mask[i] && self.turn[i] == turn).last();
         start.map_or(&[], |i| &self.token_ids[i..])
     }
-    /// Whether the sampler gives entropies.
+    /// Returns whether the sampler provides entropies.
     fn has_entropies(&self) -> bool {
         self.entropies.len() == self.token_ids.len()
     }
@@ -122,7 +122,7 @@ impl SequenceState {
             }
         }
     }
-    /// Adds a token that was sampled; `entropy` is left out where the sampler gives none.
+    /// Adds a sampled token; `entropy` is ignored where the sampler provides no entropies.
     pub(super) fn push(&mut self, token: u32, logprob: f32, entropy: f32, version: u32) {
         if self.has_entropies() {
             self.entropies.push(entropy);
@@ -133,7 +133,7 @@ impl SequenceState {
         self.logprobs.push(logprob);
         self.weights_version.push(version);
     }
-    /// The first `length` tokens.
+    /// Returns the first `length` tokens.
     pub(super) fn prefix(&self, length: usize) -> Self {
         Self {
             token_ids: self.token_ids[..length].to_vec(),

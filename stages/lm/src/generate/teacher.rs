@@ -10,19 +10,20 @@ use super::sampling::{self, Distribution};
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
 
-/// What a model says of a given sequence; both lists have its length, entry 0 is 0.
+/// A model's scores of a given sequence; both lists have its length, entry 0 is 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
-    /// Of each token given those before it; NaN where the logits are not finite, negative infinity where truncated.
+    /// Log-probability of each token given those before it; NaN where the logits are not finite, negative infinity
+    /// where truncated.
     pub logprobs: Vec<f32>,
     /// Entropy in nats of the distribution at each token; NaN where the logits are not finite. Empty if the sampler
-    /// gives none.
+    /// provides no entropies.
     pub entropies: Vec<f32>,
 }
 
 impl Generator {
-    /// Teacher-forced log-probabilities and entropies under `sampling`, by the same kernels as decoding: bit-equal to
-    /// what sampling these tokens recorded.
+    /// Returns teacher-forced log-probabilities and entropies under `sampling`, by the same kernels as decoding:
+    /// bit-equal to those that sampling these tokens recorded.
     pub fn logprobs_of(&mut self, sequences: &[&[u32]], sampling: &Sampling) -> Result<Vec<Scored>> {
         sampling::check(sampling)?;
         self.check_head()?;
@@ -48,17 +49,17 @@ impl Generator {
             scored
         })
     }
-    /// Hidden states after the last norm at the given positions (ascending): `positions.len() * hidden_size` values per
-    /// sequence.
+    /// Returns hidden states after the last norm at the given positions (ascending): `positions.len() * hidden_size`
+    /// values per sequence.
     pub fn hidden_of(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         self.teach(sequences, positions, |_, _, _, hidden, _| hidden.to_vec())
     }
-    /// Outputs of the scoring head; 0 = the model has none.
+    /// Returns the outputs of the scoring head; 0 = no such head.
     pub fn score_labels(&self) -> usize {
         self.model.score.as_ref().map_or(0, |s| s.1)
     }
-    /// The scoring head (`score.weight`, plus `score.bias` if there is one) at the given positions (ascending):
-    /// `positions.len() * score_labels()` raw logits per sequence.
+    /// Computes the scoring head (`score.weight`, plus `score.bias` if there is one) at the given positions
+    /// (ascending): `positions.len() * score_labels()` raw logits per sequence.
     pub fn score(&mut self, sequences: &[&[u32]], positions: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         if self.model.score.is_none() {
             return Err(no_scoring_head());
@@ -72,7 +73,7 @@ impl Generator {
         })
     }
 
-    /// Computes each sequence from its beginning and hands the wanted hidden states to `read`; results in order.
+    /// Computes each sequence from its beginning and passes the wanted hidden states to `read`; results in order.
     fn teach<R: Send>(
         &mut self,
         sequences: &[&[u32]],
@@ -105,8 +106,8 @@ impl Generator {
     }
 }
 
-/// Errors: bug, if the positions are not ascending places of their sequences; invalid, if the tokens up to the last
-/// wanted one (those behind it are not computed) exceed the model's positions.
+/// Checks positions. Errors: bug, if they are not ascending places of their sequences; invalid, if the tokens up to the
+/// last wanted one (later ones are not computed) exceed the model's positions.
 pub(crate) fn check_positions<P: AsRef<[u32]>>(sequences: &[&[u32]], positions: &[P], most: usize) -> Result<()> {
     if sequences.len() != positions.len() {
         return Err(Error::bug(format!("{} sequences, but positions of {}", sequences.len(), positions.len())));
@@ -130,7 +131,7 @@ pub(crate) fn no_scoring_head() -> Error {
 
 type Pairs<'a> = Vec<(&'a [u32], &'a [u32])>;
 
-/// Contiguous shares of about equal numbers of tokens.
+/// Divides sequences into contiguous shares of about equal numbers of tokens.
 fn split<'a>(sequences: &[&'a [u32]], positions: &[&'a [u32]], threads: usize) -> Vec<Pairs<'a>> {
     let total: usize = sequences.iter().map(|s| s.len() + 1).sum();
     let mut shares: Vec<Pairs<'a>> = (0..threads).map(|_| Vec::new()).collect();

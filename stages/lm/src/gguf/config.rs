@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use std::io::{Read, Seek};
 use trainyard_core::{Error, Result};
 
-/// llama.cpp's architectures and the families that they stand for.
+/// llama.cpp's architectures and the corresponding families.
 const FAMILIES: [(&str, &str); 4] =
     [("gemma3", "gemma3_text"), ("llama", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3")];
 
-/// The content of `config.json`.
+/// Returns the content of `config.json`.
 pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content, reader: &mut R) -> Result<Value> {
     let architecture = metadata.text("general.architecture")?;
     let family = FAMILIES.iter().find(|(name, _)| *name == architecture).map(|(_, family)| *family);
@@ -75,7 +75,7 @@ pub(super) fn config<R: Read + Seek>(metadata: &Metadata<'_>, content: &Content,
     Ok(config)
 }
 
-/// `rope.scaling.*`, in the words of `config.json`.
+/// Returns `rope.scaling.*` under the names of `config.json`.
 fn scaling(metadata: &Metadata<'_>, key: &impl Fn(&str) -> String) -> Result<Option<Map<String, Value>>> {
     let Some(kind) = metadata.get(&key("rope.scaling.type")).map(|_| metadata.text(&key("rope.scaling.type"))) else {
         return Ok(None);
@@ -106,7 +106,8 @@ fn scaling(metadata: &Metadata<'_>, key: &impl Fn(&str) -> String) -> Result<Opt
     Ok(Some(map))
 }
 
-/// Llama 3's scaling, which the file keeps as a divisor for each pair, with the numbers that Meta's models share.
+/// Returns Llama 3's scaling, which the file keeps as a divisor for each pair, with the parameters that Meta's models
+/// share.
 fn llama3<R: Read + Seek>(config: &Value, head_dim: usize, content: &Content, reader: &mut R) -> Result<Value> {
     let read = |e: candle_core::Error| Error::data(format!("`rope_freqs.weight` cannot be read: {e}"));
     let divisors = content.tensor(reader, "rope_freqs.weight", &Device::Cpu).map_err(read)?;

@@ -20,7 +20,7 @@ impl<'a> Metadata<'a> {
     pub fn size(&self, key: &str) -> Result<usize> {
         whole(self.need(key)?).ok_or_else(|| wrong(key, "a whole number"))
     }
-    /// A number; float32 is read as the shortest decimal that it stands for, as config files write it.
+    /// Returns a number; float32 is read as its shortest decimal, as config files write it.
     pub fn number(&self, key: &str) -> Result<f64> {
         match self.need(key)? {
             Value::F32(x) => x.to_string().parse().map_err(|_| wrong(key, "a number")),
@@ -53,7 +53,7 @@ impl<'a> Metadata<'a> {
         };
         self.list(key)?.iter().map(number).collect::<Option<_>>().ok_or_else(|| wrong(key, "a list of numbers"))
     }
-    /// Id of a special token by llama.cpp's name: `bos`, `eos`, `padding`, …
+    /// Returns the id of a special token by llama.cpp's name: `bos`, `eos`, `padding`, …
     pub fn token(&self, name: &str) -> Option<u32> {
         self.get(&format!("tokenizer.ggml.{name}_token_id")).and_then(whole).and_then(|id| u32::try_from(id).ok())
     }

@@ -1,8 +1,8 @@
 //! Models in llama.cpp's file format GGUF (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>): config,
 //! weights, tokenizer and chat template from one file.
 //!
-//! The file's metadata becomes a `config.json` and a `tokenizer.json`, which then go the way of every folder. Quantized
-//! tensors become float32: the model is trained and saved without quantization.
+//! The file's metadata becomes a `config.json` and a `tokenizer.json`, which are then processed like those of a folder.
+//! Quantized tensors become float32: the model is trained and saved without quantization.
 
 mod config;
 mod metadata;
@@ -24,34 +24,35 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// True if the path is a file that begins as GGUF files do.
+/// Returns whether the path is a file with the magic bytes of GGUF.
 pub fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
     File::open(path).and_then(|mut f| f.read_exact(&mut magic)).is_ok() && &magic == b"GGUF"
 }
 
-/// What a file holds.
+/// Content of a file.
 #[derive(Debug)]
 pub struct Parts {
     /// Shape of the decoder.
     pub config: ModelConfig,
     /// Tensors by Hugging Face name, in float32.
     pub weights: Weights,
-    /// Its vocabulary.
+    /// Tokenizer built from the vocabulary.
     pub tokenizer: Tokenizer,
-    /// Source of its chat template; base models have none.
+    /// Source of the chat template, which base models lack.
     pub template: Option<String>,
     /// Tokens that end a turn, and other special ones.
     pub generation: GenerationConfig,
 }
 
-/// Reads a model; `template` replaces the file's own. Errors name the file and what is missing or not supported.
+/// Reads a model; `template` replaces the file's own. Errors name the file and the missing or unsupported part.
 pub fn load(path: &Path, template: Option<ChatTemplate>) -> Result<ModelFolder> {
     let parts = read(path)?;
     parts.into_model(template).map_err(|e| e.at(path.display()))
 }
 
-/// Shape of the decoder of a file, without its weights. Errors name the file and what is missing or not supported.
+/// Reads the shape of the decoder of a file, without its weights. Errors name the file and the missing or unsupported
+/// part.
 pub fn read_config(path: &Path) -> Result<ModelConfig> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     let mut reader = BufReader::new(file);
@@ -65,7 +66,7 @@ fn content(reader: &mut BufReader<File>) -> Result<Content> {
     Content::read(reader).map_err(|e| Error::data(format!("not a valid GGUF file: {e}")).help("fetch the file again"))
 }
 
-/// Reads a file. Errors name it and what is missing or not supported.
+/// Reads a file. Errors name it and the missing or unsupported part.
 pub fn read(path: &Path) -> Result<Parts> {
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
     Parts::read(&mut BufReader::new(file)).map_err(|e| e.at(path.display()))

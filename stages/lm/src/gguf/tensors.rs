@@ -8,7 +8,7 @@ use candle_core::{Device, Tensor};
 use std::io::{Read, Seek};
 use trainyard_core::{Error, Result};
 
-/// Reads every tensor that the config asks for.
+/// Reads every tensor that the config requires.
 pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, reader: &mut R) -> Result<Weights> {
     let mut weights = Weights::new();
     for (name, shape) in config.parameters() {
@@ -30,7 +30,7 @@ pub(super) fn weights<R: Read + Seek>(config: &ModelConfig, content: &Content, r
     Ok(weights)
 }
 
-/// llama.cpp's name of a parameter.
+/// Returns llama.cpp's name of a parameter.
 fn source_name(architecture: &Architecture, name: &str) -> String {
     let top = [
         ("model.embed_tokens.weight", "token_embd.weight"),
@@ -62,7 +62,7 @@ fn source_name(architecture: &Architecture, name: &str) -> String {
     format!("blk.{layer}.{source}.{kind}")
 }
 
-/// Undoes what llama.cpp's converter did to the numbers.
+/// Reverses the changes of llama.cpp's converter to the numbers.
 fn restore(config: &ModelConfig, name: &str, tensor: Tensor) -> candle_core::Result<Tensor> {
     let offset = config.architecture.norm_offset;
     if name.ends_with("norm.weight") && offset != 0.0 {
@@ -76,7 +76,7 @@ fn restore(config: &ModelConfig, name: &str, tensor: Tensor) -> candle_core::Res
     if config.family.name != "llama" {
         return Ok(tensor);
     }
-    // Of each head the two halves were interleaved: rows 0, d/2, 1, d/2 + 1, …
+    // The converter interleaved the two halves of each head: rows 0, d/2, 1, d/2 + 1, …
     let half = config.head_dim / 2;
     let shape = tensor.shape().clone();
     tensor.reshape((heads, half, 2, ()))?.transpose(1, 2)?.contiguous()?.reshape(shape)

@@ -1,4 +1,4 @@
-//! GGUF files against what `fixtures/make.py` computed with transformers.
+//! GGUF files against numbers that `fixtures/make.py` computed with transformers.
 
 use super::*;
 use crate::TokenBatch;
@@ -25,7 +25,7 @@ fn json<T: serde::de::DeserializeOwned>(path: &Path) -> T {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Log-probabilities of every token but the first, by the training model and by the generator.
+/// Returns log-probabilities of every token but the first, by the training model and by the generator.
 fn logprobs(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> [Vec<f32>; 2] {
     let decoder = Decoder::from_weights(config, weights.clone()).unwrap();
     let batch = TokenBatch::new(vec![tokens.to_vec()]).unwrap();
@@ -76,7 +76,7 @@ fn models_tokens_and_templates_come_out_of_one_file() {
         }
         assert!(model.chat.template().source().contains("<|im_start|>"));
         assert_eq!(model.generation.eos_token_id, [1]);
-        // As a folder it is the same model.
+        // The saved folder is the same model.
         let folder = tempfile::tempdir().unwrap();
         model.save(folder.path()).unwrap();
         let again = ModelFolder::load(folder.path()).unwrap();
@@ -87,7 +87,7 @@ fn models_tokens_and_templates_come_out_of_one_file() {
     }
 }
 
-/// SentencePiece's pairs by their scores, a space before the first word (Llama 2, TinyLlama).
+/// SentencePiece's pairs are merged by their scores, with a space before the first word (Llama 2, TinyLlama).
 #[test]
 fn sentence_pieces_are_merged_by_their_scores() {
     let expected: Expected = json(&fixture("tinyllama.json"));
@@ -145,7 +145,7 @@ struct Real {
 }
 
 /// Set TRAINYARD_TEST_GGUF to SmolLM2-135M-Instruct-Q4_1 and TRAINYARD_TEST_GGUF_GEMMA to Gemma-3-270M-Q4_K_M; the
-/// expected numbers are what transformers read from the same files (`make.py --real`).
+/// expected numbers are those of transformers with the same files (`make.py --real`).
 #[test]
 fn real_files_compute_what_transformers_computes() {
     for (variable, name) in [("TRAINYARD_TEST_GGUF", "smollm2"), ("TRAINYARD_TEST_GGUF_GEMMA", "gemma3_270m")] {

@@ -1,8 +1,8 @@
 //! A GGUF file's vocabulary as a `tokenizer.json`.
 //!
-//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) and does not describe it. Those that are known here are as
-//! in the models' own `tokenizer.json`; with another one numbers or words could be cut differently without a sign, so
-//! an unknown name is refused.
+//! The file names its pre-tokenizer (`tokenizer.ggml.pre`) and does not describe it. The known ones follow the models'
+//! own `tokenizer.json`; an unknown name is rejected, since numbers or words could be split differently without an
+//! error.
 
 use super::metadata::Metadata;
 use crate::tokenizer::Tokenizer;
@@ -14,24 +14,24 @@ use trainyard_core::{Error, Result};
 const CONTROL: usize = 3;
 const USER_DEFINED: usize = 4;
 
-/// How words are cut; `DIGITS` stands for what a run of digits becomes.
+/// Patterns that split words; `DIGITS` is replaced by the pattern for a run of digits.
 const WORDS: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
     r"|\s+(?!\S)|\s+"
 );
 
-/// How text is prepared for the merges.
+/// Preprocessing of text before the merges.
 struct Pipeline {
     normalizer: Value,
     pre_tokenizer: Value,
     decoder: Value,
-    /// Whole words of the vocabulary are taken without merging.
+    /// Whether whole words of the vocabulary are taken without merging.
     ignore_merges: bool,
-    /// Characters that the vocabulary lacks become bytes `<0x…>`.
+    /// Whether characters that the vocabulary lacks become bytes `<0x…>`.
     byte_fallback: bool,
 }
 
-/// The tokenizer, with the names of its special tokens.
+/// Returns the tokenizer, with the names of its special tokens.
 pub(super) fn tokenizer(metadata: &Metadata<'_>) -> Result<Tokenizer> {
     let tokens: Vec<String> = metadata.texts("tokenizer.ggml.tokens")?.into_iter().map(str::to_string).collect();
     let kind = metadata.text("tokenizer.ggml.model")?;
@@ -79,7 +79,7 @@ pub(super) fn tokenizer(metadata: &Metadata<'_>) -> Result<Tokenizer> {
     Ok(Tokenizer::from_json(&json.to_string())?.with_named(names.into_iter().filter_map(name).collect()))
 }
 
-/// Byte-level pairs, by the name of the pre-tokenizer.
+/// Returns the pipeline of byte-level pairs, by the name of the pre-tokenizer.
 fn byte_level(pre: &str) -> Result<Pipeline> {
     let bytes = |use_regex: bool| {
         json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
@@ -107,8 +107,8 @@ fn byte_level(pre: &str) -> Result<Pipeline> {
     }
 }
 
-/// SentencePiece's pairs: spaces are written as `▁`. With a prefix, a text's first word gets one too; Gemma has no
-/// choice (`None`) and cuts at spaces.
+/// Returns the pipeline of SentencePiece's pairs: spaces are written as `▁`. With a prefix, a text's first word gets
+/// one too; Gemma has no such option (`None`) and splits at spaces.
 fn sentence_piece(prefix: Option<bool>) -> Pipeline {
     let space = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     let mut steps = vec![
@@ -136,7 +136,7 @@ fn sentence_piece(prefix: Option<bool>) -> Pipeline {
     Pipeline { normalizer, pre_tokenizer, decoder, ignore_merges: false, byte_fallback: true }
 }
 
-/// Runs of spaces stand as they are in Gemma's files, but are merged as `▁▁`.
+/// Replaces runs of spaces, which Gemma's files contain literally, by `▁▁`, as they are merged.
 fn spaces(token: String) -> String {
     if !token.is_empty() && token.chars().all(|c| c == ' ') { token.replace(' ', "▁") } else { token }
 }
@@ -154,8 +154,8 @@ fn merges(metadata: &Metadata<'_>) -> Result<Vec<(String, String)>> {
         .ok_or_else(|| Error::data("an entry of `tokenizer.ggml.merges` is no pair").help("fetch the file again"))
 }
 
-/// The merges that a vocabulary implies: every token that two others make up, the best score first. Of the ways to make
-/// up one token, those with the longer left part come first, as in transformers.
+/// Returns the merges that a vocabulary implies: every token that two others form, the best score first. Among the
+/// pairs that form one token, those with the longer left part come first, as in transformers.
 fn implied_merges(tokens: &[String], scores: &[f32]) -> Vec<(String, String)> {
     let ids: HashMap<&str, usize> = tokens.iter().enumerate().map(|(i, t)| (t.as_str(), i)).collect();
     let mut merges: Vec<(f32, usize, &str, &str)> = Vec::new();
@@ -174,7 +174,7 @@ fn implied_merges(tokens: &[String], scores: &[f32]) -> Vec<(String, String)> {
     merges.into_iter().map(|(_, _, left, right)| (left.to_string(), right.to_string())).collect()
 }
 
-/// Tokens that are found as a whole before the text is cut.
+/// Returns the tokens that are matched as a whole before the text is split.
 fn added(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Vec<Value>> {
     let kinds = match metadata.get("tokenizer.ggml.token_type") {
         Some(_) => metadata.sizes("tokenizer.ggml.token_type")?,
@@ -190,7 +190,7 @@ fn added(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Vec<Value>> {
     Ok(tokens.iter().zip(&kinds).enumerate().filter_map(entry).collect())
 }
 
-/// What other programs put before a text, where the file asks for it; encoding here adds nothing.
+/// Returns the tokens that other programs add before a text, where the file requires it; encoding here adds none.
 fn beginning(metadata: &Metadata<'_>, tokens: &[String]) -> Result<Value> {
     let wanted = metadata.flag_or("tokenizer.ggml.add_bos_token", false)?;
     let begin = metadata.token("bos").and_then(|id| Some((id, tokens.get(id as usize)?)));

@@ -1,9 +1,9 @@
 //! Causal attention over one sequence, with grouped key-value heads (Ainslie et al., arXiv 2305.13245).
 //!
-//! A block of queries sees only the keys up to its own end, and with a sliding window only those from the window of
-//! its first query on; the rest of the square is never computed. Only the log-sum-exp of each row is kept; the backward
-//! computes the probabilities again block by block (Dao et al., arXiv 2205.14135). A row of `qkv` is
-//! `[query heads | key heads | value heads]`, already rotated.
+//! A block of queries sees only the keys up to its own end, and with a sliding window only those from the window of its
+//! first query on; the rest of the square is never computed. Only the log-sum-exp of each row is kept; the backward
+//! computes the probabilities again block by block (Dao et al., arXiv 2205.14135). A row of `qkv` is `[query heads |
+//! key heads | value heads]`, already rotated.
 
 use super::vector::{dot, exp_sum, largest, transpose};
 use super::{Matrix, Scalar, product};
@@ -11,7 +11,7 @@ use super::{Matrix, Scalar, product};
 /// Queries per block.
 const BLOCK: usize = 64;
 
-/// Numbers of heads, their width, and what a query sees.
+/// Numbers of heads, their width, scale and window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
     /// Query heads.
@@ -22,20 +22,20 @@ pub struct Heads {
     pub dim: usize,
     /// Multiplies the products of queries and keys.
     pub scale: f64,
-    /// A query sees this many tokens, its own included; none = all before it.
+    /// Number of tokens that a query sees, including its own; `None` = all before it.
     pub window: Option<usize>,
 }
 
 impl Heads {
-    /// With the usual scale 1/√dim, without a window.
+    /// Creates heads with the usual scale 1/√dim, without a window.
     pub fn new(queries: usize, keys: usize, dim: usize) -> Self {
         Self { queries, keys, dim, scale: 1.0 / (dim as f64).sqrt(), window: None }
     }
-    /// The first token that the query at `place` sees.
+    /// Returns the first token that the query at `place` sees.
     fn first_seen(self, place: usize) -> usize {
         self.window.map_or(0, |w| (place + 1).saturating_sub(w))
     }
-    /// Width of a row of `qkv`.
+    /// Returns the width of a row of `qkv`.
     pub fn width(self) -> usize {
         (self.queries + 2 * self.keys) * self.dim
     }
@@ -75,8 +75,8 @@ impl<T: Scalar> Scratch<T> {
     }
 }
 
-/// Attention of a sequence of `qkv.len() / heads.width()` tokens: `out` gets `queries · dim` per row, `log_sums` one
-/// number per row and query head.
+/// Computes attention of a sequence of `qkv.len() / heads.width()` tokens: writes `queries · dim` numbers per row to
+/// `out`, and one per row and query head to `log_sums`.
 pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out: &mut [T], log_sums: &mut [T]) {
     let (width, dim, out_width) = (heads.width(), heads.dim, heads.queries * heads.dim);
     let length = qkv.len() / width;
@@ -103,7 +103,7 @@ pub fn forward<T: Scalar>(heads: Heads, qkv: &[T], scratch: &mut Scratch<T>, out
     }
 }
 
-/// Gradient of [`forward`]: from `d_out` writes every element of `d_qkv`.
+/// Computes the gradient of [`forward`]: writes every element of `d_qkv` from `d_out`.
 pub fn backward<T: Scalar>(
     heads: Heads,
     qkv: &[T],
@@ -156,7 +156,7 @@ pub fn backward<T: Scalar>(
     }
 }
 
-/// A block of queries and the keys that it sees together.
+/// A block of queries and the keys that they see together.
 #[derive(Clone, Copy)]
 struct Block {
     heads: Heads,
@@ -174,7 +174,7 @@ impl Block {
         let (end, low) = ((first + BLOCK).min(length), heads.first_seen(first));
         Self { heads, first, rows: end - first, low, seen: end - low }
     }
-    /// The columns that row `r` sees.
+    /// Returns the columns that row `r` sees.
     #[inline(always)]
     fn columns(self, r: usize) -> std::ops::Range<usize> {
         self.heads.first_seen(self.first + r) - self.low..self.first + r + 1 - self.low
@@ -182,7 +182,7 @@ impl Block {
 }
 
 vectorized! {
-    /// Each row of scores becomes probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
+    /// Converts each row of scores to probabilities over the columns that it sees, 0 elsewhere; keeps the log-sum-exp.
     fn softmax(scores: &mut [T], block: Block, scale: T, log_sums: &mut [T], stride: usize) {
         for (r, row) in scores.chunks_exact_mut(block.seen).enumerate() {
             let columns = block.columns(r);
@@ -202,7 +202,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Scores become probabilities again, and the gradients of probabilities those of unscaled scores.
+    /// Converts scores to probabilities again, and the gradients of probabilities to those of unscaled scores.
     fn softmax_backward(
         scores: &mut [T],
         d_scores: &mut [T],
@@ -234,7 +234,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Σ out · d_out of each row: what the softmax's normalization pulls back.
+    /// Computes Σ out · d_out of each row: the term of the softmax's normalization.
     fn row_dots(a: &[T], b: &[T], stride: usize, dim: usize, sums: &mut [T]) {
         for (r, sum) in sums.iter_mut().enumerate() {
             *sum = dot(&a[r * stride..r * stride + dim], &b[r * stride..r * stride + dim]);

@@ -1,14 +1,14 @@
-//! Gated units (Shazeer, arXiv 2002.05202): y = act(gate) · up, with gate and up side by side in one row.
+//! Gated units (Shazeer, arXiv 2002.05202): y = act(gate) · up, with gate and up adjacent in one row.
 //!
-//! Both activations have the form x · sigmoid(z(x)): SiLU with z = x, and GELU's tanh form (arXiv 1606.08415) with
-//! z = 2·√(2/π)·(x + 0.044715·x³), because (1 + tanh u) / 2 = sigmoid(2u).
+//! Both activations have the form x · sigmoid(z(x)): SiLU with z = x, and GELU's tanh form (arXiv 1606.08415) with z =
+//! 2·√(2/π)·(x + 0.044715·x³), because (1 + tanh u) / 2 = sigmoid(2u).
 
 use crate::families::Activation;
 
 /// 2·√(2/π), and the cubic coefficient.
 const GELU: (f64, f64) = (1.595_769_121_605_730_7, 0.044_715);
 
-/// Rows of `gate_up` are `[gate | up]`, each `width` long; `y` gets `width` per row.
+/// Computes y. Rows of `gate_up` are `[gate | up]`, each `width` long; `y` gets `width` per row.
 pub fn forward<T: super::Scalar>(activation: Activation, gate_up: &[T], width: usize, y: &mut [T]) {
     match activation {
         Activation::Silu => silu(gate_up, width, y),
@@ -16,8 +16,8 @@ pub fn forward<T: super::Scalar>(activation: Activation, gate_up: &[T], width: u
     }
 }
 
-/// From the gradient `dy` of y: writes the gradients of gate and up in place of `d_gate_up`, and y once more in place
-/// of `y`.
+/// Computes the backward from the gradient `dy` of y: writes the gradients of gate and up to `d_gate_up`, and y once
+/// more to `y`.
 pub fn backward<T: super::Scalar>(
     activation: Activation,
     gate_up: &[T],

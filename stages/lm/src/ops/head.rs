@@ -16,14 +16,14 @@ use trainyard_core::{Error, Result};
 
 /// Rows whose shares of the matrix's gradient are summed before they are added to it.
 const ROWS: usize = 128;
-/// Numbers of a matrix up to which it is turned once for a pass, and largest number of logits held at once where they
-/// are not kept.
+/// Maximum numbers of a matrix that is transposed once for a pass, and of logits in memory at once where they are not
+/// kept.
 const LOGITS: usize = 1 << 24;
-/// Largest number of logits that a forward keeps.
+/// Maximum logits that a forward keeps.
 const KEPT: usize = 1 << 27;
 
-/// Log-probability of `targets[j]` and entropy at `rows[j]` of `hidden` `[R, H]`, under the head `weight` `[V, H]`:
-/// `([n], [n])`. Rows of the head that are `unused` have probability 0 and no gradient.
+/// Computes the log-probability of `targets[j]` and the entropy at `rows[j]` of `hidden` `[R, H]`, under the head
+/// `weight` `[V, H]`: `([n], [n])`. `unused` rows of the head have probability 0 and no gradient.
 pub fn logprobs(
     hidden: &Tensor,
     weight: &Tensor,
@@ -70,14 +70,14 @@ pub fn logprobs(
     Ok((both.get(0).map_err(candle)?, both.get(1).map_err(candle)?))
 }
 
-/// How the rows of a pass are divided. All but `chain` changes no bit.
+/// Division of the rows of a pass. Only `chain` affects bits.
 #[derive(Clone, Copy)]
 struct Division {
     /// Rows of one share of the matrix's gradient.
     chain: usize,
     /// Rows of one task.
     task: usize,
-    /// Rows whose logits are held at once where they are not kept.
+    /// Rows whose logits are in memory at once where they are not kept.
     block: usize,
     /// Rows of the matrix whose gradient is one task.
     tile: usize,
@@ -87,13 +87,14 @@ impl Division {
     fn of(vocabulary: usize, keep: bool) -> Self {
         let most = LOGITS / vocabulary;
         let chain = if most >= 2 * ROWS { ROWS } else { (most / 2).max(1) };
-        // A large matrix is packed anew by each task, so tasks must be large, too.
+        // Each task packs a large matrix anew, so tasks must be large, too.
         let task = if keep && vocabulary >= 1 << 13 { chain * (4 * ROWS).div_ceil(chain) } else { chain };
         Self { chain, task, block: chain * (most / chain).max(1), tile: (vocabulary / 64).clamp(32, 256) }
     }
 }
 
-/// Bytes of the float32 numbers that are held at once for so many rows: logits, and the matrix if it is turned.
+/// Returns the bytes of the float32 numbers that are in memory at once for this many rows: logits, and the matrix if it
+/// is transposed.
 pub fn block_bytes(vocabulary: usize, width: usize, rows: usize) -> u64 {
     let turned = if vocabulary * width <= LOGITS { vocabulary * width } else { 0 };
     let all = rows * vocabulary;
@@ -114,7 +115,7 @@ struct Head<T> {
     kept: Mutex<Option<Vec<T>>>,
 }
 
-/// The matrix with depth as rows where it is small enough to be turned once.
+/// The matrix, transposed where it is small enough.
 struct Turned<'a, T> {
     weight: &'a [T],
     copy: Option<Vec<T>>,
@@ -156,20 +157,20 @@ impl<T: Scalar> Head<T> {
         out
     }
 
-    /// Puts unused logits so far below the others that they add nothing to any sum. Minus infinity would make the
-    /// entropy's 0 · ∞ a NaN.
+    /// Sets unused logits so far below the others that they add 0 to every sum. Minus infinity would make the entropy's
+    /// 0 · ∞ a NaN.
     fn mask(&self, row: &mut [T]) {
         if !self.unused.is_empty() {
             let low = largest(row) - T::of(1e6);
             self.unused.iter().for_each(|range| row[range.clone()].fill(low));
         }
     }
-    /// Takes the gradients of unused logits away, which are not quite 0 in float32.
+    /// Clears the gradients of unused logits, which are not quite 0 in float32.
     fn clear(&self, row: &mut [T]) {
         self.unused.iter().for_each(|range| row[range.clone()].fill(T::ZERO));
     }
 
-    /// Logits of gathered rows, without those that are unused.
+    /// Computes the logits of gathered rows, without the unused ones.
     fn logits(&self, turned: &Turned<'_, T>, gathered: &[T], logits: &mut [T]) {
         let Turned { vocabulary, width, .. } = *turned;
         let size = (gathered.len() / width, vocabulary, width);
@@ -177,7 +178,8 @@ impl<T: Scalar> Head<T> {
         logits.chunks_exact_mut(vocabulary).for_each(|row| self.mask(row));
     }
 
-    /// Gradients of hidden states and weight (empty if it does not learn) from those of both results (`[2, n]`).
+    /// Computes the gradients of hidden states and weight (empty if it is frozen) from those of both results (`[2,
+    /// n]`).
     fn gradients(&self, hidden: &[T], weight: &[T], width: usize, upstream: &[T]) -> (Vec<T>, Vec<T>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
         let turned = Turned::new(weight, width);
@@ -225,7 +227,7 @@ impl<T: Scalar> Head<T> {
         (d_hidden, d_weight)
     }
 
-    /// The logits of some places become the gradients of them, from those of the places' results.
+    /// Converts the logits of some places to their gradients, from those of the places' results.
     fn logit_gradients(&self, places: &[(usize, usize)], slopes: (&[T], &[T]), logits: &mut [T], vocabulary: usize) {
         let inverse = T::of(1.0 / self.temperature);
         let slopes = slopes.0.iter().zip(slopes.1);
@@ -301,7 +303,7 @@ impl<T: Scalar> CustomOp2 for Head<T> {
 }
 
 vectorized! {
-    /// Log-probability of `target` and entropy of softmax(row · inverse).
+    /// Computes the log-probability of `target` and the entropy of softmax(row · inverse).
     fn row_values(row: &[T], target: usize, inverse: T) -> (T, T) {
         let top = largest(row) * inverse;
         let chosen = row[target] * inverse - top;
@@ -312,7 +314,8 @@ vectorized! {
 }
 
 vectorized! {
-    /// The row becomes the gradient of d_logprob · log p(target) + d_entropy · H with respect to the unscaled logits.
+    /// Converts the row to the gradient of d_logprob · log p(target) + d_entropy · H with respect to the unscaled
+    /// logits.
     fn row_gradient(row: &mut [T], target: usize, inverse: T, d_logprob: T, d_entropy: T) {
         let top = largest(row) * inverse;
         if d_entropy == T::ZERO {
@@ -333,7 +336,7 @@ vectorized! {
     }
 }
 
-/// Σ e^y and Σ e^y · y for y = x · scale - shift.
+/// Returns Σ e^y and Σ e^y · y for y = x · scale - shift.
 #[inline(always)]
 fn exp_moments<T: Scalar>(row: &[T], scale: T, shift: T) -> (T, T) {
     let (mut sums, mut spreads) = ([T::ZERO; 16], [T::ZERO; 16]);

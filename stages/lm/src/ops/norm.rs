@@ -5,8 +5,7 @@ use super::Scalar;
 use super::vector::dot;
 
 vectorized! {
-    /// Writes y and 1/√(mean(x²) + ε) of each group. `x` and `y` have the same length; `scales` one number per
-    /// group.
+    /// Writes y and 1/√(mean(x²) + ε) of each group. `x` and `y` have the same length; `scales` one number per group.
     pub fn forward(x: &[T], weight: &[T], epsilon: T, y: &mut [T], scales: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == y.len() && x.len() == scales.len() * width);
@@ -35,7 +34,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `dx += ∂/∂x` and `dw += ∂/∂w` for the gradient `dy` of y.
+    /// Computes `dx += ∂/∂x` and `dw += ∂/∂w` for the gradient `dy` of y.
     pub fn backward(x: &[T], weight: &[T], scales: &[T], dy: &[T], dx: &mut [T], dw: &mut [T]) {
         let width = weight.len();
         assert!(x.len() == dy.len() && x.len() == dx.len() && x.len() == scales.len() * width && dw.len() == width);
@@ -52,7 +51,7 @@ vectorized! {
     }
 }
 
-/// Σ a·b·c.
+/// Returns Σ a·b·c.
 #[inline(always)]
 fn weighted_dot<T: Scalar>(a: &[T], b: &[T], c: &[T]) -> T {
     let mut lanes = [T::ZERO; 16];

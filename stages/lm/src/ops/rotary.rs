@@ -1,5 +1,6 @@
-//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: of the d numbers of
-//! a head that turn, number i turns with number i + d/2. Training and generation share the tables and the rotation.
+//! Rotary position embedding (Su et al., arXiv 2104.09864) in the half-split form of Hugging Face: of the d rotated
+//! numbers of a head, number i forms a pair with number i + d/2. Training and generation share the tables and the
+//! rotation.
 
 use super::Scalar;
 use crate::families::Rope;
@@ -14,7 +15,7 @@ pub struct Angles<T> {
 }
 
 impl<T: Scalar> Angles<T> {
-    /// Extends the tables to at least `positions`; what is there already stays.
+    /// Extends the tables to at least `positions`; existing entries stay.
     pub fn cover(&mut self, positions: usize, rope: &Rope, head_dim: usize) {
         let frequencies = rope.frequencies(head_dim);
         if self.frequencies != frequencies {
@@ -29,14 +30,14 @@ impl<T: Scalar> Angles<T> {
             }
         }
     }
-    /// Turns every head of a row by its position, which the tables must cover.
+    /// Rotates every head of a row by its position, which the tables must cover.
     pub fn turn(&self, row: &mut [T], head_dim: usize, position: usize) {
         let half = self.frequencies.len();
         let at = position * half..(position + 1) * half;
         let layout = Layout { stride: row.len(), heads: row.len() / head_dim, dim: head_dim, half };
         rotate(row, layout, &self.cos[at.clone()], &self.sin[at], false);
     }
-    /// Turns the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
+    /// Rotates the first `heads` heads of each row (row r is position r; rows are `stride` wide), forward or back.
     pub fn turn_rows(&self, rows: &mut [T], stride: usize, heads: usize, head_dim: usize, back: bool) {
         let layout = Layout { stride, heads, dim: head_dim, half: self.frequencies.len() };
         rotate(rows, layout, &self.cos, &self.sin, back);
@@ -46,7 +47,7 @@ impl<T: Scalar> Angles<T> {
     }
 }
 
-/// Rows `stride` apart that begin with `heads` heads of `dim` numbers, of which twice `half` turn.
+/// Rows `stride` apart that begin with `heads` heads of `dim` numbers, of which twice `half` rotate.
 #[derive(Clone, Copy)]
 struct Layout {
     stride: usize,

@@ -9,22 +9,22 @@ pub trait Scalar: WithDType + Neg<Output = Self> + Default + std::fmt::Debug {
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// The nearest number of this type.
+    /// Converts to the nearest number of this type.
     fn of(value: f64) -> Self;
-    /// e to the power of self; results below the smallest normal number may be 0.
+    /// Returns e to the power of self; results below the smallest normal number may be 0.
     fn exp(self) -> Self;
-    /// Natural logarithm.
+    /// Returns the natural logarithm.
     fn ln(self) -> Self;
-    /// Square root.
+    /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// `self * factor + term`, rounded once.
+    /// Returns `self * factor + term`, rounded once.
     fn fma(self, factor: Self, term: Self) -> Self;
-    /// The larger of the two; `other` if either is NaN.
+    /// Returns the larger of the two; `other` if either is NaN.
     #[inline(always)]
     fn maximum(self, other: Self) -> Self {
         if self > other { self } else { other }
     }
-    /// 1 / (1 + e^-self).
+    /// Returns 1 / (1 + e^-self).
     #[inline(always)]
     fn sigmoid(self) -> Self {
         Self::ONE / (Self::ONE + (-self).exp())

@@ -3,7 +3,7 @@
 //! The binary targets any x86-64, whose baseline has neither wide vectors nor fused multiply-add. Other architectures
 //! run the plain loop.
 
-/// What the running processor offers.
+/// Vector extensions of the running processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     /// AVX-512 F, BW, DQ, VL.
@@ -15,7 +15,7 @@ pub(crate) enum Level {
     Portable,
 }
 
-/// Detection is cached by the standard library; a call costs one atomic load.
+/// Returns the level. The standard library caches the detection; a call costs one atomic load.
 #[inline]
 pub(crate) fn level() -> Level {
     #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use super::{attention, gated, head, norm, rotary};
 use crate::families::{Activation, Rope};
 use candle_core::{D, DType, Device, Tensor, Var};
 
-/// Numbers without structure, the same on every run.
+/// Returns numbers without structure, the same on every run.
 fn numbers(n: usize, salt: usize) -> Vec<f64> {
     (0..n).map(|i| (((i + 1) * (salt * 2 + 7)) as f64 * 0.731).sin()).collect()
 }
@@ -26,7 +26,7 @@ fn close(a: &[f64], b: &[f64]) {
     }
 }
 
-/// Σ weights · t, so that every element has its own upstream gradient.
+/// Returns Σ weights · t, so that every element has its own upstream gradient.
 fn probe(t: &Tensor, upstream: &[f64]) -> Tensor {
     let up = Tensor::from_slice(upstream, t.dims(), &Device::Cpu).unwrap();
     (t * up).unwrap().sum_all().unwrap()
@@ -101,12 +101,12 @@ fn rotation_by_hand_and_back() {
     close(&rows[8..], &[c, s, 3.0, 4.0]);
 }
 
-/// Whether a query does not see a key.
+/// Returns whether a query does not see a key.
 fn hidden(heads: Heads, query: usize, key: usize) -> bool {
     key > query || heads.window.is_some_and(|w| key + w <= query)
 }
 
-/// Attention of one sequence by composed operations: qkv `[length, width]` to `[length, queries · dim]`.
+/// Computes attention of one sequence by composed operations: qkv `[length, width]` to `[length, queries · dim]`.
 fn composed_attention(heads: Heads, qkv: &Tensor, length: usize) -> Tensor {
     let group = heads.queries / heads.keys;
     let take = |head: usize| qkv.narrow(1, head * heads.dim, heads.dim).unwrap();
@@ -195,7 +195,7 @@ fn the_head_refuses_what_it_cannot_answer() {
     assert!(message(&[0, 1], &[0], 1.0).contains("2 rows and 1 targets"));
 }
 
-/// Filled-up rows as if the head did not have them, however large their logits are.
+/// Padding rows have no effect, however large their logits are.
 #[test]
 fn unused_rows_of_the_head_have_no_probability_and_no_gradient() {
     let (total, width, used) = (4, 6, 7);

@@ -18,7 +18,7 @@ fn tree<T: Scalar>(mut lanes: [T; LANES]) -> T {
     lanes[0]
 }
 
-/// Σ a·b. Inlined into the caller's vector width.
+/// Returns Σ a·b. Inlined into the caller's vector width.
 #[inline(always)]
 pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     let mut lanes = [T::ZERO; LANES];
@@ -35,7 +35,7 @@ pub(crate) fn dot<T: Scalar>(a: &[T], b: &[T]) -> T {
     tree(lanes)
 }
 
-/// Largest element; -∞-like start is the first element, so the slice must not be empty.
+/// Returns the largest element of a slice, which must not be empty.
 #[inline(always)]
 pub(crate) fn largest<T: Scalar>(a: &[T]) -> T {
     let mut lanes = [a[0]; LANES];
@@ -70,7 +70,7 @@ pub(crate) fn exp_sum<T: Scalar>(a: &mut [T], scale: T, shift: T) -> T {
 }
 
 vectorized! {
-    /// `sum += term`, element by element.
+    /// Computes `sum += term`, element by element.
     pub fn add_into(sum: &mut [T], term: &[T]) {
         for (s, t) in sum.iter_mut().zip(term) {
             *s += *t;
@@ -79,7 +79,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `sum += term · scale`, element by element.
+    /// Computes `sum += term · scale`, element by element.
     pub fn add_scaled(sum: &mut [T], term: &[T], scale: T) {
         for (s, t) in sum.iter_mut().zip(term) {
             *s = t.fma(scale, *s);
@@ -88,7 +88,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `x *= factor`, element by element.
+    /// Computes `x *= factor`, element by element.
     pub fn multiply(values: &mut [T], factor: T) {
         for x in values {
             *x *= factor;
@@ -97,7 +97,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// Σ x² in double precision.
+    /// Returns Σ x² in double precision.
     pub fn sum_of_squares(values: &[T]) -> f64 {
         let mut lanes = [0.0f64; LANES];
         for chunk in values.chunks(LANES) {
@@ -122,7 +122,7 @@ vectorized! {
 }
 
 vectorized! {
-    /// `sums[j] += Σ_rows rows[row][offset + j]` for rows of width `width`.
+    /// Computes `sums[j] += Σ_rows rows[row][offset + j]` for rows of width `width`.
     pub fn add_columns(rows: &[T], width: usize, offset: usize, sums: &mut [T]) {
         for row in rows.chunks_exact(width) {
             for (s, x) in sums.iter_mut().zip(&row[offset..]) {

@@ -32,7 +32,7 @@ impl Default for AdamWConfig {
     }
 }
 
-/// What one step did.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepReport {
     /// Global norm before clipping.
@@ -60,7 +60,7 @@ pub struct AdamW {
 const PIECE: usize = 16_384;
 
 impl AdamW {
-    /// The parameters are shared with the model; moments start at 0.
+    /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
     pub fn new(parameters: &BTreeMap<String, Var>, config: AdamWConfig) -> Self {
         let zero = |v: &Var| Moments {
             first: vec![0.0; v.elem_count()],
@@ -70,13 +70,13 @@ impl AdamW {
         let moments = parameters.iter().map(|(name, v)| (name.clone(), zero(v))).collect();
         Self { config, parameters: parameters.clone(), moments, steps: 0 }
     }
-    /// Steps taken, those before a checkpoint was loaded included.
+    /// Returns the number of steps, including those before a checkpoint was loaded.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// One update with learning rate `rate`. Gradients that are not finite change nothing and are an error of kind
-    /// data.
+    /// Runs one update with learning rate `rate`. Gradients that are not finite leave the state unchanged and are an
+    /// error of kind data.
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norm = gradients.global_norm();
         if !norm.is_finite() {
@@ -125,8 +125,8 @@ impl AdamW {
         }
         save_numbers(path, &state)
     }
-    /// Restores what [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters; anything missing or
-    /// misshapen is named.
+    /// Restores the state that [`AdamW::save`] wrote, as `load_tensors` reads it, for the same parameters; the error
+    /// names a missing or misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: &str, shape: &[usize]| {
             let tensor = state.get(key).ok_or_else(|| Error::data(format!("the optimizer state lacks `{key}`")))?;
@@ -156,8 +156,8 @@ impl AdamW {
     }
 }
 
-/// Gradients that are not finite after `steps` steps; `name` is the first parameter with such a gradient, if one alone
-/// is to blame.
+/// Returns the error for gradients that are not finite after `steps` steps; `name` is the first parameter with such a
+/// gradient, if it alone is the cause.
 pub(crate) fn not_finite(name: Option<&str>, steps: u64) -> Error {
     let name = name.unwrap_or("all together");
     Error::data(format!("the gradient of `{name}` is not finite at step {steps}"))

@@ -17,8 +17,8 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Takes the gradient of every parameter out of a backward pass, whose own memory of it is freed one by one. A
-    /// parameter without one is an error of kind bug.
+    /// Takes the gradient of every parameter out of a backward pass, freeing the original of each. A parameter without
+    /// one is an error of kind bug.
     pub fn collect(parameters: &BTreeMap<String, Var>, mut store: GradStore) -> Result<Self> {
         let mut values = BTreeMap::new();
         for (name, var) in parameters {
@@ -44,11 +44,11 @@ impl Gradients {
         }
         Ok(())
     }
-    /// The gradient of one parameter, flat.
+    /// Returns the gradient of one parameter, flat.
     pub fn get(&self, name: &str) -> Option<&[f32]> {
         self.values.get(name).map(Vec::as_slice)
     }
-    /// Euclidean norm over all parameters, summed in name order in double precision.
+    /// Returns the Euclidean norm over all parameters, summed in name order in double precision.
     pub fn global_norm(&self) -> f64 {
         let squares: Vec<f64> = self.values.par_iter().map(|(_, g)| sum_of_squares(g)).collect();
         squares.into_iter().sum::<f64>().sqrt()

@@ -1,6 +1,6 @@
 //! AdamW, gradient clipping and learning-rate schedules.
 //!
-//! candle's own AdamW hides its moments, so it cannot be resumed, and it skips parameters without a gradient. This one
+//! candle's AdamW hides its moments, so it cannot be resumed, and it skips parameters without a gradient. This one
 //! keeps its state by parameter name, saves and loads it, and treats a missing gradient as an error.
 
 mod adamw;

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens after the warm-up.
+/// Schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Decay {
@@ -30,7 +30,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The learning rate of step `step` (counted from 0) for a peak rate.
+    /// Returns the learning rate of step `step` (counted from 0) for a peak rate.
     pub fn rate(&self, peak: f64, step: u64) -> f64 {
         if step < self.warmup {
             return peak * (step + 1) as f64 / self.warmup as f64;

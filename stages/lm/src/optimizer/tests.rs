@@ -30,7 +30,7 @@ fn the_first_steps_are_those_of_the_formula() {
     assert!((first(&p["matrix"]) - 0.7811).abs() < 1e-6 && (first(&p["vector"]) - 0.8).abs() < 1e-6);
 }
 
-/// The state as it is read back from its file.
+/// Returns the state as it is read back from its file.
 fn saved(optimizer: &AdamW) -> BTreeMap<String, Tensor> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("optimizer.safetensors");

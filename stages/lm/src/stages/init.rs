@@ -28,7 +28,7 @@ pub enum Family {
     Qwen3,
 }
 
-/// What a token is.
+/// Unit of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenizerKind {
@@ -43,9 +43,9 @@ pub enum TokenizerKind {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerOptions {
-    /// What a token stands for: `characters` or `bpe`.
+    /// Unit of a token: `characters` or `bpe`.
     pub kind: TokenizerKind,
-    /// For `bpe`: the largest number of tokens, special tokens and the 256 bytes included.
+    /// For `bpe`: the maximum number of tokens, including special tokens and the 256 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub vocabulary_size: Option<usize>,
@@ -60,7 +60,8 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub from: Option<String>,
-    /// A folder with a LoRA adapter of the model `from`, as PEFT saves it. It is kept beside the model, not merged.
+    /// A folder with a LoRA adapter of the model `from`, as PEFT saves it. It is kept in addition to the model, not
+    /// merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "source"))]
     pub adapter: Option<String>,
@@ -75,7 +76,7 @@ pub struct Config {
     /// Query heads per layer.
     #[schemars(range(min = 1))]
     pub heads: usize,
-    /// Key-value heads; as many as `heads` if left out.
+    /// Key-value heads; as many as `heads` if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub kv_heads: Option<usize>,
@@ -87,14 +88,14 @@ pub struct Config {
     pub max_position_embeddings: usize,
     /// Tokenizer of a new model.
     pub tokenizer: TokenizerOptions,
-    /// The chat template. If left out, a new model gets `compact` and a given one keeps its own.
+    /// Chat template. If omitted, a new model gets `compact` and a given one keeps its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Builtin>,
     /// Standard deviation of the initial weights. Hugging Face's 0.02 suits wide models; 0.06 lets widths around 100
     /// learn sooner.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub initializer_range: f64,
-    /// How the weights are written.
+    /// Format of the weights.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
     /// Seed of the initial weights.
@@ -122,7 +123,6 @@ impl Default for Config {
     }
 }
 
-/// The stage kind.
 #[derive(Default)]
 pub struct Init;
 
@@ -262,7 +262,7 @@ impl trainyard_api::Prepared for Config {
         problems
     }
 
-    /// What `check` can tell of the model: its shape, its adapter, and what its template does with tools.
+    /// Returns the known facts of the model: its shape, its adapter, and its template's handling of tools.
     fn facts(&self, _: &Wired) -> BTreeMap<String, Facts> {
         let shape = self.known_shape();
         let adapter = match (self.is_new(), &shape) {
@@ -281,19 +281,21 @@ impl trainyard_api::Prepared for Config {
 }
 
 impl Config {
-    /// Tokenizer and template of the folder `from`; none if it is not there yet, or the template is another.
+    /// Returns tokenizer and template of the folder `from`, or `None` if it does not exist yet or the template is
+    /// another.
     fn given_chat(&self) -> Option<Result<Chat>> {
         let folder = Path::new(self.from.as_deref().filter(|_| !self.is_new() && self.template.is_none())?);
         folder.join("tokenizer.json").is_file().then(|| ModelFolder::load_chat(folder))
     }
-    /// The shape of the model: that of the given one, or that of a new one, whose vocabulary may come out smaller.
+    /// Returns the shape of the model: that of the given one, or that of a new one, whose vocabulary may turn out
+    /// smaller.
     fn known_shape(&self) -> Option<ModelConfig> {
         if self.is_new() {
             return Some(self.shape(self.tokenizer.vocabulary_size.unwrap_or(1)));
         }
         self.given_shape()?.ok()
     }
-    /// The shape of the folder or file `from`; none if it is not there yet.
+    /// Returns the shape of the folder or file `from`, or `None` if it does not exist yet.
     fn given_shape(&self) -> Option<Result<ModelConfig>> {
         let from = Path::new(self.from.as_deref()?);
         if gguf::is_gguf(from) {
@@ -302,14 +304,15 @@ impl Config {
         let folder = if peft::is_adapter(from) { from.join(peft::BASE) } else { from.to_path_buf() };
         folder.join("config.json").is_file().then(|| crate::checkpoint::read_config(&folder))
     }
-    /// The form of the adapter that is given for a model of this shape, beside it or in its own folder; none if none
-    /// is, or its files are not there yet.
+    /// Returns the outline of the adapter for a model of this shape, from the option `adapter` or the model's folder,
+    /// or `None` if there is no adapter or its files do not exist yet.
     fn given_adapter(&self, shape: &ModelConfig) -> Option<Result<Outline>> {
         let folder = Path::new(self.adapter.as_deref().or(self.from.as_deref())?);
         let there = peft::is_adapter(folder) && folder.join(peft::TENSORS).is_file();
         there.then(|| peft::outline(folder, shape))
     }
-    /// An empty `from` counts as left out, so that a workflow parameter can switch between the two.
+    /// Returns whether the model is new. An empty `from` counts as omitted, so that a workflow parameter can switch
+    /// between the two.
     fn is_new(&self) -> bool {
         self.from.as_deref().is_none_or(str::is_empty)
     }
@@ -337,7 +340,7 @@ fn import(folder: &Path, config: &Config) -> Result<ModelFolder> {
         let adapter = peft::load(Path::new(adapter), &model.config)?;
         model = model.merged()?.adapted(adapter)?;
     }
-    // What is imported is written as `save` says, whatever it was.
+    // Imported weights are written in the format of `save`, regardless of their original format.
     model.source = None;
     // Exactly the tensors that the config names, with their shapes.
     Decoder::new(&model.config, model.weights.clone(), model.adapter.as_ref(), |_| false)
@@ -367,7 +370,7 @@ fn create(config: &Config, context: &StageContext) -> Result<ModelFolder> {
     ModelFolder::new(shape, decoder.weights()?, Chat::new(tokenizer, template.template()?)?, generation)
 }
 
-/// The contents of all messages, and the answers of problems.
+/// Returns the contents of all messages, and the answers of problems.
 fn texts(context: &StageContext) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for artifact in context.many("corpus") {

@@ -1,4 +1,4 @@
-//! `model/merge`: the adapter of a model, added to its weights.
+//! `model/merge`: adds a model's adapter to its weights.
 
 use crate::checkpoint::SaveOptions;
 use crate::folder::ModelFolder;
@@ -15,12 +15,11 @@ use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, Metric, 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// How the weights are written.
+    /// Format of the weights.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
 }
 
-/// The stage kind.
 #[derive(Default)]
 pub struct Merge;
 

@@ -165,7 +165,7 @@ fn what_a_given_template_cannot_do_is_known_before_the_run() {
     assert!(reason.contains("cannot show what tools answer"), "{reason}");
     let (problems, _) = known("{% for m in messages %}<|{{ m.role }}|>{% endfor %}");
     assert!(problems[0].pointer == "/from" && problems[0].message.contains("drops what an assistant says"));
-    // A folder that is not there yet.
+    // A folder that does not exist yet.
     let later = stage.prepare(json!({"from": from.join("later")})).unwrap();
     assert_eq!((later.problems(), later.facts(&Wired::new())), (vec![], BTreeMap::new()));
 }

@@ -1,4 +1,4 @@
-//! `data/tokenize`: the tokens of trajectories, made once and read by every training on them.
+//! `data/tokenize`: tokens of trajectories, computed once for all trainings that use them.
 
 use crate::examples::{Packer, Tokenized, expect_same_text, tokenize};
 use crate::folder::ModelFolder;
@@ -15,25 +15,25 @@ use trainyard_core::{
 };
 use trainyard_tables::{Message, RowReader, RowWriter, TableBuilder, TokenPack, Trajectory};
 
-/// The output, and the input of `sft` that takes it.
+/// The output, and the corresponding input of `sft`.
 pub const PORT: &str = "tokenized";
 const QUARANTINE: &str = "quarantine";
-/// Reasons that an error names.
+/// Maximum reasons in an error.
 const NAMED: usize = 3;
 
 /// Options of `data/tokenize`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// How the model's chat template is used: as `sft` of the same model uses it.
+    /// Use of the model's chat template, as in `sft` of the same model.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
-    /// Leave turns whose tool call failed out of the loss; they stay in the context.
+    /// Exclude turns whose tool call failed from the loss; they stay in the context.
     pub mask_errored_turns: bool,
-    /// Tokens of a pack. A trajectory is never divided, so a longer one has a pack of its own.
+    /// Tokens of a pack. A trajectory is never divided, so a longer one has a separate pack.
     #[schemars(range(min = 1))]
     pub pack_tokens: usize,
-    /// The share of the trajectories that may be impossible to encode; with more, the stage fails.
+    /// Maximum share of trajectories that cannot be encoded; with more, the stage fails.
     #[schemars(range(min = 0, max = 1))]
     pub max_quarantined: f64,
 }
@@ -44,7 +44,6 @@ impl Default for Config {
     }
 }
 
-/// The stage kind.
 #[derive(Default)]
 pub struct Tokenize;
 
@@ -146,13 +145,13 @@ impl Prepared for Config {
     }
 }
 
-/// Digest of what the template makes of a fixed conversation, with tools and without: equal templates whose options
-/// differ show it here.
+/// Returns the digest of the rendering of a fixed conversation, with tools and without, which distinguishes equal
+/// templates with different options.
 fn rendering(chat: &Chat) -> Digest {
     const TOOLS: &str = r#"[{"type": "function", "function": {"name": "f", "description": "d", "parameters": {}}}]"#;
     let said = [("system", "s"), ("user", "q"), ("assistant", "a"), ("user", "r")];
     let messages = said.map(|(role, content)| Message::new(role, content));
-    // A template may refuse tools or a system message: then the refusal is what it makes of them.
+    // A template may reject tools or a system message: then the digest covers the rejection.
     let shown = |messages: &[Message], tools: Option<&str>| match chat.render(messages, true, tools) {
         Ok(text) => text,
         Err(e) => e.message,
@@ -163,7 +162,7 @@ fn rendering(chat: &Chat) -> Digest {
     Digest::of(shown.join("\0").as_bytes())
 }
 
-/// What tokens depend on besides the trajectories, by name.
+/// Returns what tokens depend on in addition to the trajectories, by name.
 fn facts(model: &ModelFolder, mask_errored_turns: bool) -> BTreeMap<&'static str, Value> {
     BTreeMap::from([
         ("tokenizer_digest", json!(model.tokenizer_digest())),
@@ -173,8 +172,7 @@ fn facts(model: &ModelFolder, mask_errored_turns: bool) -> BTreeMap<&'static str
     ])
 }
 
-/// Refuses tokens that were made otherwise than a training with this model and this option would make them. Errors:
-/// invalid.
+/// Rejects tokens that differ from those that a training with this model and this option would create. Errors: invalid.
 pub fn expect_made_for(artifact: &InputArtifact, model: &ModelFolder, mask_errored_turns: bool) -> Result<()> {
     let name = |key: &str| match key {
         "tokenizer_digest" => "another tokenizer",
@@ -194,7 +192,7 @@ pub fn expect_made_for(artifact: &InputArtifact, model: &ModelFolder, mask_error
         .help("wire `data/tokenize` with the model that is trained, and give both stages the same options"))
 }
 
-/// What has been made so far.
+/// Progress of the stage.
 struct Made {
     packer: Packer,
     packs: RowWriter<TokenPack>,
@@ -267,7 +265,7 @@ impl Made {
         }
         Ok(())
     }
-    /// Fails if too many rows were refused, or all.
+    /// Fails if too many rows were rejected, or all.
     fn judge(&self, config: &Config) -> Result<()> {
         let all = self.rows + self.refused.len() as u64;
         if self.rows > 0 && self.refused.len() as f64 <= all as f64 * config.max_quarantined {

@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Digest, Result};
 
-/// SHA-256 of the sources that models of earlier versions have. They render the same text, without the marks around
-/// what the agent writes.
+/// SHA-256 of the sources of earlier versions. They render the same text, without the marks around the agent's text.
 const FORMER: [&str; 2] = [
     "c4aefb18de5fe04855b5c3cdc081bd039fc1eeceec437e1521f6025a59e7d5dd",
     "8dd20c68235b58eff13203e6eed8800f0eebf830b238f56d8e510826fe069bf8",
@@ -27,14 +26,14 @@ pub enum Builtin {
 }
 
 impl Builtin {
-    /// Jinja source of the template.
+    /// Returns the Jinja source of the template.
     pub fn source(self) -> &'static str {
         match self {
             Self::Compact => include_str!("compact.jinja"),
             Self::Chatml => include_str!("chatml.jinja"),
         }
     }
-    /// Whether this is the source of a built-in template, of this version or an earlier one.
+    /// Returns whether this is the source of a built-in template, of this version or an earlier one.
     pub fn wrote(source: &str) -> bool {
         [Self::Compact, Self::Chatml].iter().any(|builtin| builtin.source() == source)
             || FORMER.contains(&Digest::of(source.as_bytes()).as_str())
@@ -43,14 +42,14 @@ impl Builtin {
     pub fn template(self) -> Result<ChatTemplate> {
         ChatTemplate::new(self.source())
     }
-    /// The special tokens that a tokenizer for this template needs, in id order.
+    /// Returns the special tokens that a tokenizer for this template requires, in id order.
     pub fn special_tokens(self) -> &'static [&'static str] {
         match self {
             Self::Compact => &special::COMPACT,
             Self::Chatml => &special::CHATML_SET,
         }
     }
-    /// The token that ends a message.
+    /// Returns the token that ends a message.
     pub fn end_token(self) -> &'static str {
         match self {
             Self::Compact => special::END,

@@ -12,7 +12,7 @@ use std::ops::Range;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// A tokenizer and a template that fit each other: how messages become tokens.
+/// A tokenizer and a template that fit each other, which encode messages.
 #[derive(Debug, Clone)]
 pub struct Chat {
     tokenizer: Tokenizer,
@@ -26,8 +26,8 @@ pub struct Chat {
 }
 
 impl Chat {
-    /// Errors (kind invalid): the template drops an assistant's content, or ends an assistant message with no token of
-    /// the tokenizer's own.
+    /// Joins the two. Errors (kind invalid): the template drops an assistant's content, or ends an assistant message
+    /// without an added token of the tokenizer.
     pub fn new(tokenizer: Tokenizer, template: ChatTemplate) -> Result<Self> {
         let mut options = RenderOptions::default();
         let named = tokenizer.named_tokens().into_iter().map(|(name, token)| (name, Value::String(token)));
@@ -56,34 +56,34 @@ impl Chat {
         self.options.calls = self.tool_round.style;
         self
     }
-    /// Has the template describe these tools (JSON text of a list of schemas) in conversations that bring none.
+    /// Sets the tools (JSON text of a list of schemas) that the template describes in conversations without tools.
     #[must_use]
     pub fn with_tools(mut self, tools: String) -> Self {
         self.options.tools = Some(tools);
         self
     }
-    /// Has the template write the calls of given turns, whatever form their contents have them in, and describe the
-    /// tools of environments.
+    /// Sets whether the template writes the calls of given turns, in whatever form their contents have them, and
+    /// describes the tools of environments.
     #[must_use]
     pub fn with_native_calls(mut self, native: bool) -> Self {
         self.native_calls = native && self.tool_round.writes_calls;
         self.native = native;
         self
     }
-    /// Whether the template is to write calls and describe the tools of environments.
+    /// Returns whether the template writes calls and describes the tools of environments.
     pub fn is_native(&self) -> bool {
         self.native
     }
-    /// Whether the template describes the tools of the environment that a row was played in. Where tools are set, it
-    /// describes those.
+    /// Returns whether the template describes the tools of the environment of a row. Where tools are set, it describes
+    /// those.
     pub(super) fn describes_environments(&self) -> bool {
         self.native && self.options.tools.is_none()
     }
-    /// A given turn as the template is to see it.
+    /// Returns a given turn in the form for the template.
     pub(super) fn given(&self, message: &Message) -> Result<Message> {
         if self.native_calls { with_calls_apart(message) } else { Ok(message.clone()) }
     }
-    /// Whether the template shows the tools that it is given.
+    /// Returns whether the template shows the tools that it is given.
     pub fn describes_tools(&self) -> bool {
         probe::describes_tools(&self.template, &self.options)
     }
@@ -97,29 +97,29 @@ impl Chat {
         }
         self
     }
-    /// Turns the template's text into token ids.
+    /// Returns the tokenizer.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer
     }
-    /// Turns messages into text.
+    /// Returns the template.
     pub fn template(&self) -> &ChatTemplate {
         &self.template
     }
-    /// The token that ends an assistant message.
+    /// Returns the token that ends an assistant message.
     pub fn end_token(&self) -> u32 {
         self.end_token
     }
-    /// The end token first.
+    /// Returns the stop tokens, the end token first.
     pub fn stop_tokens(&self) -> &[u32] {
         &self.stop_tokens
     }
-    /// Errors (kind invalid): the template loses the results of tools, or rejects them.
+    /// Checks the support of tools. Errors (kind invalid): the template loses the results of tools, or rejects them.
     pub fn expect_tools(&self) -> Result<()> {
         let Some(reason) = &self.tool_round.lost else { return Ok(()) };
         Err(Error::invalid(format!("the chat template cannot show what tools answer: {reason}"))
             .help("use a model whose template knows the role `tool`, or give another template to `model/init`"))
     }
-    /// Errors (kind data): calls of a message that the template would leave out.
+    /// Checks the calls of a message. Errors (kind data): calls that the template would drop.
     pub(super) fn expect_calls(&self, message: &Message) -> Result<()> {
         let lost = !self.tool_round.writes_calls && leaves_calls(message)?;
         if !lost {
@@ -128,7 +128,7 @@ impl Chat {
         Err(Error::data("the chat template does not write the calls of this message")
             .help("write the calls into its content, in a format that the model is to learn"))
     }
-    /// The text of sampled tokens without a stop token at the end; tool-call markup is kept.
+    /// Returns the text of sampled tokens without a stop token at the end; tool-call markup is kept.
     pub fn content(&self, ids: &[u32]) -> Result<String> {
         let kept = match ids.split_last() {
             Some((last, rest)) if self.stop_tokens.contains(last) => rest,
@@ -159,8 +159,8 @@ impl Chat {
         options.tools = tools.map(str::to_string).or(options.tools);
         self.template.render(messages, true, &options)
     }
-    /// What the model is to write after the context `asked`, with the token that ends it, given the text `whole` that
-    /// ends with the answer `message`. `prompt` finds the generation prompt that `asked` ends with.
+    /// Returns the text that the model is to write after the context `asked`, with the token that ends it, given the
+    /// text `whole` that ends with the answer `message`. `prompt` finds the generation prompt at the end of `asked`.
     pub(super) fn answer<'t>(
         &self,
         asked: &str,
@@ -190,11 +190,11 @@ impl Chat {
             .help("set template variables that fit the rows, such as `enable_thinking`, or leave the row out")
         })
     }
-    /// Where the last token of the tokenizer's own ends, if only white space follows it.
+    /// Returns where the last added token ends, if only white space follows it.
     fn after_end(&self, text: &str) -> Option<usize> {
         self.last_added(text).map(|last| last.end)
     }
-    /// Where that token begins.
+    /// Returns where the last added token begins.
     pub(super) fn last_end(&self, text: &str) -> Option<usize> {
         self.last_added(text).map(|last| last.start)
     }
@@ -208,7 +208,7 @@ impl Chat {
     }
 }
 
-/// The last part of a text that shows earlier turns otherwise than the context of its answer does.
+/// Returns the last part of a text that shows earlier turns differently from the context of its answer.
 fn own_part(prompt: &str, whole: &str, message: &Message) -> Option<String> {
     let content = message.content.trim();
     let start = match whole.rfind(prompt) {

@@ -34,8 +34,8 @@ impl ChatTemplate {
             environment(&source).map_err(|e| Error::data(format!("the chat template does not parse: {e:#}")))?;
         Ok(Self { digest: Digest::of(source.as_bytes()), source: source.into(), environment: Arc::new(compiled) })
     }
-    /// `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where it is a
-    /// list).
+    /// Reads `chat_template.jinja`, else `chat_template` in `tokenizer_config.json` (the entry called `default` where
+    /// it is a list).
     pub fn load(folder: &Path) -> Result<Self> {
         let path = folder.join("chat_template.jinja");
         match std::fs::read_to_string(&path) {
@@ -64,21 +64,21 @@ impl ChatTemplate {
         let path = folder.join("chat_template.jinja");
         std::fs::write(&path, self.source.as_bytes()).map_err(|e| io_error(&path, &e))
     }
-    /// Jinja source, byte for byte as it was given.
+    /// Returns the Jinja source, byte for byte as given.
     pub fn source(&self) -> &str {
         &self.source
     }
-    /// Digest of the source text.
+    /// Returns the digest of the source text.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
-    /// The text of a conversation; with `add_generation_prompt` up to where the assistant's next message begins.
+    /// Renders a conversation; with `add_generation_prompt` up to the start of the assistant's next message.
     ///
-    /// `template/message.rs` says what the template gets of each message.
+    /// `template/message.rs` describes the values that the template gets for each message.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool, options: &RenderOptions) -> Result<String> {
         self.render_values(&values(messages, options.calls)?, add_generation_prompt, options)
     }
-    /// The same for messages as the template sees them.
+    /// Renders messages that are already converted to values.
     pub(super) fn render_values(
         &self,
         messages: &[Value],
@@ -103,7 +103,7 @@ impl ChatTemplate {
     }
 }
 
-/// Templates of gpt-oss and LFM2 read `thinking` instead of `reasoning_content`; `transformers` gives both.
+/// Copies `reasoning_content` to `thinking`, which templates of gpt-oss and LFM2 read; `transformers` provides both.
 fn with_thinking(message: &Value) -> Value {
     match message.get_attr("reasoning_content") {
         Ok(reasoning) if !reasoning.is_none() && !reasoning.is_undefined() => {

@@ -1,10 +1,10 @@
-//! Templates that rewrite earlier turns: what is learned and what is read, turn by turn.
+//! Templates that rewrite earlier turns: learned and read tokens, turn by turn.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};
 use trainyard_tables::Message;
 
-/// Shows thoughts of the turns after the last user alone, as Qwen3 and its kin do.
+/// Shows only thoughts of the turns after the last user, as Qwen3 and related models do.
 const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}\
     {% set ns.last = loop.index0 %}{% endif %}{% endfor %}\
     {% for m in messages %}<|{{ m.role }}|>{% set parts = m.content.split('</think>') %}\
@@ -24,7 +24,7 @@ fn messages(list: &[(&str, &str)]) -> Vec<Message> {
     list.iter().map(|(role, content)| Message::new(role, *content)).collect()
 }
 
-/// The contexts as text, the learned tokens in brackets.
+/// Returns the contexts as text, with the learned tokens in brackets.
 fn shown(chat: &Chat, encoded: &Encoded) -> Vec<String> {
     let one = |context: std::ops::Range<usize>| {
         let mut text = String::new();
@@ -126,7 +126,7 @@ fn white_space_that_a_template_trims_begins_no_other_context() {
     );
 }
 
-/// Shows results only of calls that stand beside the text, as Gemma 4 does.
+/// Shows results only of calls that are separate from the text, as Gemma 4 does.
 const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}:{{ c.function.arguments.a }}</tool_call>\
     {% endfor %}\

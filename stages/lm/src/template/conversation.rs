@@ -1,10 +1,10 @@
 //! A conversation that grows by messages and by sampled tokens, and its tokens.
 //!
-//! A context is what a model reads before a turn: the template's text of all messages so far, up to where the turn
-//! begins. While a template only adds to its text, one sequence holds all turns, each piece encoded as it came and
-//! sampled tokens as they were sampled. Where a template rewrites what came before (it removes thoughts from earlier
-//! turns), the next turn begins another context, encoded as the template shows it then, and earlier turns are in it to
-//! be read, not to be learned again.
+//! A context is the model's input before a turn: the template's text of all messages so far, up to the start of the
+//! turn. While a template only adds to its text, one sequence contains all turns, with each piece encoded separately
+//! and sampled tokens unchanged. Where a template rewrites earlier text (it removes thoughts from earlier turns), the
+//! next turn begins another context, encoded from the template's new text, in which earlier turns are read and not
+//! learned again.
 
 use super::chat::Chat;
 use super::encoded::Encoded;
@@ -22,7 +22,7 @@ pub struct Conversation<'a> {
     pub(super) text: String,
     /// The last turn, if it was sampled: its text, and whether it ended with a stop token.
     pub(super) sampled: Option<(String, bool)>,
-    /// Messages that the current context has.
+    /// Messages in the current context.
     read: usize,
     pub(super) encoded: Encoded,
     turn: u16,
@@ -30,7 +30,7 @@ pub struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// A conversation without messages. `tools`: JSON text of a list of schemas, for the template.
+    /// Creates a conversation without messages. `tools`: JSON text of a list of schemas, for the template.
     pub fn new(chat: &'a Chat, tools: Option<&str>) -> Self {
         Self {
             chat,
@@ -44,8 +44,8 @@ impl<'a> Conversation<'a> {
             open: false,
         }
     }
-    /// A whole conversation, as supervised training needs it: every assistant turn under the context that a model
-    /// would have before it.
+    /// Encodes a whole conversation for supervised training: every assistant turn with the context that a model would
+    /// have before it.
     ///
     /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, an answer that does not
     /// fit the template's generation prompt; (kind invalid) results of tools that the template loses.
@@ -55,13 +55,13 @@ impl<'a> Conversation<'a> {
         conversation.finish()?;
         Ok(conversation.into_parts().1)
     }
-    /// The same of a row, with the tools that it offers. Those of the environment that was played are described by a
-    /// native template alone, as in rollouts.
+    /// Encodes a row, with the tools that it offers. Only a native template describes those of the row's environment,
+    /// as in rollouts.
     pub fn encode_row(chat: &'a Chat, row: &Trajectory) -> Result<Encoded> {
         let of_environment = row.environment_tools.as_ref().filter(|_| chat.describes_environments());
         Self::encode(chat, &row.messages, row.tools.as_ref().or(of_environment).map(String::as_str))
     }
-    /// Adds messages; turns of an assistant among them are given, not sampled.
+    /// Adds messages; assistant turns among them count as given, not sampled.
     pub fn extend(&mut self, messages: &[Message]) -> Result<()> {
         if self.open {
             return Err(Error::bug("a turn is open: give it its sampled tokens first"));
@@ -80,7 +80,7 @@ impl<'a> Conversation<'a> {
         }
         Ok(())
     }
-    /// Opens a turn; the tokens of the current context so far are what a generator is to continue.
+    /// Opens a turn; a generator then continues the tokens of the current context.
     pub fn open_turn(&mut self) -> Result<()> {
         if self.open {
             return Err(Error::bug("a turn is open already"));
@@ -94,8 +94,8 @@ impl<'a> Conversation<'a> {
         self.mark_prompt();
         Ok(())
     }
-    /// Ends the prompt and opens the agent's first turn. No token of the prompt is the agent's, even where an assistant
-    /// speaks in it, and turns are counted from here.
+    /// Ends the prompt and opens the agent's first turn. No token of the prompt counts as the agent's, even in
+    /// assistant messages, and turns are counted from here.
     pub fn open_first_turn(&mut self) -> Result<()> {
         self.turn = 0;
         self.open_turn()?;
@@ -105,8 +105,8 @@ impl<'a> Conversation<'a> {
         self.mark_prompt();
         Ok(())
     }
-    /// Adds a turn as it was sampled after [`Self::open_turn`]; the ids are kept as they are. Returns its text without
-    /// the end token, which is also the content of the new message.
+    /// Adds a turn as it was sampled after [`Self::open_turn`], with unchanged ids. Returns its text without the end
+    /// token, which is also the content of the new message.
     pub fn sampled(&mut self, ids: &[u32]) -> Result<String> {
         if !self.open {
             return Err(Error::bug("no turn is open for sampled tokens"));
@@ -121,16 +121,16 @@ impl<'a> Conversation<'a> {
         self.turn += 1;
         Ok(content)
     }
-    /// The parsed tool calls of the last sampled turn, as JSON text, for the record.
+    /// Sets the parsed tool calls of the last sampled turn, as JSON text, for the record.
     pub fn set_tool_calls(&mut self, calls: Option<String>) {
         if let Some(last) = self.messages.last_mut() {
             last.tool_calls = calls;
         }
     }
     /// Adds observations after a sampled turn and opens the next. Returns the new tokens for `Generator::append`: they
-    /// close the turn if its sampling was cut, and end with the generation prompt. None if the template rewrites what
-    /// came before: the next turn continues [`Self::context`], a sequence of its own. Characters that the tokenizer
-    /// cannot express are written as `\uXXXX`, in the tokens and in the messages.
+    /// close the turn if its sampling was cut, and end with the generation prompt. Returns `None` if the template
+    /// rewrites earlier text: the next turn then continues [`Self::context`], a new sequence. Characters that the
+    /// tokenizer cannot express are written as `\uXXXX`, in the tokens and in the messages.
     pub fn observe(&mut self, messages: &[Message]) -> Result<Option<Vec<u32>>> {
         let (start, contexts) = (self.encoded.token_ids.len(), self.encoded.restarts.len());
         let messages = self.chat.escaped(messages);
@@ -139,27 +139,27 @@ impl<'a> Conversation<'a> {
         let extends = self.encoded.restarts.len() == contexts;
         Ok(extends.then(|| self.encoded.token_ids[start..].to_vec()))
     }
-    /// Tokens of the conversation so far.
+    /// Returns the tokens of the conversation so far.
     pub fn encoded(&self) -> &Encoded {
         &self.encoded
     }
-    /// Tokens of the current context, turns of its own included.
+    /// Returns the tokens of the current context, including its turns.
     pub fn context(&self) -> &[u32] {
         &self.encoded.token_ids[self.encoded.start()..]
     }
-    /// All messages; sampled turns with their text.
+    /// Returns all messages; sampled turns with their text.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
-    /// JSON text of the tools that the template describes.
+    /// Returns the JSON text of the tools that the template describes.
     pub fn tools(&self) -> Option<&str> {
         self.tools.as_deref()
     }
-    /// Agent turns that are complete.
+    /// Returns the number of complete agent turns.
     pub fn turns(&self) -> u16 {
         self.turn
     }
-    /// All messages with their tokens; the prompt is what precedes the first assistant content.
+    /// Returns all messages with their tokens; the prompt ends before the first assistant content.
     pub fn into_parts(mut self) -> (Vec<Message>, Encoded) {
         self.mark_prompt();
         (self.messages, self.encoded)
@@ -176,7 +176,7 @@ impl<'a> Conversation<'a> {
             None => Ok(()),
         }
     }
-    /// One given assistant message.
+    /// Adds one given assistant message.
     fn answer(&mut self, message: &Message) -> Result<()> {
         self.open_turn()?;
         let asked = std::mem::take(&mut self.text);
@@ -196,20 +196,20 @@ impl<'a> Conversation<'a> {
         self.turn += 1;
         Ok(())
     }
-    /// How much of a text has tokens already; none if the template has rewritten that part.
+    /// Returns how much of a text has tokens already, or `None` if the template has rewritten that part.
     pub(super) fn known(&self, text: &str) -> Option<usize> {
         let Some((body, stopped)) = &self.sampled else {
             return text.starts_with(&self.text).then_some(self.text.len());
         };
         let rest = text.strip_prefix(self.text.as_str())?;
-        // Templates trim what was said, and some begin it with a space; the tokens keep what was sampled.
+        // Templates trim a turn's text, and some begin it with a space; the tokens stay as sampled.
         let forms = [(0, body.as_str()), (0, body.trim_end()), (rest.len() - rest.trim_start().len(), body.trim())];
         let length =
             forms.iter().find(|(from, form)| rest[*from..].starts_with(form)).map(|(from, form)| from + form.len())?;
         let end = if *stopped { self.chat.end_at(&rest[length..]) } else { 0 };
         Some(self.text.len() + length + end)
     }
-    /// Adds what follows the known part of a text.
+    /// Encodes the text after the known part.
     fn read_on(&mut self, text: &str, known: usize, open: bool) -> Result<()> {
         let (before, piece) = text.split_at(known);
         let ids = self.piece(piece, before, self.read, open)?;
@@ -223,7 +223,7 @@ impl<'a> Conversation<'a> {
         self.encoded.push(&ids, false, self.turn);
         self.settle(text)
     }
-    /// Takes messages that have tokens, and opens the next turn; `text` is what the template shows of all of them.
+    /// Records messages that have tokens, and opens the next turn; `text` is the template's text of all of them.
     pub(super) fn took(&mut self, messages: Vec<Message>, ids: &[u32], text: &str) -> Result<()> {
         self.messages = messages;
         self.encoded.push(ids, false, self.turn);
@@ -236,12 +236,12 @@ impl<'a> Conversation<'a> {
         self.read = self.messages.len();
         Ok(())
     }
-    /// Tokens of a piece that follows `before` in the text of all messages; those from `first` on are in it.
+    /// Encodes a piece that follows `before` in the text of all messages; those from `first` on are in it.
     fn piece(&self, piece: &str, before: &str, first: usize, open: bool) -> Result<Vec<u32>> {
         let render = |messages: &[Message]| self.chat.render(messages, open, self.tools.as_deref());
         self.chat.encode_foreign(piece, before, &self.messages, first, render)
     }
-    /// Whether a turn is open.
+    /// Returns whether a turn is open.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }

@@ -7,30 +7,30 @@ use std::ops::Range;
 pub struct Encoded {
     /// Tokens of all contexts, in order.
     pub token_ids: Vec<u32>,
-    /// True for the content of assistant messages and the token that ends them, each under the context before it; not
+    /// True for the content of assistant messages and the token that ends them, each under the context before it; false
     /// for those of a prompt that [`super::Conversation::open_first_turn`] has ended.
     pub loss_mask: Vec<bool>,
     /// Agent turn from 0; the prompt belongs to turn 0, an observation to the turn that it opens.
     pub turn: Vec<u16>,
-    /// Tokens before the first assistant content, the generation prompt included.
+    /// Tokens before the first assistant content, including the generation prompt.
     pub prompt_tokens: usize,
-    /// Where further contexts begin, because the template rewrote what came before. Nothing after such a place sees
-    /// what is before it.
+    /// Where further contexts begin, because the template rewrote earlier text. Tokens after such a place do not see
+    /// those before it.
     pub restarts: Vec<usize>,
 }
 
 impl Encoded {
-    /// The contexts with their turns, each a sequence of its own.
+    /// Returns the contexts with their turns, each a separate sequence.
     pub fn contexts(&self) -> Vec<Range<usize>> {
         let ends = self.restarts.iter().copied().chain([self.token_ids.len()]);
         let mut start = 0;
         ends.map(|end| std::mem::replace(&mut start, end)..end).collect()
     }
-    /// Tokens of the longest context.
+    /// Returns the tokens of the longest context.
     pub fn longest(&self) -> usize {
         self.contexts().iter().map(Range::len).max().unwrap_or(0)
     }
-    /// Adds the tokens of another conversation as contexts of their own; its turns are counted on.
+    /// Adds the tokens of another conversation as further contexts; its turns are renumbered to follow.
     pub fn append(&mut self, other: Self) {
         let (first, turns) = (self.token_ids.len(), self.turn.iter().max().map_or(0, |last| last + 1));
         if first == 0 {
@@ -43,14 +43,14 @@ impl Encoded {
         self.loss_mask.extend(other.loss_mask);
         self.turn.extend(other.turn.iter().map(|turn| turns + turn));
     }
-    /// Where the last context begins.
+    /// Returns where the last context begins.
     pub(super) fn start(&self) -> usize {
         self.restarts.last().copied().unwrap_or(0)
     }
     pub(super) fn restart(&mut self) {
         self.restarts.push(self.token_ids.len());
     }
-    /// Forgets all contexts but the last.
+    /// Drops all contexts but the last.
     pub(super) fn keep_last_context(&mut self) {
         let start = self.start();
         self.token_ids.drain(..start);

@@ -8,10 +8,10 @@ use minijinja::value::{Kwargs, Rest, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
 use std::str::FromStr;
 
-/// The name of the only template in an environment.
+/// Name of the only template in an environment.
 pub const NAME: &str = "chat_template";
 
-/// The variable that holds the date which `strftime_now` reads, as `2026-01-01`.
+/// Variable with the date that `strftime_now` formats, as `2026-01-01`.
 pub const TODAY: &str = "_today";
 
 /// Compiles `source`.
@@ -32,8 +32,8 @@ pub fn environment(source: &str) -> Result<Environment<'static>, Error> {
     Ok(environment)
 }
 
-/// `{% generation %}` marks what the assistant writes, for masks that `transformers` makes. Here it only opens a scope,
-/// which is what it does to the text there.
+/// Replaces the tag `{% generation %}`, which marks the assistant's text for the masks of `transformers`, by a scope,
+/// which is its only effect on the text.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -73,8 +73,8 @@ fn tojson(value: &Value, places: Rest<Value>, options: Kwargs) -> Result<Value, 
     Ok(Value::from_safe_string(style.text(value)?))
 }
 
-/// The date of the options at midnight in a format of C's `strftime`. Errors: a directive that is unknown or asks for a
-/// time zone.
+/// Formats the date of the options at midnight by a format of C's `strftime`. Errors: a directive that is unknown or
+/// requires a time zone.
 fn strftime(state: &State, format: &str) -> Result<String, Error> {
     let today = state.lookup(TODAY).and_then(|v| Date::from_str(v.as_str()?).ok()).unwrap_or_default();
     strtime::format(format, today.at(0, 0, 0, 0))

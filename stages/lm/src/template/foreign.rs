@@ -1,4 +1,4 @@
-//! Text that others wrote, inside the template's own: markup in it is ordinary text.
+//! External text inside the template's own: markup in it is ordinary text.
 
 use super::chat::Chat;
 use super::json::JsonStyle;
@@ -7,7 +7,7 @@ use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
 impl Chat {
-    /// Tokens of an answer to `asked`, the token that ends it included. Text of a stop token inside of it is ordinary
+    /// Encodes an answer to `asked`, including the token that ends it. Text of a stop token inside of it is ordinary
     /// text.
     pub(super) fn encode_answer(&self, asked: &str, said: &str) -> Result<Vec<u32>> {
         let tokenizer = self.tokenizer();
@@ -32,12 +32,12 @@ impl Chat {
         ids.extend(tokenizer.encode_next(&before(done), &said[done..])?);
         Ok(ids)
     }
-    /// Messages without characters that the tokenizer cannot express: those are written as `\uXXXX`.
+    /// Returns messages in which characters that the tokenizer cannot express are written as `\uXXXX`.
     pub fn escaped(&self, messages: &[Message]) -> Vec<Message> {
         let escape = |m: &Message| Message { content: self.tokenizer().escape(&m.content).into_owned(), ..m.clone() };
         messages.iter().map(escape).collect()
     }
-    /// Length of the stop token at the start of what follows a turn; 0 if none is there.
+    /// Returns the length of the stop token at the start of the text after a turn; 0 if it is absent.
     pub(super) fn end_at(&self, text: &str) -> usize {
         self.first_stop(text).filter(|(start, _)| *start == 0).map_or(0, |(_, token)| token.len())
     }
@@ -45,8 +45,9 @@ impl Chat {
         let tokens = self.stop_tokens().iter().filter_map(|id| self.tokenizer().token(*id));
         tokens.filter_map(|token| Some((text.find(&token)?, token))).min()
     }
-    /// Tokens of a piece that follows `before` in the text of the messages. Those of users and tools that hold markup
-    /// are found by rendering with placeholders instead of them, and so are answers that hold the text of a stop token.
+    /// Encodes a piece that follows `before` in the text of the messages. Messages of users and tools that contain
+    /// markup are found by rendering with placeholders in their place, and so are answers that contain the text of a
+    /// stop token.
     pub(super) fn encode_foreign(
         &self,
         piece: &str,
@@ -79,7 +80,7 @@ impl Chat {
         let mut rest = text.strip_prefix(before).ok_or_else(altered)?;
         let known = |left: &str| format!("{before}{}", &piece[..piece.len() - left.len()]);
         for (i, (placeholder, content)) in foreign.iter().enumerate() {
-            // A message that the template leaves out.
+            // The template drops this message.
             let Some((between, after)) = rest.split_once(placeholder) else { continue };
             ids.extend(tokenizer.encode_next(&known(left), between)?);
             left = left.strip_prefix(between).ok_or_else(altered)?;
@@ -101,7 +102,7 @@ impl Chat {
     }
 }
 
-/// How templates write a content: as it is, trimmed, or as JSON.
+/// Returns the forms in which templates write a content: unchanged, trimmed, or as JSON.
 fn forms(content: &str) -> Vec<String> {
     let json = JsonStyle::new(None).text(&Value::from(content)).unwrap_or_default();
     let inner = json.get(1..json.len().saturating_sub(1)).unwrap_or_default();

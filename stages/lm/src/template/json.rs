@@ -1,6 +1,6 @@
-//! JSON as Python's `json.dumps` prints it, which is what Hugging Face's `tojson` does.
+//! JSON as Python's `json.dumps` prints it, which is the output of Hugging Face's `tojson`.
 //!
-//! Keys come in the order of the value, floats print as Python's `repr`, and nothing is escaped for HTML.
+//! Keys are in the order of the value, floats print as Python's `repr`, and no character is escaped for HTML.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
@@ -8,23 +8,23 @@ use minijinja::{Error, ErrorKind};
 /// The options of `json.dumps` that templates may give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonStyle {
-    /// Characters beyond ASCII as `\uXXXX`.
+    /// Whether characters beyond ASCII are written as `\uXXXX`.
     pub ensure_ascii: bool,
-    /// Spaces per level; items stand on lines of their own.
+    /// Spaces per level; items are on separate lines.
     pub indent: Option<usize>,
     /// Between items, and between a key and its value.
     pub separators: (String, String),
-    /// Keys in the order of their characters.
+    /// Whether keys are sorted by their characters.
     pub sort_keys: bool,
 }
 
 impl JsonStyle {
-    /// What `json.dumps` does with this indent.
+    /// Returns the style of `json.dumps` with this indent.
     pub fn new(indent: Option<usize>) -> Self {
         let item = if indent.is_some() { "," } else { ", " };
         Self { ensure_ascii: false, indent, separators: (item.to_string(), ": ".to_string()), sort_keys: false }
     }
-    /// The text of a value. Errors: an undefined value, and what has no form in JSON.
+    /// Returns the text of a value. Errors: an undefined value, and one without a form in JSON.
     pub fn text(&self, value: &Value) -> Result<String, Error> {
         let mut out = String::new();
         self.write(value, 0, &mut out)?;
@@ -115,7 +115,7 @@ impl JsonStyle {
     }
 }
 
-/// Python's `repr` of a float: shortest digits, exponents below -4 and from 16 on.
+/// Returns Python's `repr` of a float: shortest digits, exponents below -4 and from 16 on.
 fn float(x: f64) -> String {
     let scientific = format!("{x:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -136,7 +136,7 @@ mod tests {
         style.text(&serde_json::from_str(json).unwrap()).unwrap()
     }
 
-    /// Right sides printed by CPython 3.12.
+    /// The expected texts were printed by CPython 3.12.
     #[test]
     fn prints_as_python_does() {
         let value = r#"{"b":{},"a":[1,2.0,1e16,1e-5,0.1,true,null],"c":"<é>\"\\\n\u0001\u007f","d":[]}"#;

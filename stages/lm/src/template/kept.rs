@@ -1,19 +1,18 @@
-//! A conversation that a program keeps: it has nothing but parsed messages, and sends them back with every call.
+//! A conversation of an external program, which has only parsed messages and sends them back with every call.
 //!
-//! Templates do not give back the tokens of a turn that is rendered again: calls change their spaces, thoughts are
-//! dropped. So the tokens of turns that were sampled are kept here whatever the template shows of them, and only what
-//! follows the last of them is encoded. Where the template has rewritten earlier turns, that part is found behind a
-//! stand-in for the last one.
+//! Templates do not reproduce the tokens of a turn that is rendered again: calls change their spaces, thoughts are
+//! dropped. So the tokens of sampled turns are kept here regardless of the template, and only the text after the last
+//! of them is encoded. Where the template has rewritten earlier turns, a stand-in for the last turn locates that text.
 
 use super::conversation::Conversation;
 use super::message::with_calls_apart;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// Text that no template holds, and that JSON does not escape.
+/// Text that occurs in no template, and that JSON does not escape.
 const STAND_IN: &str = "trainyard-turn-Qz7kq";
 
-/// How a conversation went on.
+/// Continuation of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WentOn {
     /// New tokens for `Generator::append`; they end with the generation prompt.
@@ -23,11 +22,11 @@ pub struct WentOn {
 }
 
 impl Conversation<'_> {
-    /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. None,
-    /// and nothing changes, if the template shows no end of the last turn to go on from.
+    /// Adds messages after a sampled turn and opens the next turn in the same context: all tokens so far stay. Returns
+    /// `None`, without a change, if the template shows no end of the last turn to continue from.
     ///
-    /// Where [`Conversation::observe`] would stay in its context too, both give the same tokens. Answers among the
-    /// messages are given, and are no turns of the agent.
+    /// Where [`Conversation::observe`] would stay in its context too, both give the same tokens. Assistant messages
+    /// among them are given, and count as no turns of the agent.
     ///
     /// Errors: kind data (the template rejects the messages, or the tokenizer cannot express them).
     pub fn go_on(&mut self, messages: &[Message]) -> Result<Option<WentOn>> {
@@ -62,27 +61,27 @@ impl Conversation<'_> {
     fn shown(&self, messages: &[Message], open: bool) -> Result<String> {
         self.chat.render(messages, open, self.tools.as_deref())
     }
-    /// Tokens of a text from a place on, which shows the messages from `first` on.
+    /// Encodes a text from a place on, which shows the messages from `first` on.
     fn after(&self, text: &str, known: usize, messages: &[Message], first: usize) -> Result<Vec<u32>> {
         let (before, piece) = text.split_at(known);
         self.chat.encode_foreign(piece, before, messages, first, |messages| self.shown(messages, true))
     }
-    /// Where the turn ends that the stand-in stands for: before its end token if the turn was cut, else behind it.
+    /// Returns where the turn of the stand-in ends: before its end token if the turn was cut, else after it.
     fn end_of_stand_in(&self, text: &str, until: &[Message]) -> Result<Option<usize>> {
         let alone = self.shown(until, false)?;
-        // What follows may hold the same text.
+        // The text after it may contain the same string.
         let Some((count, (at_alone, _))) = alone.match_indices(STAND_IN).enumerate().last() else { return Ok(None) };
         let Some((at, _)) = text.match_indices(STAND_IN).nth(count) else { return Ok(None) };
         let (rest, alone) = (&text[at + STAND_IN.len()..], &alone[at_alone + STAND_IN.len()..]);
         let Some(start) = self.chat.last_end(alone) else { return Ok(None) };
-        // Some templates end the last turn otherwise than earlier ones.
+        // Some templates end the last turn differently from earlier ones.
         let token = self.chat.tokenizer().first_added(rest.get(start..).unwrap_or_default());
         let Some((0, token)) = token.filter(|_| rest[..start] == alone[..start]) else { return Ok(None) };
         let end = start + token.len();
         let stopped = self.sampled.as_ref().is_some_and(|(_, stopped)| *stopped);
         Ok(Some(at + STAND_IN.len() + if stopped { end } else { start }))
     }
-    /// Whether the last turn would have other tokens if its parsed message were rendered and encoded again.
+    /// Returns whether the last turn would have other tokens if its parsed message were rendered and encoded again.
     fn drifts(&self, whole: &[Message], last: usize) -> Result<bool> {
         let Some((body, stopped)) = &self.sampled else { return Ok(false) };
         let mut parsed = whole.to_vec();
@@ -100,14 +99,15 @@ impl Conversation<'_> {
     }
 }
 
-/// Whether a piece that ends with these messages is the same behind the turn itself, and holds them all: some templates
-/// put results before the words of their turn.
+/// Returns whether a piece that ends with these messages is the same after the turn itself, and contains them all: some
+/// templates put results before the text of their turn.
 fn is_what_follows(piece: &str, text: &str, messages: &[Message]) -> bool {
     let elsewhere = |m: &Message| text.contains(m.content.trim()) && !piece.contains(m.content.trim());
     text.ends_with(piece) && !messages.iter().any(elsewhere)
 }
 
-/// Keeps the names of the calls, which the results after them may need. Some templates show no words beside calls.
+/// Replaces the text of a message by the stand-in; keeps the names of the calls, which the results after them may need.
+/// Some templates show no text next to calls.
 fn stand_in(message: &mut Message) {
     message.content = STAND_IN.to_string();
     message.reasoning_content = None;

@@ -1,10 +1,10 @@
-//! Conversations that a program keeps: whatever a template shows of earlier turns, their tokens stay.
+//! Conversations of an external program: the tokens of earlier turns stay, whatever a template shows of them.
 
 use super::*;
 use crate::tokenizer::{character_tokenizer, special};
 use trainyard_tables::Message;
 
-/// Shows thoughts of the turns after the last user alone, and writes calls with spaces of its own.
+/// Shows only thoughts of the turns after the last user, and writes calls with different spaces.
 const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}\
     {% set ns.last = loop.index0 %}{% endif %}{% endfor %}\
     {% for m in messages %}<|{{ m.role }}|>{% set parts = m.content.split('</think>') %}\
@@ -16,14 +16,14 @@ const FORGETS: &str = "{% set ns = namespace(last=0) %}{% for m in messages %}{%
 const OPENS: &str = "{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1] }}<|end|>{% endfor %}\
     {% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
-/// Shows results only of calls that stand beside the text.
+/// Shows results only of calls that are separate from the text.
 const APART: &str = "{% for m in messages %}{% if m.role != 'tool' %}<|{{ m.role }}|>{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}:{{ c.function.arguments.a }}</tool_call>\
     {% endfor %}\
     <|end|>{% elif m.tool_call_id %}<|tool|>{{ m.name }}={{ m.content }}<|end|>{% endif %}{% endfor %}\
     {% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-/// Leaves the last answer out once a user has spoken again.
+/// Drops the last answer after a further user message.
 const DROPS: &str = "{% for m in messages %}{% if m.role != 'assistant' or loop.last %}<|{{ m.role }}|>{{ m.content }}\
     <|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
@@ -32,7 +32,7 @@ fn chat(source: &str) -> Chat {
     Chat::new(tokenizer, ChatTemplate::new(source).unwrap()).unwrap()
 }
 
-/// A conversation of one turn, which ended with a stop token or was cut.
+/// Returns a conversation of one turn, which ended with a stop token or was cut.
 fn sampled<'a>(chat: &'a Chat, turn: &str, stopped: bool) -> Conversation<'a> {
     let mut one = Conversation::new(chat, None);
     one.extend(&[Message::new("user", "q")]).unwrap();
@@ -79,7 +79,7 @@ fn what_was_sampled_stays_whatever_the_template_shows() {
             let expected = if stopped { new.clone() } else { format!("<|end|>{new}") };
             assert_eq!(shown, expected, "{turn}");
             assert_eq!(went_on.healed, healed, "{turn} {stopped}");
-            // A second turn goes on after the first, healed or not.
+            // A second turn continues the first, healed or not.
             let mut ids = chat.tokenizer().encode("c").unwrap();
             ids.push(chat.end_token());
             one.sampled(&ids).unwrap();

@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// How a template wants an assistant's calls.
+/// Form of an assistant's calls for a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallStyle {
-    /// Calls stand beside the text; otherwise an agent's text holds them as it wrote them.
+    /// Whether calls are separate from the text; otherwise an agent's text contains them as it wrote them.
     pub apart: bool,
-    /// A message of calls alone has no content instead of an empty one.
+    /// Whether a message with calls only has no content instead of an empty one.
     pub null_content: bool,
-    /// The arguments of a call as JSON text instead of an object.
+    /// Whether the arguments of a call are JSON text instead of an object.
     pub text_arguments: bool,
 }
 
-/// The fields of a message in the order in which they are usually written.
+/// The fields of a message in their usual order.
 #[derive(Serialize)]
 struct Shown<'m> {
     role: &'m str,
@@ -48,17 +48,17 @@ struct Function {
     arguments: Value,
 }
 
-/// What opens a call in the text of an agent, by the formats of the model families.
+/// Markers that open a call in the text of an agent, by the formats of the model families.
 const OPENERS: [&str; 5] = ["<tool_call>", "[TOOL_CALLS]", "<|tool_call>", "<|python_tag|>", "<function="];
 
-/// All messages as values. Errors: calls that are no JSON list.
+/// Returns all messages as values. Errors: calls that are no JSON list.
 ///
-/// Calls in OpenAI's form (`{"function": …}`) are for the template to write. Those of our form (`{"name", …}`) are
-/// a copy of what the content says: the template gets them where the content is empty or the style keeps them apart.
-/// Then calls have ids, and the results after them tell whose they are.
+/// The template writes calls in OpenAI's form (`{"function": …}`). Those of our form (`{"name", …}`) are a copy of
+/// calls in the content: the template gets them where the content is empty or the style separates them. Then calls have
+/// ids, and the results after them refer to these.
 pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     let mut ids = 0;
-    // Ids and names of the last calls that no result has answered.
+    // Ids and names of the last calls without a result.
     let mut open: VecDeque<(String, String)> = VecDeque::new();
     let mut values = Vec::with_capacity(messages.len());
     for message in messages {
@@ -91,13 +91,13 @@ pub fn values(messages: &[Message], style: CallStyle) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Whether a message has calls that are for the template to write.
+/// Returns whether a message has calls that the template must write.
 pub fn leaves_calls(message: &Message) -> Result<bool> {
     let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
     Ok(calls.iter().any(|call| message.content.is_empty() || function_of(call).is_some()))
 }
 
-/// The message with its calls for the template to write, if its content has them so far.
+/// Returns the message with its calls separated for the template, if they are still in its content.
 pub fn with_calls_apart(message: &Message) -> Result<Message> {
     let calls = message.tool_calls.as_deref().map(read_calls).transpose()?.unwrap_or_default();
     if calls.is_empty() || calls.iter().any(|call| function_of(call).is_some()) {
@@ -109,7 +109,7 @@ pub fn with_calls_apart(message: &Message) -> Result<Message> {
     Ok(Message { content, tool_calls: Some(calls), ..message.clone() })
 }
 
-/// The text before the first call.
+/// Returns the text before the first call.
 fn spoken(content: &str) -> &str {
     let end = OPENERS.iter().filter_map(|opener| content.find(opener)).min();
     let end = end.unwrap_or_else(|| if content.trim_start().starts_with(['{', '[']) { 0 } else { content.len() });
@@ -129,7 +129,7 @@ fn name_of(call: &Value) -> Result<String> {
     Ok(function.get_attr("name").map_err(rejected)?.to_string())
 }
 
-/// A call in OpenAI's form. One that has it already stays as it is, but for the form of its arguments.
+/// Converts a call to OpenAI's form. One in that form is unchanged, except for the form of its arguments.
 fn wrap(call: &Value, number: usize, style: CallStyle) -> Result<Value> {
     let function = function_of(call).unwrap_or_else(|| call.clone());
     let id = call.get_attr("id").ok().filter(|id| !id.is_none() && !id.is_undefined());
@@ -139,7 +139,7 @@ fn wrap(call: &Value, number: usize, style: CallStyle) -> Result<Value> {
         (false, Some(text)) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)),
         _ => arguments,
     };
-    // Nine letters and digits, which is what Mistral's templates accept.
+    // Nine letters and digits, which Mistral's templates require.
     let own = || style.apart.then(|| format!("call{number:05}"));
     Ok(Value::from(Serde(Wrapped {
         id: id.map(|id| id.to_string()).or_else(own),

@@ -1,8 +1,8 @@
 //! Chat templates: messages to text as Hugging Face renders them, and text to tokens.
 //!
-//! What a template adds for new messages is encoded on its own, so tokens that were sampled stay as they are. A
-//! template that rewrites what it has shown begins another context ([`Conversation`]). `strftime_now` tells the date of
-//! the options, never the clock's.
+//! The template's text of new messages is encoded separately, so sampled tokens stay unchanged. A template that
+//! rewrites earlier text begins another context ([`Conversation`]). `strftime_now` returns the date of the options,
+//! never the clock's.
 
 mod builtin;
 mod chat;

@@ -1,15 +1,15 @@
-//! Whether a model's own template describes tools and writes calls, and in which format.
+//! Detection of templates that describe tools and write calls, and of their format.
 
 use super::builtin::Builtin;
 use super::chat::Chat;
 use super::options::{TemplateOptions, ToolDescriptions};
 use trainyard_core::{Error, Result};
 
-/// Signs in the source of a template that writes calls, and the formats' names.
+/// Markers in the source of a template that writes calls, and the formats' names.
 const SIGNS: [(&str, &str); 3] = [("<function=", "qwen"), ("[TOOL_CALLS]", "mistral"), ("<tool_call>", "hermes")];
 
-/// The format in which a chat template writes calls: by what its source holds. None if it writes none, or in a format
-/// that is not known here.
+/// Returns the format in which a chat template writes calls, by markers in its source, or `None` if it writes none or
+/// in an unknown format.
 fn call_format(source: &str) -> Option<&'static str> {
     let has = |text: &str| source.contains(text);
     if !has("tools") || has("<arg_key>") {
@@ -19,7 +19,8 @@ fn call_format(source: &str) -> Option<&'static str> {
     found.or_else(|| (has("\"parameters\": ") && has("ipython")).then_some("llama3"))
 }
 
-/// The format of calls in a template, given by its source if it describes tools. Errors: invalid, if there is none.
+/// Returns the format of calls in a template, given its source if it describes tools. Errors: invalid, if there is no
+/// format.
 pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
     let refuse = |what: &str| {
         let message = format!("the chat template {what}, so `template.tools` cannot be `native`");
@@ -30,9 +31,9 @@ pub fn native_format(describing: Option<&str>) -> Result<&'static str> {
 }
 
 impl Chat {
-    /// The format of a template that is to describe tools and write calls; none if texts are to stay as they are.
+    /// Returns the format of a template that describes tools and writes calls, or `None` if texts stay unchanged.
     ///
-    /// Errors (kind invalid): `native` with a template that cannot.
+    /// Errors (kind invalid): `native` with a template that does not support it.
     pub fn own_format(&self, tools: ToolDescriptions) -> Result<Option<&'static str>> {
         let found = || native_format(self.describes_tools().then(|| self.template().source()));
         match tools {
@@ -42,7 +43,8 @@ impl Chat {
             ToolDescriptions::Native => found().map(Some),
         }
     }
-    /// Renders as a stage with these options does. Errors (kind invalid): `tools: native` with a template that cannot.
+    /// Applies a stage's options to rendering. Errors (kind invalid): `tools: native` with a template that does not
+    /// support it.
     pub fn with_template_options(self, options: &TemplateOptions) -> Result<Self> {
         let chat = self.with_options(options);
         let native = chat.own_format(options.tools)?.is_some();

@@ -1,4 +1,4 @@
-//! What a template is given besides the messages, and what a stage may say about it.
+//! Inputs of a template in addition to the messages, and the options of stages that set them.
 
 use super::environment::TODAY;
 use super::message::CallStyle;
@@ -15,7 +15,7 @@ use trainyard_core::OptionProblem;
 pub struct Date(jiff::civil::Date);
 
 impl Default for Date {
-    /// 2026-01-01. A fixed day, so that a prompt does not depend on when it was made.
+    /// Returns 2026-01-01, a fixed day, so that a prompt does not depend on the current date.
     fn default() -> Self {
         Self(jiff::civil::date(2026, 1, 1))
     }
@@ -46,31 +46,31 @@ impl JsonSchema for Date {
     }
 }
 
-/// Who describes the tools of an environment to a model.
+/// Description of an environment's tools to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ToolDescriptions {
-    /// `native` where the model's own template describes tools and writes calls in a format that is known here, else
-    /// `prompt`. The built-in templates are always `prompt`.
+    /// `native` where the model's own template describes tools and writes calls in a supported format, else `prompt`.
+    /// The built-in templates are always `prompt`.
     #[default]
     Auto,
-    /// The template, with calls in its own format, whatever `format` and `describe_tools` of the environment say.
+    /// The template, with calls in its own format, regardless of the environment's `format` and `describe_tools`.
     Native,
     /// The environment, by its options `format` and `describe_tools`.
     Prompt,
 }
 
-/// How a model's chat template is used.
+/// Use of a model's chat template.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TemplateOptions {
-    /// Who describes the tools of an environment: the template (`native`), the environment's own text (`prompt`), or
-    /// the template where it can (`auto`).
+    /// Source of the description of an environment's tools: the template (`native`), the environment's own text
+    /// (`prompt`), or the template where it supports it (`auto`).
     pub tools: ToolDescriptions,
     /// Variables of the template, such as `enable_thinking: false`.
     pub variables: BTreeMap<String, Value>,
-    /// The day that the template's `strftime_now` tells.
+    /// Date that the template's `strftime_now` returns.
     pub date: Date,
 }
 
@@ -78,11 +78,11 @@ impl TemplateOptions {
     /// Names that no variable may have.
     const TAKEN: [&str; 5] = ["messages", "tools", "documents", "add_generation_prompt", TODAY];
 
-    /// Whether nothing is set.
+    /// Returns whether all options are unset.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
-    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    /// Returns all problems of the options; `at` is their pointer in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let taken = self.variables.keys().filter(|name| Self::TAKEN.contains(&name.as_str()));
         let problem = |name: &String| {
@@ -93,15 +93,15 @@ impl TemplateOptions {
     }
 }
 
-/// What a template is given besides the messages.
+/// Inputs of a template in addition to the messages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RenderOptions {
     /// JSON text of a list of tool schemas, for templates that describe tools themselves. Keys keep their order.
     pub tools: Option<String>,
     /// Further variables (`enable_thinking`, …).
     pub variables: BTreeMap<String, Value>,
-    /// The day that `strftime_now` tells.
+    /// Date that `strftime_now` returns.
     pub date: Date,
-    /// How the template wants calls.
+    /// Form of calls for the template.
     pub calls: CallStyle,
 }

@@ -1,4 +1,4 @@
-//! Whether a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
+//! Check that a tokenizer and a template give one conversation the same tokens in pieces and as a whole.
 
 use super::chat::Chat;
 use super::conversation::Conversation;
@@ -6,8 +6,8 @@ use crate::tokenizer::Opening;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Message;
 
-/// Errors (kind invalid): a tokenizer of the SentencePiece kind that reads pieces otherwise than the whole. Other
-/// tokenizers add nothing to what they encode and are not asked.
+/// Checks tokenizer and template. Errors (kind invalid): a tokenizer of the SentencePiece kind that encodes pieces
+/// differently from the whole. Other tokenizers add no tokens to a text and are not checked.
 pub fn check(chat: &Chat) -> Result<()> {
     if chat.tokenizer().opening() == Opening::Nowhere {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What a template does with an assistant's turn and with a tool's result, found by rendering small conversations.
+//! A template's handling of assistant turns and tool results, found by rendering small conversations.
 
 use super::chat_template::ChatTemplate;
 use super::message::CallStyle;
@@ -6,31 +6,31 @@ use super::options::RenderOptions;
 use trainyard_core::Result;
 use trainyard_tables::Message;
 
-/// Texts that no template holds.
+/// Texts that occur in no template.
 const SAID: &str = "Qz7kq";
 const RESULT: &str = "Rw8vw";
 const TOOL: &str = "pj5xh";
 
-/// What a template does with calls and their results.
+/// A template's handling of calls and their results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolRound {
-    /// How it wants calls.
+    /// Form of calls.
     pub style: CallStyle,
-    /// Whether it writes calls that are no part of a content.
+    /// Whether the template writes calls that are not part of a content.
     pub writes_calls: bool,
-    /// Why it cannot show what a tool answers; none if it can.
+    /// Why the template cannot show tool results; `None` if it can.
     pub lost: Option<String>,
 }
 
-/// What a template writes after an assistant's content. None if it drops the content.
+/// Returns the template's text after an assistant's content, or `None` if it drops the content.
 pub fn closing(template: &ChatTemplate, options: &RenderOptions) -> Result<Option<String>> {
     let messages = [Message::new("user", "x"), Message::new("assistant", SAID)];
     let whole = template.render(&messages, false, options)?;
     Ok(whole.rsplit_once(SAID).map(|(_, closing)| closing.to_string()))
 }
 
-/// The first form of calls with which a template shows the call and its result: as the agent's text has them, else
-/// apart. How it writes calls that stand apart is found in any case, for conversations that come so.
+/// Finds the first form of calls with which a template shows the call and its result: in the agent's text, else
+/// separate. The form of separate calls is found in any case, for conversations that contain them.
 pub fn tool_round(template: &ChatTemplate, options: &RenderOptions) -> ToolRound {
     let inside = shown(template, options, CallStyle::default());
     let forms = [(false, false), (true, false), (false, true), (true, true)];
@@ -46,7 +46,7 @@ pub fn tool_round(template: &ChatTemplate, options: &RenderOptions) -> ToolRound
     ToolRound { style, writes_calls: apart.is_some(), lost }
 }
 
-/// Whether a template shows the tools that it is given.
+/// Returns whether a template shows the tools that it is given.
 pub fn describes_tools(template: &ChatTemplate, options: &RenderOptions) -> bool {
     let tool = format!(
         r#"[{{"type": "function", "function": {{"name": "{TOOL}", "description": "d",

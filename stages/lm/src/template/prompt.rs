@@ -1,4 +1,4 @@
-//! The prompt of a conversation that comes as a whole, as servers get it.
+//! The prompt of a whole conversation, as servers receive it.
 
 use super::chat::Chat;
 use serde_json::Value;
@@ -7,8 +7,8 @@ use trainyard_core::Result;
 use trainyard_tables::Message;
 
 impl Chat {
-    /// Text and tokens of a conversation up to where the next turn begins, with `tools` (JSON text of a list of
-    /// schemas) and further variables for the template. Markup in what users and tools say is ordinary text.
+    /// Returns text and tokens of a conversation up to the start of the next turn, with `tools` (JSON text of a list of
+    /// schemas) and further variables for the template. Markup in messages of users and tools is ordinary text.
     ///
     /// Errors (kind data): a message that the tokenizer cannot express or the template rejects, calls that it does not
     /// write; (kind invalid) results of tools that it loses.

@@ -1,7 +1,7 @@
 //! Official templates × conversations against `transformers`.
 //!
-//! The templates belong to others and are not kept here: `.ci/templates` fetches them and names their folder in
-//! `TRAINYARD_TEST_TEMPLATES`. What `transformers` renders is kept in `fixtures/renderings.json`, which
+//! The templates are third-party and not stored here: `.ci/templates` fetches them and names their folder in
+//! `TRAINYARD_TEST_TEMPLATES`. The output of `transformers` is stored in `fixtures/renderings.json`, which
 //! `fixtures/render.py` writes; with `TRAINYARD_TEST_TRANSFORMERS=PYTHON` it is run again.
 
 use super::*;
@@ -31,7 +31,7 @@ fn yes() -> bool {
     true
 }
 
-/// The folder of templates; none if the tests that need it are skipped.
+/// Returns the folder of templates, or `None` if the tests that need it are skipped.
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("TRAINYARD_TEST_TEMPLATES").map(PathBuf::from);
     if folder.is_none() {
@@ -66,7 +66,7 @@ fn official_templates_render_as_transformers_does() {
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n\n"));
 }
 
-/// Tokens of the families that a turn may end with, and some that it may hold.
+/// Tokens of the families that a turn may end with, and some that it may contain.
 const SPECIAL: [&str; 16] = [
     "<s>",
     "</s>",
@@ -99,7 +99,8 @@ fn message(value: &Value) -> Message {
     }
 }
 
-/// Everything before a turn is the template's text of the messages before it; every turn is learned once.
+/// Checks that the text before a turn is the template's text of the messages before it, and that every turn is learned
+/// once.
 fn check_contexts(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<usize, String> {
     let encoded = Conversation::encode(chat, messages, tools).map_err(|e| e.to_string())?;
     let answers = (0..messages.len()).filter(|i| messages[*i].role == "assistant");
@@ -144,12 +145,12 @@ fn official_templates_learn_every_turn_under_its_own_context() {
                     assert!(contexts <= messages.len());
                     several.push(format!("{name}, {conversation}"));
                 }
-                // What `transformers` rejects, tools of templates without them.
+                // `transformers` rejects tools in templates that do not support them.
                 Err(_) if renderings[conversation].is_none() => {}
                 Err(e) if e.contains("does not write the calls") => {}
-                // It ends a turn only after its second call.
+                // The template ends a turn only after its second call.
                 Err(e) if name == "deepseek_r1_distill" && e.contains("does not end this message") => {}
-                // They show what the system says only while the question stands last.
+                // These templates show the system message only while the question is last.
                 Err(e) if name.starts_with("mistral_v") && asks("system") && e.contains("shows this one otherwise") => {
                 }
                 Err(_) if asks("tool") && chat.expect_tools().is_err() => {}
@@ -160,7 +161,7 @@ fn official_templates_learn_every_turn_under_its_own_context() {
             without_tools.push(name.as_str());
         }
     }
-    // Its turns end where the next role begins, with no token of their own.
+    // The template's turns end where the next role begins, without an end token.
     refused.retain(|r| !r.starts_with("glm4moe: "));
     assert_eq!(refused, Vec::<String>::new());
     assert_eq!(without_tools, ["gemma", "gemma3", "mistral_v1", "mistral_v7_tekken", "phi3", "phi3_5", "phi_4"]);
@@ -170,8 +171,8 @@ fn official_templates_learn_every_turn_under_its_own_context() {
     assert!(!several.iter().any(|s| s.starts_with("qwen2_5") || s.starts_with("llama3")), "{several:#?}");
 }
 
-/// Plays a conversation as a program does that sends everything back: turns with thoughts and spaces of their own, then
-/// the messages after them. Whether all of it stays one context.
+/// Plays a conversation like a program that sends everything back: turns with thoughts and different spaces, then the
+/// messages after them. Returns whether all of it stays one context.
 fn plays_on(chat: &Chat, messages: &[Message], tools: Option<&str>) -> Result<bool, String> {
     let said = |e: trainyard_core::Error| e.to_string();
     let answers: Vec<usize> = (0..messages.len()).filter(|i| messages[*i].role == "assistant").collect();
@@ -223,18 +224,18 @@ fn official_templates_keep_a_program_that_goes_on_in_one_segment() {
             match plays_on(&chat, &messages, given.tools.then_some(TOOLS)) {
                 Ok(true) => played += 1,
                 Ok(false) => several.push(format!("{name}, {conversation}")),
-                // What the template rejects in the native environment too.
+                // The template also rejects it in the native environment.
                 Err(_) => {}
             }
         }
     }
     assert!(played > 100, "{played}");
-    // It shows results before the words of their turn.
+    // The template shows results before the text of their turn.
     several.retain(|one| !one.starts_with("gemma4"));
     assert_eq!(several, Vec::<String>::new());
 }
 
-/// One token per character, with the tokens of all families and a beginning of texts.
+/// Returns a tokenizer with one token per character, with the tokens of all families and a token that begins texts.
 fn tokenizer() -> Tokenizer {
     let folder = tempfile::tempdir().unwrap();
     character_tokenizer([CONVERSATIONS, TOOLS, RENDERINGS], &SPECIAL).unwrap().save(folder.path()).unwrap();

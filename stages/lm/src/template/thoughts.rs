@@ -1,17 +1,18 @@
-//! Thoughts that a template moves: opened by the generation prompt, removed from what was said before.
+//! Thoughts that a template moves: opened by the generation prompt, removed from earlier turns.
 
 use trainyard_tables::Message;
 
-/// What opens a thought and what closes it, by family.
+/// Opening and closing tags of a thought, by family.
 const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<|channel>thought", "<channel|>"), ("[THINK]", "[/THINK]")];
 
-/// Where the thought begins that is open at a place in a generation prompt; the place itself if none is.
+/// Returns where the thought that is open at a place in a generation prompt begins, or the place itself if no thought
+/// is open.
 pub fn beginning(prompt: &str, at: usize) -> usize {
     if at == prompt.len() {
         return at;
     }
     let open = TAGS.iter().filter_map(|(open, close)| {
-        // The tag may reach over the place: other tags begin alike.
+        // The tag may extend beyond the place: other tags have the same start.
         let end = prompt.floor_char_boundary(at + open.len());
         let from = prompt[..end].rfind(open).filter(|from| *from <= at)?;
         (!prompt[from..at].contains(close)).then_some(from)
@@ -19,11 +20,11 @@ pub fn beginning(prompt: &str, at: usize) -> usize {
     open.max().unwrap_or(at)
 }
 
-/// What the model is to write after a generation prompt that ends with `opened`, where the template shows its message
-/// as `shown` without that. None if `opened` is no thought.
+/// Returns the text that the model is to write after a generation prompt that ends with `opened`, where the template
+/// shows its message as `shown` without that. Returns `None` if `opened` is no thought.
 ///
-/// A prompt that opens a thought is continued by the thought of the message (an empty one if it has none), one that
-/// closes it by what follows the thought.
+/// A prompt that opens a thought is continued by the thought of the message (an empty one if it is absent), one that
+/// closes it by the text after the thought.
 pub fn continued(opened: &str, shown: &str, message: &Message) -> Option<String> {
     let (_, close) = TAGS.iter().find(|(open, _)| opened.trim_start().starts_with(open))?;
     let shown = shown.split_once(close).map_or(shown, |(_, rest)| rest);

@@ -1,8 +1,8 @@
 //! Training of a byte-level byte-pair tokenizer (arXiv 1508.07909; bytes as in GPT-2).
 //!
-//! Digits are split one by one before merging, so that numbers read alike at any length. All 256 bytes are in the
-//! alphabet: nothing is unknown. The result depends on the corpus only: the trainer counts pairs exactly and breaks
-//! ties by the pair.
+//! Digits are split one by one before merging, so that numbers are encoded alike at any length. All 256 bytes are in
+//! the alphabet, so no text is unknown. The result depends on the corpus only: the trainer counts pairs exactly and
+//! breaks ties by the pair.
 
 use super::text::Tokenizer;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
@@ -13,7 +13,7 @@ use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::{AddedToken, TokenizerBuilder};
 use trainyard_core::{Error, Result};
 
-/// Trains a tokenizer of at most `vocabulary_size` tokens, special tokens and the 256 bytes included.
+/// Trains a tokenizer of at most `vocabulary_size` tokens, including special tokens and the 256 bytes.
 ///
 /// Errors (kind invalid): a vocabulary without room for a single merge, an empty corpus.
 pub fn train_bpe<'t>(
@@ -34,7 +34,7 @@ pub fn train_bpe<'t>(
     train(texts, vocabulary_size, special).map_err(|e| Error::bug(format!("training the tokenizer: {e}")))
 }
 
-/// The stretches between special tokens: those are tokens already, nothing is to be learned from their letters.
+/// Returns the text between special tokens, which are tokens already and must not contribute to the merges.
 fn between(text: &str, special: &[&str]) -> Vec<String> {
     let mut parts = vec![text.to_string()];
     for token in special {

@@ -1,9 +1,9 @@
-//! What tokenizers put before a text.
+//! Prefixes that tokenizers add to a text.
 
-/// Where a tokenizer adds something to a text that it encodes.
+/// Where a tokenizer adds a prefix to the text that it encodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opening {
-    /// Nowhere: pieces need no care.
+    /// Nowhere: pieces need no special handling.
     Nowhere,
     /// At the beginning of a text.
     Text,

@@ -1,20 +1,20 @@
 //! Encoding a text in pieces as if it were encoded whole.
 //!
-//! Tokenizers of the SentencePiece kind put a space before what they encode: Llama 2 before every stretch between added
-//! tokens, others before the text alone. A piece in the middle of a text must not get one. Nothing in the format says
-//! what a tokenizer does in the end, so it is tried out.
+//! Tokenizers of the SentencePiece kind add a space before the encoded text: Llama 2 before every stretch between added
+//! tokens, others before the text alone. A piece in the middle of a text must not get one. The format does not
+//! determine a tokenizer's behavior, so it is found by encoding.
 
 use super::opening::Opening;
 use super::text::Tokenizer;
 use trainyard_core::{Error, Result};
 
-/// Encoded before a piece and taken away again.
+/// Encoded before a piece and removed again.
 const ANCHORS: [&str; 3] = ["\n", "a", "="];
 
 impl Tokenizer {
-    /// Tokens of a piece that follows `before` in a text.
+    /// Encodes a piece that follows `before` in a text.
     ///
-    /// Errors: as [`Tokenizer::encode`]; a piece that the tokenizer cannot tell from the text before it.
+    /// Errors: as [`Tokenizer::encode`]; a piece whose tokens cannot be separated from those of the text before it.
     pub fn encode_next(&self, before: &str, piece: &str) -> Result<Vec<u32>> {
         let begins = match self.opening() {
             Opening::Nowhere => true,
@@ -33,11 +33,11 @@ impl Tokenizer {
         Err(Error::data("the tokenizer cannot encode this text in pieces")
             .help("use a model whose tokenizer does not join words with what stands before them"))
     }
-    /// The same for text that others wrote: added tokens in it become ordinary characters.
+    /// Encodes external text in the same way: added tokens in it become ordinary characters.
     pub fn encode_plain_next(&self, before: &str, text: &str) -> Result<Vec<u32>> {
         let (mut ids, mut done) = (Vec::new(), 0);
         while let Some((start, token)) = self.first_added(&text[done..]) {
-            // Cut inside the marker, so that neither half contains it.
+            // Split inside the marker, so that neither half contains it.
             let cut = done + start + token.chars().next().map_or(1, char::len_utf8);
             ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..cut])?);
             done = cut;
@@ -45,7 +45,7 @@ impl Tokenizer {
         ids.extend(self.encode_next(&format!("{before}{}", &text[..done]), &text[done..])?);
         Ok(ids)
     }
-    /// What [`Self::opening`] says, found by encoding.
+    /// Determines the value of [`Self::opening`] by encoding.
     pub(super) fn find_opening(&self) -> Opening {
         let encode = |text: &str| self.encode(text).ok();
         let (Some(anchor), Some(alone), Some(joined)) = (encode("\n"), encode("b"), encode("\nb")) else {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Byte-pair tokens of a few words with U+2581 for a space, as the tokenizers of Llama 2 and TinyLlama have them.
+    /// Returns a byte-pair tokenizer of a few words with U+2581 for a space, as those of Llama 2 and TinyLlama.
     fn sentence_piece(normalizer: Value, pre_tokenizer: Value) -> Tokenizer {
         let tokens = "<unk> <s> </s> ▁ a b c . ▁a ▁b ab ▁ab = < / s >".split(' ').chain(["\n"]);
         let vocabulary: Value = tokens

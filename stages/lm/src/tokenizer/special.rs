@@ -1,16 +1,16 @@
 //! Special tokens of the tokenizers that `model/init` builds.
 
-/// Fills up batches; never part of a sequence.
+/// Padding of batches; never part of a sequence.
 pub const PAD: &str = "<pad>";
 /// Ends every message of the `compact` template.
 pub const END: &str = "<|end|>";
-/// Opens a message of the system in the `compact` template.
+/// Opens a system message in the `compact` template.
 pub const SYSTEM: &str = "<|system|>";
-/// Opens a message of the user in the `compact` template.
+/// Opens a user message in the `compact` template.
 pub const USER: &str = "<|user|>";
-/// Opens a turn of the agent in the `compact` template.
+/// Opens an agent's turn in the `compact` template.
 pub const ASSISTANT: &str = "<|assistant|>";
-/// Opens the result of a tool in the `compact` template.
+/// Opens a tool result in the `compact` template.
 pub const TOOL: &str = "<|tool|>";
 /// Opens a tool call inside a turn.
 pub const CALL: &str = "<tool_call>";

@@ -15,12 +15,12 @@ use trainyard_core::{Digest, Error, Result};
 #[derive(Clone)]
 pub struct Tokenizer {
     inner: Inner,
-    /// The file's content as a value.
+    /// Content of the file.
     json: Value,
     digest: Digest,
     /// Contents of all added tokens, the longest first.
     added: Vec<String>,
-    /// The characters that can be expressed, where the model would silently drop others.
+    /// The supported characters, where the model would silently drop others.
     alphabet: Option<BTreeSet<char>>,
     vocabulary_size: usize,
     opening: Opening,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads the text of a `tokenizer.json`. Truncation and padding that it may ask for are not applied.
+    /// Reads the text of a `tokenizer.json`. Its truncation and padding are not applied.
     pub fn from_json(text: &str) -> Result<Self> {
         let json: Value =
             serde_json::from_str(text).map_err(|e| Error::data(format!("the tokenizer is not valid JSON: {e}")))?;
@@ -77,7 +77,7 @@ impl Tokenizer {
         }
         Ok(tokenizer)
     }
-    /// The same tokenizer with names for its special tokens: `bos_token`, `eos_token`, … and their texts.
+    /// Returns the same tokenizer with names for its special tokens: `bos_token`, `eos_token`, … and their texts.
     pub(crate) fn with_named(mut self, names: Map<String, Value>) -> Self {
         self.config.extend(names.clone());
         self.special_map.extend(names);
@@ -89,15 +89,15 @@ impl Tokenizer {
         write_json(&folder.join("tokenizer_config.json"), &self.config)?;
         write_json(&folder.join("special_tokens_map.json"), &self.special_map)
     }
-    /// Digest of the canonical form of `tokenizer.json`, which identifies the tokenizer in data and models.
+    /// Returns the digest of the canonical form of `tokenizer.json`, which identifies the tokenizer in data and models.
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
-    /// One more than the highest id: what a model's embedding must cover.
+    /// Returns one more than the highest id: the minimum rows of a model's embedding.
     pub fn vocabulary_size(&self) -> usize {
         self.vocabulary_size
     }
-    /// Ids below `rows` without a token, as ascending ranges.
+    /// Returns the ids below `rows` without a token, as ascending ranges.
     pub fn unused(&self, rows: usize) -> Vec<Range<u32>> {
         let mut ranges: Vec<Range<u32>> = Vec::new();
         for id in (0..rows as u32).filter(|id| self.inner.id_to_token(*id).is_none()) {
@@ -108,30 +108,31 @@ impl Tokenizer {
         }
         ranges
     }
-    /// Id of a whole token; `None` if the vocabulary lacks it.
+    /// Returns the id of a whole token, or `None` if the vocabulary lacks it.
     pub fn token_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
-    /// Text of a token as the vocabulary writes it (byte-level tokens are not decoded); `None` for unknown ids.
+    /// Returns the text of a token as the vocabulary writes it (byte-level tokens are not decoded), or `None` for
+    /// unknown ids.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
-    /// True for tokens that are matched as a whole before the text is split (`<|end|>`, `<tool_call>`).
+    /// Returns whether a token is matched as a whole before the text is split (`<|end|>`, `<tool_call>`).
     pub fn is_added(&self, id: u32) -> bool {
         self.token(id).is_some_and(|t| self.added.contains(&t))
     }
-    /// `pad_token` of the tokenizer's config.
+    /// Returns the `pad_token` of the tokenizer's config.
     pub fn pad_token(&self) -> Option<u32> {
         self.named("pad_token")
     }
-    /// `eos_token` of the tokenizer's config.
+    /// Returns the `eos_token` of the tokenizer's config.
     pub fn end_token(&self) -> Option<u32> {
         self.named("eos_token")
     }
 
-    /// Encodes as written: added tokens in the text become those tokens, nothing is added.
+    /// Encodes a text literally: added tokens in the text become those tokens, and no token is added.
     ///
-    /// Errors (kind data): a character that the vocabulary cannot express; the message shows it and where.
+    /// Errors (kind data): a character that the vocabulary cannot express; the message shows it and its place.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         if let Some(alphabet) = &self.alphabet
             && let Some((at, _)) = text.char_indices().find(|(_, c)| !alphabet.contains(c))
@@ -143,20 +144,20 @@ impl Tokenizer {
         self.check_coverage(text, &encoding)?;
         Ok(encoding.get_ids().to_vec())
     }
-    /// Encodes text that others wrote: added tokens written in it become ordinary characters, so a tool's output cannot
-    /// close a message or open a role.
+    /// Encodes external text: added tokens written in it become ordinary characters, so a tool's output cannot close a
+    /// message or open a role.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>> {
         self.encode_plain_next("", text)
     }
-    /// Where it adds something to a text that it encodes.
+    /// Returns where the tokenizer adds a prefix to the text that it encodes.
     pub fn opening(&self) -> Opening {
         self.opening
     }
-    /// True if the text holds an added token.
+    /// Returns whether the text contains an added token.
     pub fn has_markup(&self, text: &str) -> bool {
         self.first_added(text).is_some()
     }
-    /// The text of tokens, special tokens written out. Bytes that are no UTF-8 become U+FFFD.
+    /// Returns the text of tokens, with special tokens written out. Bytes that are not UTF-8 become U+FFFD.
     pub fn decode(&self, ids: &[u32]) -> Result<String> {
         if let Some(bad) = ids.iter().find(|&&id| self.inner.id_to_token(id).is_none()) {
             return Err(Error::data(format!(
@@ -166,7 +167,7 @@ impl Tokenizer {
         }
         self.inner.decode(ids, false).map_err(|e| Error::data(format!("tokens cannot be decoded: {e}")))
     }
-    /// The text with every character that the vocabulary cannot express written as `\uXXXX`.
+    /// Returns the text with every character that the vocabulary cannot express written as `\uXXXX`.
     pub fn escape<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.encode_plain(text).is_ok() {
             return Cow::Borrowed(text);
@@ -182,21 +183,21 @@ impl Tokenizer {
         Cow::Owned(escaped)
     }
 
-    /// `bos_token`, `eos_token`, … of the tokenizer's config, by name.
+    /// Returns `bos_token`, `eos_token`, … of the tokenizer's config, by name.
     pub fn named_tokens(&self) -> Vec<(String, String)> {
         let names = ["bos_token", "eos_token", "pad_token", "unk_token"];
         let id = |name: &str| self.named(name).and_then(|id| self.token(id));
         names.into_iter().filter_map(|name| Some((name.to_string(), id(name)?))).collect()
     }
-    /// Contents of all added tokens, the longest first.
+    /// Returns the contents of all added tokens, the longest first.
     pub(super) fn added_contents(&self) -> &[String] {
         &self.added
     }
-    /// The first added token in a text, and its place.
+    /// Returns the first added token in a text, and its place.
     pub(crate) fn first_added(&self, text: &str) -> Option<(usize, &str)> {
         self.added.iter().filter_map(|t| text.find(t.as_str()).map(|at| (at, t.as_str()))).min_by_key(|(at, _)| *at)
     }
-    /// Every character must belong to a token, except white space that a pre-tokenizer drops on purpose.
+    /// Checks that every character belongs to a token, except white space that a pre-tokenizer drops on purpose.
     fn check_coverage(&self, text: &str, encoding: &tokenizers::Encoding) -> Result<()> {
         let unknown_token = self.json["model"]["unk_token"].as_str().and_then(|t| self.token_id(t));
         let mut covered = 0;
@@ -238,7 +239,7 @@ impl Tokenizer {
     }
 }
 
-/// The characters of a byte-pair model that has neither bytes nor an unknown token to fall back on.
+/// Returns the characters of a byte-pair model that has neither bytes nor an unknown token to fall back on.
 fn alphabet<'v>(json: &Value, vocabulary: impl Iterator<Item = &'v String>) -> Option<BTreeSet<char>> {
     let model = &json["model"];
     let drops = model["type"] == "BPE" && model["unk_token"].is_null() && model["byte_fallback"] != true;

@@ -8,7 +8,7 @@ use crate::asked::{Asked, Form, Prompt};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Reads a request. Errors: whatever is wrong with it, by the path of the field.
+/// Reads a request. Errors: an invalid field, by its path.
 pub fn read(body: &Value) -> Read<Asked> {
     let fields = Fields::new(body, "")?;
     fields.expect_neutral(&[
@@ -43,7 +43,7 @@ fn messages(fields: &Fields<'_>) -> Read<Vec<Message>> {
     Ok(messages)
 }
 
-/// One message. Templates know no developers, so these speak as the system does.
+/// Reads one message. Templates have no role `developer`, so such messages become system messages.
 pub fn message(value: &Value, path: &str) -> Read<Message> {
     let fields = Fields::new(value, path)?;
     let role = match fields.required("role")? {
@@ -103,7 +103,7 @@ mod tests {
     use crate::asked::{Tool, ToolChoice};
     use crate::refusal::Refusal;
 
-    /// What `client.chat.completions.create` of the package `openai` sends in the second turn of an agent.
+    /// The request is that of `client.chat.completions.create` of the package `openai` in the second turn of an agent.
     #[test]
     fn a_round_of_tools_is_read() {
         let asked = read(&json!({

@@ -1,4 +1,4 @@
-//! Answers of OpenAI's chat completions.
+//! Responses of OpenAI's chat completions.
 
 use super::stream::{Event, Stamp, Stream};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::asked::{Asked, Form};
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
 
-/// The whole answer.
+/// Writes the whole response.
 pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     let choices: Vec<Value> =
         answered.choices.iter().enumerate().map(|(index, choice)| whole(asked, index, choice)).collect();
@@ -66,11 +66,11 @@ pub fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// The answer in chunks.
+/// The response in chunks.
 pub struct Chunks {
     asked: Asked,
     stamp: Stamp,
-    /// Calls that every answer has so far.
+    /// Number of calls of every choice so far.
     calls: Vec<usize>,
 }
 

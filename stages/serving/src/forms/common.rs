@@ -4,14 +4,14 @@ use super::fields::{Fields, Read};
 use crate::asked::{Asked, Tool, ToolChoice};
 use serde_json::{Map, Value, json};
 
-/// Answers to one prompt.
+/// Maximum choices for one prompt.
 const MOST_ANSWERS: u64 = 128;
-/// Most probable tokens that are listed.
+/// Maximum most probable tokens that are listed.
 const MOST_TOP: u64 = 20;
-/// Texts that end a turn.
+/// Maximum stop texts.
 const MOST_STOPS: usize = 16;
 
-/// Reads the options of sampling, and refuses what would change it and is not supported.
+/// Reads the options of sampling, and rejects unsupported fields that would affect it.
 pub fn sampling(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     fields.expect_neutral(&[
         ("presence_penalty", &[json!(0)]),
@@ -41,7 +41,7 @@ pub fn sampling(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
         return Err(fields.wrong("top_p", "is 0, but must be above 0; `temperature: 0` is greedy"));
     }
     asked.top_k = match fields.get("top_k") {
-        // -1 says the same as 0.
+        // -1 means the same as 0.
         Some(value) if value.as_i64() == Some(-1) => Some(0),
         _ => fields.count("top_k", 0..=u64::from(u32::MAX))?.map(|k| k as u32),
     };
@@ -61,12 +61,12 @@ pub fn sampling(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     asked.keep_stop = fields.flag("include_stop_str_in_output")?.unwrap_or(false);
     asked.token_ids = fields.flag("return_token_ids")?.unwrap_or(false);
     asked.tokens_as_ids = fields.flag("return_tokens_as_token_ids")?.unwrap_or(false);
-    // Our samplers know the probability of the prompt's tokens and no rank in it.
+    // Our samplers compute the probability of the prompt's tokens, but not their ranks.
     asked.prompt_logprobs = fields.count("prompt_logprobs", 0..=0)?.is_some();
     Ok(())
 }
 
-/// The limit of sampled tokens, under the first of some names.
+/// Reads the limit of sampled tokens, under the first of several names.
 pub fn limit(fields: &Fields<'_>, keys: &[&str]) -> Read<Option<usize>> {
     for key in keys {
         if let Some(count) = fields.count(key, 1..=u64::from(u32::MAX))? {
@@ -76,12 +76,12 @@ pub fn limit(fields: &Fields<'_>, keys: &[&str]) -> Read<Option<usize>> {
     Ok(None)
 }
 
-/// Most probable tokens to list.
+/// Reads the number of most probable tokens to list.
 pub fn top(fields: &Fields<'_>, key: &str) -> Read<Option<usize>> {
     Ok(fields.count(key, 0..=MOST_TOP)?.map(|count| count as usize))
 }
 
-/// Texts that end the turn: one, or a list.
+/// Reads stop texts: one, or a list.
 pub fn stops(fields: &Fields<'_>, key: &str) -> Read<Vec<String>> {
     let all = match fields.get(key) {
         None => Vec::new(),
@@ -102,7 +102,7 @@ pub fn stops(fields: &Fields<'_>, key: &str) -> Read<Vec<String>> {
     Ok(all)
 }
 
-/// A list of token ids.
+/// Reads a list of token ids.
 pub fn ids(fields: &Fields<'_>, key: &str) -> Read<Option<Vec<u32>>> {
     let Some(list) = fields.list(key)? else { return Ok(None) };
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
@@ -110,7 +110,7 @@ pub fn ids(fields: &Fields<'_>, key: &str) -> Read<Option<Vec<u32>>> {
     ids.map(Some).ok_or_else(|| fields.wrong(key, "must hold token ids"))
 }
 
-/// Further variables of the template. Named efforts of reasoning are one of them.
+/// Reads further variables of the template, which include named efforts of reasoning.
 pub fn variables(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     fields.expect_neutral(&[
         ("chat_template", &[]),
@@ -131,7 +131,7 @@ pub fn variables(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     Ok(())
 }
 
-/// A tool of the kind `function`, whose description stands in an object of its own (`function`) or beside the kind.
+/// Reads a tool of the kind `function`, whose description is in a separate object (`function`) or next to the kind.
 pub fn tool(value: &Value, path: &str) -> Read<Tool> {
     let outer = Fields::new(value, path)?;
     let kind = outer.required("type")?;
@@ -156,13 +156,13 @@ pub fn tool(value: &Value, path: &str) -> Read<Tool> {
     })
 }
 
-/// The schema of a tool that takes nothing.
+/// Returns the schema of a tool without parameters.
 pub fn no_parameters() -> Map<String, Value> {
     let schema = json!({"type": "object", "properties": {}});
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// The tools, and whether they may be called.
+/// Reads the tools, and whether they may be called.
 pub fn tools(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     let list = fields.list("tools")?.into_iter().flatten().enumerate();
     asked.tools = list.map(|(i, value)| tool(value, &fields.path(&format!("tools[{i}]")))).collect::<Read<_>>()?;
@@ -176,7 +176,7 @@ pub fn tools(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     Ok(())
 }
 
-/// A call cannot be forced.
+/// Returns the refusal of a forced call, which is not supported.
 pub fn forced(fields: &Fields<'_>) -> crate::refusal::Refusal {
     let what = "forces a call, which this server does not support; use `auto` or `none`";
     fields.wrong("tool_choice", what).code("unsupported_parameter")

@@ -1,4 +1,4 @@
-//! OpenAI's completions: texts and token ids as they are, with vLLM's extensions.
+//! OpenAI's completions: literal texts and token ids, with vLLM's extensions.
 
 use super::chat_write::usage;
 use super::common;
@@ -10,13 +10,13 @@ use crate::asked::{Asked, Form, Prompt};
 use crate::refusal::Refusal;
 use serde_json::{Map, Value, json};
 
-/// Tokens that are sampled where the request does not say, as OpenAI has it.
+/// Default limit of sampled tokens in OpenAI's API.
 const MOST: usize = 16;
 
-/// Reads a request. Errors: whatever is wrong with it, by the path of the field.
+/// Reads a request. Errors: an invalid field, by its path.
 pub fn read(body: &Value) -> Read<Asked> {
     let fields = Fields::new(body, "")?;
-    // No tokens are added to a prompt here, so `add_special_tokens` is right where it says so.
+    // No tokens are added to a prompt here, so `add_special_tokens` is accepted where it requires that.
     fields.expect_neutral(&[("suffix", &[json!("")]), ("echo", &[json!(false)])])?;
     let prompt = prompt(&fields)?;
     let mut asked = Asked::new(Form::Completions, fields.text("model")?.unwrap_or_default(), prompt);
@@ -50,7 +50,7 @@ fn prompt(fields: &Fields<'_>) -> Read<Prompt> {
     }
 }
 
-/// The whole answer.
+/// Writes the whole response.
 pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     let choice = |(index, choice): (usize, &Choice)| {
         let mut value = part(asked, index, &said(choice), &choice.tokens, 0);
@@ -67,7 +67,7 @@ pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     answer
 }
 
-/// What was said, thoughts included: this form knows no parts of a text.
+/// Returns the full text, including thoughts: this form does not separate parts of a text.
 fn said(choice: &Choice) -> String {
     format!("{}{}", choice.thinking, choice.text)
 }
@@ -76,7 +76,7 @@ fn head(asked: &Asked, stamp: &Stamp) -> Value {
     json!({"id": stamp.id, "object": "text_completion", "created": stamp.created, "model": asked.model})
 }
 
-/// A text that was added after `offset` characters.
+/// Returns the addition of a text after `offset` characters.
 fn part(asked: &Asked, index: usize, text: &str, list: &[Token], offset: usize) -> Value {
     let mut value = json!({
         "index": index, "text": text, "finish_reason": null, "logprobs": logprobs(asked, list, offset),
@@ -116,7 +116,7 @@ fn logprobs(asked: &Asked, list: &[Token], offset: usize) -> Value {
     })
 }
 
-/// Log-probabilities of the prompt, as vLLM lists them: nothing for the first token.
+/// Returns log-probabilities of the prompt, as vLLM lists them: null for the first token.
 fn given(answered: &Answered) -> Value {
     let Some(logprobs) = &answered.prompt_logprobs else { return Value::Null };
     let one = |(id, logprob): (&u32, &f32)| json!({id.to_string(): {"logprob": logprob}});
@@ -124,11 +124,11 @@ fn given(answered: &Answered) -> Value {
     std::iter::once(Value::Null).chain(rest).collect()
 }
 
-/// The answer in chunks.
+/// The response in chunks.
 pub struct Chunks {
     asked: Asked,
     stamp: Stamp,
-    /// Characters of the tokens that every answer has so far.
+    /// Characters of the tokens of every choice so far.
     offsets: Vec<usize>,
 }
 
@@ -201,7 +201,7 @@ mod tests {
         assert!(read(&json!({"prompt": "a", "echo": true})).is_err() && read(&json!({})).is_err());
     }
 
-    /// What the backend `endpoint` sends to a vLLM server.
+    /// The request is that of the backend `endpoint` to a vLLM server.
     #[test]
     fn extensions_of_vllm_are_read_and_answered() {
         let asked = read(&json!({

@@ -1,4 +1,4 @@
-//! What messages hold, in the two shapes that all forms share: a text, or a list of parts.
+//! Contents of messages, in the two shapes that all forms share: a text, or a list of parts.
 
 use super::fields::{Fields, Read, wrong};
 use crate::refusal::Refusal;
@@ -16,7 +16,7 @@ const TEXTS: [(&str, &str); 6] = [
     ("reasoning_text", "text"),
 ];
 
-/// A text, or the texts of a list of parts one after the other. Nothing and null are empty.
+/// Returns a text, or the concatenated texts of a list of parts. An absent value and null are empty.
 pub fn text(value: Option<&Value>, path: &str) -> Read<String> {
     match value {
         None | Some(Value::Null) => Ok(String::new()),
@@ -29,7 +29,7 @@ pub fn text(value: Option<&Value>, path: &str) -> Read<String> {
     }
 }
 
-/// The text of one part.
+/// Returns the text of one part.
 pub fn part_text(part: &Value, path: &str) -> Read<String> {
     if let Some(text) = part.as_str() {
         return Ok(text.to_string());
@@ -42,13 +42,13 @@ pub fn part_text(part: &Value, path: &str) -> Read<String> {
     }
 }
 
-/// A part that is no text.
+/// Returns the refusal of a part that is not text.
 pub fn not_text(path: &str, kind: &str) -> Refusal {
     let message = format!("`{path}` is of the type `{kind}`, but this server reads text alone; send the text of it");
     wrong(path, message).code("unsupported_content")
 }
 
-/// Errors: no messages; a tool's result without a call of that id before it.
+/// Checks a conversation. Errors: no messages; a tool's result without a call of that id before it.
 pub fn expect_conversation(messages: &[Message], path: &str) -> Read<()> {
     if messages.is_empty() {
         return Err(wrong(path, format!("`{path}` is empty; send at least one message")));

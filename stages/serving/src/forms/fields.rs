@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
-/// An object of a request, and where it stands.
+/// An object of a request, and its path.
 #[derive(Debug, Clone, Copy)]
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,
@@ -14,21 +14,21 @@ pub struct Fields<'a> {
 pub type Read<T> = Result<T, Refusal>;
 
 impl<'a> Fields<'a> {
-    /// The object at a path; the path of the request itself is empty.
+    /// Reads the object at a path; the path of the request itself is empty.
     pub fn new(value: &'a Value, at: &'a str) -> Read<Self> {
         let name = if at.is_empty() { "the body" } else { at };
         let map = value.as_object().ok_or_else(|| wrong(at, format!("{name} must be a JSON object")))?;
         Ok(Self { map, at })
     }
-    /// The path of a field.
+    /// Returns the path of a field.
     pub fn path(&self, key: &str) -> String {
         if self.at.is_empty() { key.to_string() } else { format!("{}.{key}", self.at) }
     }
-    /// A field that is there and not null.
+    /// Returns a field that is present and not null.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
-    /// Why a field is wrong.
+    /// Returns the refusal of an invalid field.
     pub fn wrong(&self, key: &str, what: &str) -> Refusal {
         let path = self.path(key);
         wrong(&path, format!("`{path}` {what}"))
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
         let text = |value: &'a Value| value.as_str().ok_or_else(|| self.wrong(key, "must be a text"));
         self.get(key).map(text).transpose()
     }
-    /// A text that must be there.
+    /// Returns a required text.
     pub fn required(&self, key: &str) -> Read<&'a str> {
         self.text(key)?.ok_or_else(|| self.wrong(key, "is missing"))
     }
@@ -45,7 +45,7 @@ impl<'a> Fields<'a> {
         let flag = |value: &Value| value.as_bool().ok_or_else(|| self.wrong(key, "must be true or false"));
         self.get(key).map(flag).transpose()
     }
-    /// An integer within a range.
+    /// Returns an integer within a range.
     pub fn count(&self, key: &str, range: RangeInclusive<u64>) -> Read<Option<u64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         // Clients send 5.0 for 5.
@@ -59,7 +59,7 @@ impl<'a> Fields<'a> {
         };
         count.map(Some).ok_or_else(|| self.wrong(key, &format!("is {value}, but must be {expected}")))
     }
-    /// A number within a range.
+    /// Returns a number within a range.
     pub fn number(&self, key: &str, range: RangeInclusive<f64>) -> Read<Option<f64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let number = value.as_f64().filter(|number| range.contains(number));
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
         let object = |value: &'a Value| value.as_object().ok_or_else(|| self.wrong(key, "must be an object"));
         self.get(key).map(object).transpose()
     }
-    /// Refuses fields that would change the answer and are not supported, unless they say what is done anyway.
+    /// Rejects unsupported fields that would affect the answer, unless their values equal the actual behavior.
     pub fn expect_neutral(&self, fields: &[(&str, &[Value])]) -> Read<()> {
         for (key, neutral) in fields {
             let Some(value) = self.get(key) else { continue };
@@ -85,7 +85,7 @@ impl<'a> Fields<'a> {
         }
         Ok(())
     }
-    /// A field that is not supported with its value.
+    /// Returns the refusal of a field whose value is not supported.
     pub fn unsupported(&self, key: &str) -> Refusal {
         let what = match self.get(key) {
             Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => format!("is {value}, which"),
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         };
         self.wrong(key, &format!("{what} this server does not support; leave it out")).code("unsupported_parameter")
     }
-    /// A part of the fields as they came.
+    /// Returns a part of the fields, unchanged.
     pub fn copy(&self, keys: &[&str]) -> Map<String, Value> {
         keys.iter().filter_map(|key| Some((key.to_string(), self.map.get(*key)?.clone()))).collect()
     }
@@ -103,7 +103,7 @@ fn equal(a: &Value, b: &Value) -> bool {
     a == b || (a.is_number() && a.as_f64() == b.as_f64())
 }
 
-/// A refusal at a path.
+/// Returns a refusal at a path.
 pub fn wrong(path: &str, message: String) -> Refusal {
     if path.is_empty() { Refusal::new(400, message) } else { Refusal::field(path, message) }
 }

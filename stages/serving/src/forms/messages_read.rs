@@ -8,8 +8,7 @@ use crate::asked::{Asked, Form, Prompt, Tool, ToolChoice};
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// Reads a request; `counts` if it only wants its tokens counted, which needs no limit. Errors: whatever is wrong with
-/// it, by the path of the field.
+/// Reads a request; `counts` if it only counts tokens, which requires no limit. Errors: an invalid field, by its path.
 pub fn read(body: &Value, counts: bool) -> Read<Asked> {
     let fields = Fields::new(body, "")?;
     fields.expect_neutral(&[
@@ -53,7 +52,7 @@ pub fn read(body: &Value, counts: bool) -> Read<Asked> {
     Ok(asked)
 }
 
-/// Whether to think is a variable of templates, as Qwen's have it.
+/// Reads whether to think, which is a variable of templates such as Qwen's.
 fn thinking(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     let Some(value) = fields.get("thinking") else { return Ok(()) };
     let enabled = match Fields::new(value, "thinking")?.required("type")? {
@@ -92,7 +91,7 @@ fn tools(fields: &Fields<'_>, asked: &mut Asked) -> Read<()> {
     Ok(())
 }
 
-/// One message, which becomes several where a user's holds results of tools.
+/// Reads one message, which becomes several where a user's contains tool results.
 fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> Read<()> {
     let fields = Fields::new(value, path)?;
     let role = fields.required("role")?;
@@ -119,7 +118,7 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> Read<(
                 spoke = true;
             }
             ("assistant", "thinking") => thought.push_str(block.required("thinking")?),
-            // Somebody else's thought, which nobody here can read.
+            // An encrypted thought of another provider, which cannot be read.
             ("assistant", "redacted_thinking") => {}
             ("assistant", "tool_use") => {
                 let input = block.object("input")?.cloned().unwrap_or_default();
@@ -154,7 +153,7 @@ fn message(value: &Value, path: &str, conversation: &mut Vec<Message>) -> Read<(
 mod tests {
     use super::*;
 
-    /// What `client.messages.create` of the package `anthropic` sends in the second turn of an agent.
+    /// The request is that of `client.messages.create` of the package `anthropic` in the second turn of an agent.
     #[test]
     fn a_round_of_tools_is_read() {
         let asked = read(

@@ -1,4 +1,4 @@
-//! Answers of Anthropic's messages.
+//! Responses of Anthropic's messages.
 
 use super::stream::{Event, Stamp, Stream};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::asked::{Asked, Form};
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
 
-/// The whole answer.
+/// Writes the whole response.
 pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     let nothing = Choice::default();
     let choice = answered.choices.first().unwrap_or(&nothing);
@@ -57,14 +57,14 @@ fn stop(finish: &Finish) -> (Value, Value) {
     }
 }
 
-/// The kinds of blocks that grow.
+/// Kinds of blocks that grow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Open {
     Thinking,
     Text,
 }
 
-/// The answer as events. The tokens of the prompt are not counted yet when it begins; the last event tells them.
+/// The response as events. The tokens of the prompt are not yet counted at its start; the last event has them.
 pub struct Events {
     asked: Asked,
     stamp: Stamp,

@@ -1,4 +1,4 @@
-//! The forms: JSON of each API to plain data and back.
+//! The forms: conversion between each API's JSON and plain data.
 
 mod chat_read;
 mod chat_write;
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 /// Reads the body of a request. `past` finds conversations that [`Form::Responses`] continues.
 ///
-/// Errors: whatever is wrong with it, by the path of the field.
+/// Errors: an invalid field, by its path.
 pub fn read(form: Form, body: &Value, past: &Past<'_>) -> Result<Asked, Refusal> {
     match form {
         Form::Chat => chat_read::read(body),
@@ -33,12 +33,12 @@ pub fn read(form: Form, body: &Value, past: &Past<'_>) -> Result<Asked, Refusal>
     }
 }
 
-/// Reads a request of Anthropic's that only wants its tokens counted. Errors: as [`read`].
+/// Reads a request of Anthropic's that only counts tokens. Errors: as [`read`].
 pub fn read_count(body: &Value) -> Result<Asked, Refusal> {
     messages_read::read(body, true)
 }
 
-/// Writes the whole answer.
+/// Writes the whole response.
 pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     match asked.form {
         Form::Chat => chat_write::write(asked, answered, stamp),
@@ -48,7 +48,7 @@ pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     }
 }
 
-/// Writes the answer as events while it is made.
+/// Creates the writer of a response as events.
 pub fn stream(asked: &Asked, stamp: &Stamp) -> Box<dyn Stream> {
     match asked.form {
         Form::Chat => Box::new(chat_write::Chunks::new(asked, stamp)),

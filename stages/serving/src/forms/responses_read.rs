@@ -9,10 +9,10 @@ use crate::refusal::Refusal;
 use serde_json::{Value, json};
 use trainyard_tables::Message;
 
-/// The conversation behind the id of an answer, if it is known.
+/// Lookup of the conversation that ended with the answer of an id.
 pub type Past<'a> = dyn Fn(&str) -> Option<Vec<Message>> + 'a;
 
-/// Fields that the answer repeats.
+/// Fields that the response repeats.
 const ECHOED: [&str; 13] = [
     "instructions",
     "max_output_tokens",
@@ -29,7 +29,7 @@ const ECHOED: [&str; 13] = [
     "truncation",
 ];
 
-/// Reads a request. Errors: whatever is wrong with it, by the path of the field.
+/// Reads a request. Errors: an invalid field, by its path.
 pub fn read(body: &Value, past: &Past<'_>) -> Read<Asked> {
     let fields = Fields::new(body, "")?;
     fields.expect_neutral(&[
@@ -74,7 +74,7 @@ pub fn read(body: &Value, past: &Past<'_>) -> Read<Asked> {
     for what in included {
         match what.as_str() {
             Some("message.output_text.logprobs") => asked.logprobs = asked.logprobs.or(Some(0)),
-            // There is nothing to encrypt: thoughts are in the open.
+            // Encryption is unnecessary: thoughts are returned as text.
             Some("reasoning.encrypted_content") => {}
             _ => return Err(fields.unsupported("include")),
         }
@@ -111,7 +111,7 @@ impl Turn {
     fn close(&mut self, messages: &mut Vec<Message>) {
         let Self { thinking, text, calls } = std::mem::take(self);
         if text.is_none() && calls.is_empty() {
-            // A thought that nothing followed is not shown to the model.
+            // A thought at the end is hidden from the model.
             return;
         }
         let content = text.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Answers of OpenAI's responses: items, and the events that build them.
+//! Responses of OpenAI's API of that name: items, and the events that build them.
 
 use super::stream::{Event, Stamp, Stream};
 use super::tokens;
@@ -7,7 +7,7 @@ use crate::asked::Asked;
 use crate::refusal::Refusal;
 use serde_json::{Value, json};
 
-/// The whole answer.
+/// Writes the whole response.
 pub fn write(asked: &Asked, answered: &Answered, stamp: &Stamp) -> Value {
     let nothing = Choice::default();
     let choice = answered.choices.first().unwrap_or(&nothing);
@@ -86,22 +86,22 @@ fn call_item(id: &str, call: &Call, status: &str) -> Value {
     })
 }
 
-/// An item that is being built.
+/// An item under construction.
 enum Open {
     Thinking(String),
     Text(String),
 }
 
-/// The answer as events.
+/// The response as events.
 pub struct Events {
     asked: Asked,
     stamp: Stamp,
     number: u64,
-    /// Items that are finished.
+    /// Number of finished items.
     items: usize,
     open: Option<Open>,
     spoke: bool,
-    /// Tokens of the message that is being built.
+    /// Tokens of the message under construction.
     tokens: Vec<Token>,
 }
 
@@ -118,7 +118,7 @@ impl Events {
     fn id(&self, prefix: &str) -> String {
         id(prefix, &self.stamp, self.items)
     }
-    /// Adds to a thought, beginning it if none is open.
+    /// Adds to a thought, beginning one if necessary.
     fn think(&mut self, text: &str, events: &mut Vec<Event>) {
         if !matches!(self.open, Some(Open::Thinking(_))) {
             self.close(events, "completed");
@@ -134,7 +134,7 @@ impl Events {
         let data = self.place("rs", json!({"delta": text}));
         events.push(self.event("response.reasoning_text.delta", data));
     }
-    /// Adds to the message, beginning it if it is not open.
+    /// Adds to the message, beginning one if necessary.
     fn speak(&mut self, text: &str, list: &[Token], events: &mut Vec<Event>) {
         if !matches!(self.open, Some(Open::Text(_))) {
             self.close(events, "completed");
@@ -161,7 +161,7 @@ impl Events {
         data["content_index"] = json!(0);
         data
     }
-    /// Ends the item that is open.
+    /// Ends the open item.
     fn close(&mut self, events: &mut Vec<Event>, status: &str) {
         let item = match self.open.take() {
             None => return,

@@ -1,20 +1,21 @@
-//! Tokens in OpenAI's answers.
+//! Tokens in OpenAI's responses.
 
 use crate::answered::{Finish, Token};
 use crate::asked::Asked;
 use serde_json::{Value, json};
 
-/// As requests want tokens to be named.
+/// Returns a token's name, in the form that the request selects.
 pub fn name(asked: &Asked, id: u32, text: &str) -> String {
     if asked.tokens_as_ids { format!("token_id:{id}") } else { text.to_string() }
 }
 
-/// The bytes of a token's text; null where the token ends within a character.
+/// Returns the bytes of a token's text; null where the token ends within a character.
 pub fn bytes(text: &str) -> Value {
     if text.contains('\u{fffd}') { Value::Null } else { json!(text.as_bytes()) }
 }
 
-/// A token with its log-probability and the most probable ones beside it, as chat completions and responses list it.
+/// Returns a token with its log-probability and the most probable alternatives, as chat completions and responses list
+/// it.
 pub fn listed(asked: &Asked, token: &Token) -> Value {
     let top = token
         .top
@@ -26,12 +27,12 @@ pub fn listed(asked: &Asked, token: &Token) -> Value {
     })
 }
 
-/// Token ids of a turn.
+/// Returns the token ids of a turn.
 pub fn ids(tokens: &[Token]) -> Vec<u32> {
     tokens.iter().map(|token| token.id).collect()
 }
 
-/// Why a turn ended, in OpenAI's words.
+/// Returns the reason of a turn's end under OpenAI's name.
 pub fn finish(finish: &Finish) -> &'static str {
     match finish {
         Finish::End | Finish::Text(_) | Finish::Token(_) => "stop",
@@ -40,7 +41,7 @@ pub fn finish(finish: &Finish) -> &'static str {
     }
 }
 
-/// What of the request ended a turn, as vLLM tells it: a text, a token id, or null.
+/// Returns the stop text or token id of the request that ended a turn, as vLLM reports it, or null.
 pub fn stop_reason(finish: &Finish) -> Value {
     match finish {
         Finish::Text(text) => json!(text),

@@ -1,4 +1,4 @@
-//! One answer on its way to the client.
+//! Sending of one answer to the client.
 
 use super::app::App;
 use crate::answered::Answered;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// A request that was given to the desk.
+/// A request that was passed to the desk.
 struct Exchange {
     app: Arc<App>,
     asked: Asked,
@@ -26,7 +26,7 @@ struct Exchange {
     told: UnboundedReceiver<Told>,
 }
 
-/// Asks the desk and answers.
+/// Passes the request to the desk and returns the response.
 pub async fn answer(app: &Arc<App>, asked: Asked, caller: Caller) -> Response {
     let stamp = app.stamp(asked.form);
     let (reply, told) = Reply::new();
@@ -36,7 +36,7 @@ pub async fn answer(app: &Arc<App>, asked: Asked, caller: Caller) -> Response {
     if exchange.asked.stream { exchange.streamed().await } else { exchange.whole().await }
 }
 
-/// An answer that is a refusal.
+/// Returns the response of a refusal.
 pub fn refused(refusal: &Refusal, form: Form) -> Response {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (status, axum::Json(refusal.body(form))).into_response()
@@ -59,7 +59,7 @@ impl Exchange {
             }
         }
     }
-    /// A request that is refused before its first event gets the status of the refusal.
+    /// Streams the answer. A request that is refused before its first event gets the status of the refusal.
     async fn streamed(mut self) -> Response {
         let first = self.next().await;
         if let Told::Refused(refusal) = &first {
@@ -84,7 +84,7 @@ impl Exchange {
         tracing::info!(form = ?self.asked.form, status = refusal.status, message = refusal.message, "refused");
         refused(refusal, self.asked.form)
     }
-    /// Keeps what a later request may continue, and writes the line of the log.
+    /// Keeps the conversation for a later request, and writes the log line.
     fn note(&self, answered: &Answered) {
         if self.asked.form == Form::Responses && self.asked.store {
             let before = self.asked.messages().iter().skip(usize::from(self.asked.instructions)).cloned();
@@ -104,7 +104,7 @@ impl Exchange {
     }
 }
 
-/// The rest of an answer that is streamed.
+/// The rest of a streamed answer.
 struct Streaming {
     exchange: Exchange,
     writer: Box<dyn Stream>,
@@ -146,7 +146,7 @@ fn text(events: &[Event]) -> Bytes {
     Bytes::from(events.iter().map(Event::text).collect::<String>())
 }
 
-/// A JSON answer.
+/// Returns a JSON response.
 pub fn json(value: Value) -> Response {
     axum::Json(value).into_response()
 }

@@ -1,4 +1,4 @@
-//! What requests work with.
+//! State shared by all requests.
 
 use super::kept::Kept;
 use super::settings::Settings;
@@ -8,11 +8,11 @@ use crate::forms::Stamp;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What requests work with.
+/// State shared by all requests.
 pub struct App {
     pub desk: Arc<dyn Desk>,
     pub settings: Settings,
-    /// Whether only this machine can reach the server.
+    /// Whether the server is reachable from this machine only.
     pub loopback: bool,
     pub kept: Kept,
     answers: AtomicU64,
@@ -23,7 +23,7 @@ impl App {
         let kept = Kept::new(settings.kept);
         Self { desk, settings, loopback, kept, answers: AtomicU64::new(0) }
     }
-    /// Who the next answer is.
+    /// Returns the identity of the next answer.
     pub fn stamp(&self, form: Form) -> Stamp {
         let number = self.answers.fetch_add(1, Ordering::Relaxed);
         let mut draws = self.settings.chance.at("answer", &[number]);

@@ -1,21 +1,21 @@
-//! Who is let in, before a body is read.
+//! Admission of requests before the body is read.
 //!
-//! Without a key of the server's own, requests must name this machine in `Host` while it is bound to loopback: a page
-//! of the internet whose name was bound to 127.0.0.1 does not. A page of another origin is refused in any case.
+//! Without a server key, requests must name this machine in `Host` while the server is bound to loopback: a web page
+//! whose name was rebound to 127.0.0.1 does not. A page of another origin is always rejected.
 
 use crate::refusal::Refusal;
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq as _;
 use trainyard_core::Secret;
 
-/// The key that a request brings.
+/// Returns the key of a request.
 pub fn key(headers: &HeaderMap) -> Option<String> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
     bearer.or_else(|| text("x-api-key")).map(|key| key.trim().to_string())
 }
 
-/// Errors: 401 without the key; 403 for another host or origin.
+/// Admits a request. Errors: 401 without the key; 403 for another host or origin.
 pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> Result<(), Refusal> {
     if let Some(expected) = expected {
         let brought = key(headers).unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> 
     Ok(())
 }
 
-/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
+/// Returns whether a host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,

@@ -1,4 +1,4 @@
-//! A request from its head to its answer.
+//! Handling of a request from its head to its response.
 
 use super::answer::{answer, json, refused};
 use super::app::App;
@@ -17,10 +17,10 @@ use serde_json::{Value, json as value};
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// How many times as large as allowed a body may be before its sender is cut off.
+/// Factor over the permitted size up to which a body is read before the connection is closed.
 const READ_ON: usize = 8;
 
-/// Answers any request.
+/// Handles any request.
 pub async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     let Some((base, route)) = route::find(request.uri().path()) else {
         let message = format!("there is no path {}", request.uri().path());
@@ -83,7 +83,7 @@ async fn work(app: &Arc<App>, route: Route, caller: Caller, body: &Value) -> Res
     }
 }
 
-/// The only model answers a request that names none.
+/// Sets the model of a request without one, if there is only one model.
 fn name_model(app: &App, caller: &Caller, asked: &mut Asked) -> Result<(), Refusal> {
     let cards = app.desk.models(caller)?;
     match (asked.model.as_str(), cards.as_slice()) {
@@ -102,7 +102,7 @@ fn names(cards: &[Card]) -> Vec<String> {
     cards.iter().map(|card| card.name.clone()).collect()
 }
 
-/// A model with the fields of both APIs and vLLM's.
+/// Returns a model with the fields of both APIs and vLLM's.
 fn listed(card: &Card) -> Value {
     value!({
         "id": card.name, "object": "model", "created": 0, "owned_by": "trainyard", "root": card.name, "parent": null,
@@ -121,7 +121,8 @@ async fn body(app: &App, request: Request) -> Result<Value, Refusal> {
     serde_json::from_slice(&bytes).map_err(|error| Refusal::new(400, format!("the body is no JSON: {error}")))
 }
 
-/// The bytes of a body. What is somewhat too large is read to its end, so that the client gets to the answer.
+/// Reads the bytes of a body. One that is somewhat too large is read to its end, so that the client receives the
+/// response.
 async fn collect(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
     while let Some(chunk) = stream.next().await {

@@ -17,11 +17,11 @@ struct Entry {
 }
 
 impl Kept {
-    /// Keeps so many.
+    /// Keeps at most this many.
     pub fn new(most: usize) -> Self {
         Self { most, list: Mutex::default() }
     }
-    /// Keeps a conversation; the oldest goes if there are too many.
+    /// Keeps a conversation; if there are too many, the oldest is dropped.
     pub fn keep(&self, base: &str, id: &str, messages: Vec<Message>) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push_back(Entry { base: base.to_string(), id: id.to_string(), messages });
@@ -29,7 +29,7 @@ impl Kept {
             list.pop_front();
         }
     }
-    /// A conversation of this path.
+    /// Returns a conversation of this path.
     pub fn find(&self, base: &str, id: &str) -> Option<Vec<Message>> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.iter().rev().find(|entry| entry.base == base && entry.id == id).map(|entry| entry.messages.clone())

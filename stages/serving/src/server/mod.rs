@@ -1,4 +1,4 @@
-//! The server: routes, who is let in, bounded bodies, answers whole or as events.
+//! The server: routes, admission, bounded bodies, responses whole or as events.
 
 mod answer;
 mod app;

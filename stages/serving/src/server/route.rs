@@ -1,30 +1,30 @@
-//! What a path means, and what stands before it.
+//! Routes of paths, and the prefix before them.
 
 use crate::asked::Form;
 
-/// What a path asks for.
+/// Operation of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// An answer.
     Ask(Form),
-    /// The number of tokens of a request of Anthropic's.
+    /// The number of tokens of an Anthropic request.
     Count,
     /// All models.
     Models,
     /// A model by its name.
     Model(String),
-    /// Token ids of a text, as vLLM has it.
+    /// Token ids of a text, as in vLLM.
     Tokenize,
-    /// Whether the server is there.
+    /// Health check.
     Health,
 }
 
 impl Route {
-    /// Whether it takes a body by POST; the others are asked by GET.
+    /// Returns whether the route takes a body by POST; the others are requested by GET.
     pub fn takes_body(&self) -> bool {
         matches!(self, Self::Ask(_) | Self::Count | Self::Tokenize)
     }
-    /// The form in whose shape it is refused.
+    /// Returns the form whose error format applies.
     pub fn form(&self) -> Form {
         match self {
             Self::Ask(form) => *form,
@@ -34,7 +34,7 @@ impl Route {
     }
 }
 
-/// The route of a path and the base before it; none if there is no such path.
+/// Returns the route of a path and the base before it, or `None` for an unknown path.
 pub fn find(path: &str) -> Option<(String, Route)> {
     let ends: [(&str, Route); 8] = [
         ("/v1/chat/completions", Route::Ask(Form::Chat)),
@@ -49,7 +49,7 @@ pub fn find(path: &str) -> Option<(String, Route)> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let whole = ends.into_iter().find_map(|(end, route)| Some((path.strip_suffix(end)?.to_string(), route)));
     whole.or_else(|| {
-        // Names of models may hold slashes.
+        // Names of models may contain slashes.
         let (base, name) = path.split_once("/v1/models/")?;
         (!name.is_empty()).then(|| (base.to_string(), Route::Model(name.to_string())))
     })

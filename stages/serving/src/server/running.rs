@@ -1,4 +1,4 @@
-//! Listening, and the end of it.
+//! Listening and shutdown.
 
 use super::app::App;
 use super::handle::handle;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use trainyard_core::{Error, Result};
 
-/// Listens on an address. Errors: invalid (an address of the network without a key, one that cannot be bound).
+/// Listens on an address. Errors: invalid (a network address without a key, or one that cannot be bound).
 pub async fn bind(address: SocketAddr, settings: &Settings) -> Result<TcpListener> {
     if settings.key.is_none() && !address.ip().is_loopback() {
         return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a key"))
@@ -26,7 +26,7 @@ pub async fn bind(address: SocketAddr, settings: &Settings) -> Result<TcpListene
         .map_err(|e| Error::invalid(format!("cannot listen on {address}: {e}")).help("give another address"))
 }
 
-/// Answers until `stop` is done, then ends the requests that are going. Errors: retryable (it stopped by itself).
+/// Serves requests until `stop` is done, then ends those in flight. Errors: retryable (the server stopped by itself).
 pub async fn serve(
     listener: TcpListener,
     desk: Arc<dyn Desk>,
@@ -36,7 +36,7 @@ pub async fn serve(
     let loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
     let app = Arc::new(App::new(desk, settings, loopback));
     let router = Router::new().fallback(handle).layer(DefaultBodyLimit::disable()).with_state(app);
-    // Events are small, and waiting for more of them would hold tokens back.
+    // Events are small, and waiting for more of them would delay tokens.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
@@ -46,8 +46,7 @@ pub async fn serve(
         .map_err(|e| Error::retryable(format!("the HTTP server stopped: {e}")))
 }
 
-/// A server on a thread of its own, for programs that are not asynchronous. It ends when it is dropped: requests that
-/// are going are cut off.
+/// A server on a separate thread, for synchronous programs. It ends when dropped: requests in flight are cut off.
 pub struct Running {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -55,7 +54,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Serves on an address; port 0 = any that is free. Errors: as [`bind`]; retryable (no thread).
+    /// Serves on an address; port 0 = any free one. Errors: as [`bind`]; retryable (no thread).
     pub fn start(address: SocketAddr, desk: Arc<dyn Desk>, settings: Settings) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -89,11 +88,11 @@ impl Running {
             .map_err(|e| Error::retryable(format!("no thread for the server: {e}")))?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
-    /// Its URL without a path.
+    /// Returns the URL without a path.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

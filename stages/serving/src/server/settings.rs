@@ -1,29 +1,29 @@
-//! How a server is set up.
+//! Settings of a server.
 
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Chance, Clock, Secret};
 
-/// How a server is set up.
+/// Settings of a server.
 #[derive(Clone)]
 pub struct Settings {
-    /// The key that every request must bring; none = the desk decides, and only requests that name this machine are
-    /// let in where the server listens on loopback.
+    /// Key that every request must have; `None` = the desk decides, and only requests that name this machine are
+    /// admitted where the server listens on loopback.
     pub key: Option<Secret>,
-    /// Bytes of a request's body.
+    /// Maximum bytes of a request's body.
     pub body: usize,
-    /// Time in which a body must have come.
+    /// Timeout for receiving a body.
     pub patience: Duration,
-    /// Answers of [`crate::Form::Responses`] that are kept to be continued.
+    /// Number of answers of [`crate::Form::Responses`] that are kept for later requests.
     pub kept: usize,
-    /// For the instants of answers.
+    /// Clock of answers' timestamps.
     pub clock: Arc<dyn Clock>,
-    /// For the ids of answers.
+    /// Random source of answers' ids.
     pub chance: Chance,
 }
 
 impl Settings {
-    /// No key, bodies of 32 MiB within 30 s, 1,000 kept answers.
+    /// Returns settings with no key, bodies of 32 MiB within 30 s, 1,000 kept answers.
     pub fn new(clock: Arc<dyn Clock>, chance: Chance) -> Self {
         Self { key: None, body: 32 << 20, patience: Duration::from_secs(30), kept: 1000, clock, chance }
     }

@@ -1,4 +1,4 @@
-//! The server over real connections, with a desk that answers what it was told to.
+//! The server over real connections, with a scripted desk.
 
 use super::{Running, Settings};
 use crate::answered::{Answered, Call, Choice, Finish, Piece, Usage};
@@ -12,8 +12,8 @@ use std::time::Duration;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Chance, Secret};
 
-/// Repeats the last message, by what it says: `slow` waits for ever, `drop` forgets to answer, `break` fails in the
-/// middle, `call` calls a tool, `pieces` comes letter by letter.
+/// Repeats the last message, depending on its text: `slow` waits for ever, `drop` never answers, `break` fails in the
+/// middle, `call` calls a tool, `pieces` streams letter by letter.
 #[derive(Default)]
 struct Echo {
     waiting: Mutex<Vec<Reply>>,
@@ -79,7 +79,7 @@ fn request(path: &str, body: &str) -> String {
     )
 }
 
-/// Status and body of an answer.
+/// Returns status and body of a response.
 fn read(mut stream: TcpStream) -> (u16, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -183,7 +183,7 @@ fn bad_requests_are_refused_and_the_server_goes_on() {
         assert_eq!(found, status, "{text}: {body}");
         assert!(body.contains(words), "{body}");
     }
-    // Half a body, and the client goes.
+    // Half a body, then the client disconnects.
     drop(send(&server, &format!("{head}content-length: 50\r\n\r\n{{\"mod")));
     assert_eq!(ask(&server, "/v1/chat/completions", &said("hi")).0, 200);
 }

@@ -1,15 +1,15 @@
-//! The format of files whose format the options do not say, by the columns of their first rows.
+//! Detection of the format by the columns of the first rows, where the options name none.
 
 use crate::import::format::{Format, names};
 use crate::import::rows::files::SourceFile;
 use crate::import::rows::open;
 use trainyard_core::{Error, Result};
 
-/// Rows that are looked at.
+/// Maximum rows to examine.
 const ROWS: usize = 256;
 
-/// The only format that recognizes the first readable row that any of them does. Errors: data, if there is none or more
-/// than one; those of reading.
+/// Returns the only format that recognizes the first readable row that any of them does. Errors: data, if there is no
+/// such format or more than one; those of reading.
 pub fn detect(files: &[SourceFile], formats: &[&'static dyn Format]) -> Result<&'static dyn Format> {
     let mut seen = None;
     for row in files.iter().flat_map(rows).take(ROWS) {
@@ -33,7 +33,7 @@ pub fn detect(files: &[SourceFile], formats: &[&'static dyn Format]) -> Result<&
     Err(Error::data(error).help(format!("say which of these they are with `format`: {}", known.join(", "))))
 }
 
-/// The rows of a file, or the error of opening it as the only one.
+/// Returns the rows of a file, or the error of opening it as the only one.
 fn rows(file: &SourceFile) -> crate::import::rows::Rows {
     open(&file.path).unwrap_or_else(|e| Box::new(std::iter::once(Err(e))))
 }

@@ -1,10 +1,10 @@
-//! The ids of all problems of an import. Results refer to problems by id, so every id must be unique.
+//! Uniqueness check of all problem ids of an import: results refer to problems by id.
 
 use crate::import::rows::files::SourceFile;
 use std::collections::HashMap;
 use trainyard_core::{Digest, Error, Result};
 
-/// Where each id was seen first. Digests stand for the ids, so that a million of them fit into little memory.
+/// First place of each id. Ids are stored as digests, so that a million of them take little memory.
 #[derive(Default)]
 pub struct Ids(HashMap<u128, (u32, u32)>);
 

@@ -1,5 +1,5 @@
-//! From files to tables: rows are read piece by piece, converted on all threads, and written in the order of the files,
-//! so that results do not depend on the number of threads and memory holds two pieces.
+//! Conversion of files to tables: rows are read in chunks, converted on all threads, and written in the order of the
+//! files, so that results do not depend on the number of threads and memory contains two chunks.
 
 pub mod detect;
 mod ids;
@@ -17,41 +17,41 @@ use quarantine::Quarantine;
 use rayon::prelude::*;
 use trainyard_core::{Error, ErrorKind, Result};
 
-/// Rows of a piece.
+/// Rows of a chunk.
 const ROWS: usize = 1024;
-/// Bytes of a piece; a row may exceed them.
+/// Bytes of a chunk; a row may exceed them.
 const BYTES: usize = 16 << 20;
 
-/// What an import did.
+/// Counts of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Rows that were read, of both halves.
+    /// Rows read, of both halves.
     pub read: u64,
-    /// Rows that were taken.
+    /// Rows taken.
     pub taken: u64,
-    /// Problems that were written.
+    /// Problems written.
     pub problems: u64,
-    /// Trajectories that were written.
+    /// Trajectories written.
     pub trajectories: u64,
-    /// Pairs that were written.
+    /// Pairs written.
     pub preferences: u64,
-    /// Solutions that were written.
+    /// Solutions written.
     pub solutions: u64,
-    /// Rows that could not be read.
+    /// Unreadable rows.
     pub quarantined: u64,
 }
 
-/// How rows are taken.
+/// Settings of an import.
 pub struct Import<'a> {
-    /// The format of all files.
+    /// Format of all files.
     pub format: &'static dyn Format,
-    /// Which rows, and their names.
+    /// Selection of rows, and their names.
     pub reading: &'a Reading,
-    /// What happens to a row that cannot be read.
+    /// Handling of an unreadable row.
     pub on_error: OnError,
-    /// The share of the rows that may be unreadable.
+    /// Maximum share of unreadable rows.
     pub most: f64,
-    /// Asked after every piece whether to go on.
+    /// Called after every chunk; an error stops the import.
     pub go_on: &'a (dyn Fn(Counts) -> Result<()> + Sync),
 }
 
@@ -63,7 +63,7 @@ struct RowPlace {
 }
 
 impl Import<'_> {
-    /// Reads all files into `tables`. Errors: data (a damaged file, too many unreadable rows, nothing left), those of
+    /// Reads all files into `tables`. Errors: data (a damaged file, too many unreadable rows, no row left), those of
     /// the disk.
     pub fn run(&self, files: &[SourceFile], tables: &mut Tables) -> Result<Counts> {
         let mut taking = Taking {
@@ -82,7 +82,7 @@ impl Import<'_> {
         taking.finish(tables)
     }
 
-    /// The next rows of a file, converted; none at its end.
+    /// Reads and converts the next rows of a file; returns `None` at its end.
     fn piece(&self, file: &OpenFile<'_>, rows: &mut Rows) -> Result<Option<Converted>> {
         let (mut raw, mut bytes) = (Vec::new(), 0);
         while raw.len() < ROWS && bytes < BYTES {
@@ -95,7 +95,7 @@ impl Import<'_> {
     }
 }
 
-/// A file with what makes something of its rows.
+/// A file with the conversion of its rows.
 struct OpenFile<'r> {
     number: usize,
     alone: bool,
@@ -111,7 +111,7 @@ impl OpenFile<'_> {
     }
 }
 
-/// An import under way.
+/// State of a running import.
 struct Taking<'a, 'i> {
     import: &'a Import<'i>,
     files: &'a [SourceFile],
@@ -121,7 +121,7 @@ struct Taking<'a, 'i> {
 }
 
 impl Taking<'_, '_> {
-    /// Writes a piece while the next one is converted.
+    /// Reads a file, writing one chunk while the next one is converted.
     fn file(&mut self, number: usize, tables: &mut Tables) -> Result<()> {
         let import = self.import;
         let path = &self.files[number].path;
@@ -142,7 +142,7 @@ impl Taking<'_, '_> {
         Ok(())
     }
 
-    /// Takes the rows that are wanted, in order; tells whether these are enough.
+    /// Takes the wanted rows, in order; returns whether these are enough.
     fn select(&mut self, converted: Converted, tables: &mut Tables) -> Result<bool> {
         for (place, imported) in converted {
             if self.import.reading.is_full(self.counts.taken) {
@@ -162,7 +162,7 @@ impl Taking<'_, '_> {
         Ok(self.import.reading.is_full(self.counts.taken))
     }
 
-    /// What is written of a row; none if it is not wanted. Fails if a problem has the id of an earlier one.
+    /// Returns the outputs of a row, or `None` if it is not wanted. Fails if a problem has the id of an earlier one.
     fn take(&mut self, place: &RowPlace, mut rows: Imported) -> Result<Option<Imported>> {
         let Some(question) = rows.question() else { return Ok(None) };
         if !self.import.reading.wants(question) {

@@ -1,36 +1,36 @@
-//! Rows that cannot be read: where they are, why, and how many of them an import bears.
+//! Unreadable rows: their places and reasons, and how many of them an import tolerates.
 
 use crate::import::rows::files::SourceFile;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, Result};
 
-/// What happens to a row that cannot be read.
+/// Handling of an unreadable row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// It goes to the output `quarantine` with its reason.
+    /// The row is written to the output `quarantine` with its reason.
     #[default]
     Quarantine,
-    /// It ends the stage.
+    /// The row ends the stage.
     Fail,
 }
 
-/// Reasons that an error names.
+/// Maximum reasons in an error.
 const NAMED: usize = 3;
 
 /// A row of the output `quarantine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// The file, by its path below the source.
+    /// File, by its path below the source.
     pub file: String,
-    /// Its line, or its number in a list or a Parquet file, from 1.
+    /// Line, or number in a list or a Parquet file, from 1.
     pub line: u64,
-    /// Why it cannot be read.
+    /// Reason why the row cannot be read.
     pub reason: String,
 }
 
-/// The rows that were refused so far.
+/// Rejected rows so far.
 pub struct Quarantine<'a> {
     files: &'a [SourceFile],
     on_error: OnError,
@@ -39,11 +39,11 @@ pub struct Quarantine<'a> {
 }
 
 impl<'a> Quarantine<'a> {
-    /// An empty one.
+    /// Creates an empty quarantine.
     pub fn new(files: &'a [SourceFile], on_error: OnError) -> Self {
         Self { files, on_error, count: 0, first: Vec::new() }
     }
-    /// Refuses a row. Errors: data, if no row may be refused.
+    /// Rejects a row. Errors: data, if the options do not permit it.
     pub fn refuse(&mut self, file: usize, line: usize, error: Error) -> Result<Refused> {
         let SourceFile { path, name } = &self.files[file];
         let placed = format!("{} line {line}: {}", path.display(), error.message);
@@ -56,7 +56,7 @@ impl<'a> Quarantine<'a> {
         }
         Ok(Refused { file: name.clone(), line: line as u64, reason: error.message })
     }
-    /// Fails if more than a share of the rows was refused.
+    /// Fails if more than a share of the rows was rejected.
     pub fn judge(&self, rows: u64, most: f64) -> Result<()> {
         if self.count as f64 <= rows as f64 * most {
             return Ok(());
@@ -66,7 +66,7 @@ impl<'a> Quarantine<'a> {
             .with_reasons(Error::data(share))
             .help("repair or remove these rows, or raise `max_quarantined` to go on without them"))
     }
-    /// The error with the first reasons.
+    /// Returns the error with the first reasons.
     pub fn with_reasons(&self, mut error: Error) -> Error {
         if !self.first.is_empty() {
             let more = self.count - self.first.len() as u64;

@@ -1,4 +1,4 @@
-//! The outputs of an import, written as rows come. An output without a row is not written.
+//! The outputs of an import, written incrementally. An output without a row is not written.
 
 use super::quarantine::Refused;
 use crate::import::format::Imported;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{BatchWriter, Problem, RowWriter, TableBuilder, TableRow, Trajectory};
 
-/// The tables under way, and the rows that go to them next.
+/// Open tables, and the next rows for them.
 pub struct Tables {
     places: BTreeMap<&'static str, PathBuf>,
     next: Imported,
@@ -23,7 +23,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Tables that will lie at these places, by output.
+    /// Creates tables at these places, by output.
     pub fn at(places: BTreeMap<&'static str, PathBuf>) -> Self {
         Self {
             places,
@@ -40,11 +40,11 @@ impl Tables {
     pub fn take(&mut self, rows: Imported) {
         self.next.append(rows);
     }
-    /// Takes a row that cannot be read.
+    /// Takes an unreadable row.
     pub fn refuse(&mut self, row: Refused) {
         self.refused.push(row);
     }
-    /// Writes what was taken.
+    /// Writes the taken rows.
     pub fn write(&mut self) -> Result<()> {
         let Imported { problems, trajectories, preferences, solutions } = take(&mut self.next);
         append(&mut self.problems, &problems, self.places.get("problems"))?;
@@ -59,7 +59,7 @@ impl Tables {
         }
         Ok(())
     }
-    /// Ends all files.
+    /// Closes all files.
     pub fn finish(&mut self) -> Result<()> {
         self.write()?;
         self.problems.take().map(RowWriter::finish).transpose()?;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use trainyard_tables::{read_problems, read_trajectories, rows_as_json};
 
-/// Imports everything that a source names; tables lie in the folder `out`.
+/// Imports all files of a source into tables in the folder `out`.
 fn import(source: &Path, out: &Path, settings: &Settings) -> Result<Counts> {
     let files = files::of(source, None, "train")?;
     let formats: Vec<&'static dyn Format> = family().names().into_iter().filter_map(format).collect();
@@ -39,7 +39,7 @@ fn written(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A hundred rows, of which some cannot be read.
+/// Returns a hundred rows, some of which are unreadable.
 fn damaged(bad: &[(usize, &str)]) -> String {
     let bad: BTreeMap<usize, &str> = bad.iter().copied().collect();
     (1..=100).fold(String::new(), |mut text, n| {
@@ -82,7 +82,7 @@ fn too_many_unreadable_rows_fail_with_the_first_reasons() {
     assert_eq!(import(&path, &out, &Settings { most: 0.06, ..USUAL }).unwrap().quarantined, 6);
     let error = import(&path, &out, &Settings { on_error: OnError::Fail, ..USUAL }).unwrap_err();
     assert!(error.message.contains("rows.jsonl line 10: ") && !error.message.contains("line 11"), "{error}");
-    // Rows after the last one that is taken are not looked at.
+    // Rows after the last taken one are not read.
     let few = Settings { on_error: OnError::Fail, limit: Some(9), ..USUAL };
     assert_eq!(import(&path, &out, &few).unwrap().taken, 9);
     let (folder, path) = written("rows.jsonl", &format!("{}\nx\n", problem(1)));

@@ -1,4 +1,4 @@
-//! The bytes of a file without what compresses it.
+//! Decompressed bytes of a file.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -7,21 +7,21 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// Bytes read at once.
+/// Buffer size in bytes.
 const BUFFER: usize = 1 << 18;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTANDARD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// The bytes of a file, unpacked.
+/// Decompressed bytes of a file.
 pub type Bytes = Box<dyn BufRead + Send>;
 
-/// Whether a file that begins so is compressed.
+/// Returns whether a file with this start is compressed.
 pub fn is_packed(start: &[u8]) -> bool {
     start.starts_with(&GZIP) || start.starts_with(&ZSTANDARD)
 }
 
-/// Opens a file that begins so.
+/// Opens a file with this start.
 pub fn unpacked(path: &Path, start: &[u8]) -> Result<Bytes> {
     let file = BufReader::with_capacity(BUFFER, File::open(path).map_err(|e| io_error(path, &e))?);
     Ok(if start.starts_with(&GZIP) {
@@ -42,7 +42,7 @@ pub fn skip_mark(path: &Path, mut bytes: Bytes) -> Result<Bytes> {
     Ok(bytes)
 }
 
-/// The error of a file whose bytes cannot be had.
+/// Returns the error of a file whose bytes cannot be read.
 pub fn damaged(path: &Path, error: &std::io::Error) -> Error {
     use std::io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
     match error.kind() {

@@ -1,4 +1,4 @@
-//! Which files a source names, in an order that depends on their names alone.
+//! The files that a source names, in an order that depends on their names alone.
 
 use super::ENDINGS;
 use crate::import::format::Format;
@@ -7,30 +7,29 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Error, Result};
 
-/// Names of splits. A file or folder that begins with another one than the wanted is left out.
+/// Names of splits. A file or folder whose name begins with one other than the wanted is left out.
 const SPLITS: [&str; 7] = ["dev", "eval", "test", "train", "val", "valid", "validation"];
-/// Files beside the rows that libraries write into the folder of a data set.
+/// Files in addition to the rows that libraries write into the folder of a data set.
 const ABOUT: [&str; 5] =
     ["dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json", "split_tasks.json"];
 
 /// One file of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Where it lies.
     pub path: PathBuf,
-    /// Its path below the source, or its name.
+    /// Path below the source, or name.
     pub name: String,
 }
 
-/// The files of a source: the file itself, those that a pattern matches, or those of a folder that belong to the split.
-/// Of a folder that holds the file of the format, that one. Errors: invalid, if there is none.
+/// Returns the files of a source: the file itself, those that a pattern matches, or those of a folder that belong to
+/// the split. For a folder that contains the file of the format, only that one. Errors: invalid, if there are no files.
 pub fn of(source: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec<SourceFile>> {
     if source.is_file() {
         let name = source.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         return Ok(vec![SourceFile { path: source.to_path_buf(), name }]);
     }
     let (folder, names) = match Glob::of(source)? {
-        // The files of a pattern that came with the attempt lie in a folder that is called like a pattern.
+        // The files of a pattern that came with the attempt are in a folder that has the pattern's name.
         Some(_) if source.is_dir() => (source.to_path_buf(), below(source)?),
         Some(glob) => {
             let names = below(glob.folder())?.into_iter().filter(|name| glob.matches(name)).collect();
@@ -45,14 +44,14 @@ pub fn of(source: &Path, format: Option<&dyn Format>, split: &str) -> Result<Vec
     Ok(names.into_iter().map(|name| SourceFile { path: folder.join(&name), name }).collect())
 }
 
-/// Of the files of a folder, sorted, those that belong to a split: the file of the format if it is there, else files of
-/// rows by their names.
+/// Returns the files of a folder, sorted, that belong to a split: the file of the format if present, else files of rows
+/// by their names.
 pub fn of_split(mut names: Vec<String>, format: Option<&dyn Format>, split: &str) -> Vec<String> {
     if let Some(own) = format.and_then(|format| format.file_name(split)).filter(|own| names.contains(own)) {
         return vec![own];
     }
     names.retain(|name| has_rows(name) && !is_of_another_split(name, split));
-    // With files of the split there, the others are something else, such as a list of words beside the rows.
+    // With files of the split present, the others have another purpose, such as a list of words next to the rows.
     if names.iter().any(|name| is_of(name, split)) {
         names.retain(|name| is_of(name, split));
     }
@@ -64,7 +63,7 @@ fn has_rows(name: &str) -> bool {
     !ABOUT.contains(&base.as_str()) && ENDINGS.iter().any(|ending| base.ends_with(ending))
 }
 
-/// Whether a part of the path is a split's name, alone or with more after it: `train/1.json`, `train-00000.parquet`.
+/// Returns whether a part of the path is a split's name, alone or with a suffix: `train/1.json`, `train-00000.parquet`.
 fn is_of(name: &str, split: &str) -> bool {
     name.split('/')
         .any(|part| part.strip_prefix(split).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric())))
@@ -74,7 +73,7 @@ fn is_of_another_split(name: &str, split: &str) -> bool {
     !is_of(name, split) && SPLITS.iter().any(|other| *other != split && is_of(name, other))
 }
 
-/// The relative paths of the files below a folder, sorted. Names that start with a dot are left out.
+/// Returns the relative paths of the files below a folder, sorted. Names that start with a dot are left out.
 fn below(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut folders = vec![String::new()];

@@ -5,7 +5,6 @@ use super::{Content, MOST_BYTES, RawRow};
 use std::path::{Path, PathBuf};
 use trainyard_core::Result;
 
-/// The lines of a file.
 pub struct Lines {
     path: PathBuf,
     bytes: Bytes,
@@ -16,17 +15,18 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines from number `line` on, each as `content`.
+    /// Returns the lines from number `line` on, each as `content`.
     pub fn new(path: &Path, bytes: Bytes, line: usize, content: fn(Vec<u8>) -> Content) -> Self {
         Self { path: path.to_path_buf(), bytes, line, content, most: MOST_BYTES, ended: false }
     }
-    /// With another limit to the bytes of a line.
+    /// Sets the maximum bytes of a line.
     #[cfg(test)]
     pub fn at_most(self, most: usize) -> Self {
         Self { most, ..self }
     }
 
-    /// The next line without its end, and whether it was longer than what is kept; none at the end of the file.
+    /// Returns the next line without its end, and whether it was longer than the kept part; `None` at the end of the
+    /// file.
     fn read(&mut self) -> std::io::Result<Option<(Vec<u8>, bool)>> {
         let (mut line, mut any, mut cut) = (Vec::new(), false, false);
         loop {

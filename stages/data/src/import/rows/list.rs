@@ -1,5 +1,5 @@
-//! A JSON list, item by item. Items are cut out by their brackets and quotes alone, so that a wrong one costs itself
-//! and the list may be larger than memory.
+//! A JSON list, item by item. Items are separated by their brackets and quotes alone, so that an invalid one affects
+//! only itself and the list may be larger than memory.
 
 use super::bytes::{Bytes, damaged};
 use super::{Content, MOST_BYTES, RawRow};
@@ -14,14 +14,14 @@ pub struct List {
     ended: bool,
 }
 
-/// What an item was followed by.
+/// End of an item.
 enum End {
     Comma,
     Bracket,
     File,
 }
 
-/// Where a byte stands.
+/// Nesting state of the scanner.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -30,7 +30,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// Takes a byte; tells whether it ends the item.
+    /// Processes a byte; returns whether it ends the item.
     fn take(&mut self, byte: u8) -> Option<End> {
         match byte {
             _ if self.escaped => self.escaped = false,
@@ -62,7 +62,7 @@ impl List {
             }
             let end = seen.iter().enumerate().find_map(|(i, byte)| Some((i, nesting.take(*byte)?)));
             let taken = end.as_ref().map_or(seen.len(), |(i, _)| *i);
-            // What is too long is only walked over.
+            // An item that is too long is only skipped.
             if item.len() <= MOST_BYTES {
                 item.extend_from_slice(&seen[..taken]);
             }

@@ -1,8 +1,8 @@
-//! Rows of files, as they lie there: JSON Lines, lists, tables of columns, Parquet and text, gzip and Zstandard around
-//! them. Nothing but a row is held at a time, except for an object of columns, which has no rows until its end.
+//! Rows of files: JSON Lines, lists, tables of columns, Parquet and text, optionally compressed with gzip or Zstandard.
+//! Only one row is in memory at a time, except for an object of columns, which has no rows until its end.
 //!
-//! What is wrong with a row is told by [`Content::columns`] and costs this row; an error of the iterator is damage that
-//! leaves nothing to go on with.
+//! [`Content::columns`] returns the error of a row, which affects only this row; an error of the iterator is damage
+//! after which reading cannot continue.
 
 mod bytes;
 pub mod files;
@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use trainyard_tables::json::{Cut, row_as_json};
 
-/// Bytes that a row may have. A longer one is skipped and told.
+/// Maximum bytes of a row. A longer one is skipped and reported.
 const MOST_BYTES: usize = 256 << 20;
 
 /// The rows of a file, in order.
@@ -29,13 +29,13 @@ pub type Rows = Box<dyn Iterator<Item = trainyard_core::Result<RawRow>> + Send>;
 
 /// A row that is not parsed yet.
 pub struct RawRow {
-    /// Its line, or its number in a list or a Parquet file, from 1.
+    /// Line, or number in a list or a Parquet file, from 1.
     pub line: usize,
-    /// Its columns, in whichever form.
+    /// Columns, in any form.
     pub content: Content,
 }
 
-/// What a file holds at the place of a row.
+/// Content of a file at the place of a row.
 pub enum Content {
     /// JSON text of an object.
     Json(Vec<u8>),
@@ -45,19 +45,19 @@ pub enum Content {
     Parsed(Map<String, Value>),
     /// A row of a batch.
     Cells(Arc<RecordBatch>, usize),
-    /// Nothing that could be a row, and why.
+    /// No row, with the reason.
     Unreadable(String),
 }
 
 impl Content {
-    /// Its size in bytes, roughly; cells belong to a batch that is there anyway.
+    /// Returns the approximate size in bytes; cells belong to a batch that is in memory anyway.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Json(bytes) | Self::Text(bytes) => bytes.len(),
             Self::Parsed(_) | Self::Cells(..) | Self::Unreadable(_) => 256,
         }
     }
-    /// The columns of the row, or why there are none.
+    /// Returns the columns of the row, or the reason why it has no columns.
     pub fn columns(self) -> Result<Map<String, Value>, String> {
         match self {
             Self::Json(bytes) => object(&bytes),
@@ -99,7 +99,7 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
     if !["tools", "functions"].iter().any(|key| columns.get(*key).is_some_and(Value::is_array)) {
         return columns;
     }
-    // A row with one of them twice is refused here; its maps stay sorted.
+    // A row with a duplicate key is rejected here; its maps stay sorted.
     if let Ok(Offered { tools, functions }) = serde_json::from_str(text) {
         for (key, raw) in [("tools", tools), ("functions", functions)] {
             if let (Some(cell @ Value::Array(_)), Some(raw)) = (columns.get_mut(key), raw) {
@@ -110,8 +110,8 @@ fn with_tools_as_text(mut columns: Map<String, Value>, text: &str) -> Map<String
     columns
 }
 
-/// Leaves out null fields: a Parquet struct has all fields in all rows, so that the arguments of one tool call have
-/// those of every other.
+/// Removes null fields: a Parquet struct has all fields in all rows, so that the arguments of one tool call have those
+/// of every other.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => {

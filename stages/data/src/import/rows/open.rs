@@ -1,4 +1,4 @@
-//! From a file to its rows: what compresses it, and how rows are written in it.
+//! Opening a file of rows: detection of its compression and layout.
 
 use super::bytes::{Bytes, damaged, is_packed, skip_mark, unpacked};
 use super::lines::Lines;
@@ -11,7 +11,7 @@ use std::path::Path;
 use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 
-/// How names of files of rows end.
+/// Extensions of files of rows.
 pub const ENDINGS: [&str; 16] = [
     ".json",
     ".json.gz",
@@ -33,8 +33,8 @@ pub const ENDINGS: [&str; 16] = [
 
 const PARQUET: [u8; 4] = *b"PAR1";
 
-/// Opens a file of rows. Compression is seen by its first bytes, Parquet by them or by its name, and the rest is JSON
-/// (text, if its name ends with `.txt`). Errors: those of the disk; data, if it is damaged.
+/// Opens a file of rows. Compression is detected by its first bytes, Parquet by them or by its name, and the rest is
+/// JSON (text, if its name ends with `.txt`). Errors: those of the disk; data, if it is damaged.
 pub fn open(path: &Path) -> Result<Rows> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|e| io_error(path, &e))?;
@@ -56,7 +56,7 @@ pub fn open(path: &Path) -> Result<Rows> {
     json(path, skip_mark(path, bytes)?, name.ends_with(".json"))
 }
 
-/// A list where the text begins with `[`, else lines. A file called `.json` may also be one object.
+/// Reads a list where the text begins with `[`, else lines. A file called `.json` may also be one object.
 fn json(path: &Path, mut bytes: Bytes, named_json: bool) -> Result<Rows> {
     let seen = bytes.fill_buf().map_err(|e| damaged(path, &e))?;
     let blank = seen.iter().take_while(|b| b.is_ascii_whitespace()).count();
@@ -74,7 +74,7 @@ fn lines(path: &Path, bytes: Bytes) -> Rows {
     Box::new(Lines::new(path, bytes, 1, Content::Json))
 }
 
-/// Lines if the first one is an object and not the last one; else the whole file is one object.
+/// Reads lines if the first one is an object and not the last one; else the whole file is one object.
 fn object_or_lines(path: &Path, mut bytes: Bytes) -> Result<Rows> {
     let mut first = Vec::new();
     while first.trim_ascii().is_empty() && bytes.read_until(b'\n', &mut first).map_err(|e| damaged(path, &e))? > 0 {}

@@ -8,7 +8,7 @@ use trainyard_core::{Error, Result};
 use trainyard_hub::{Hub, Location};
 
 /// Fetches the files that a location names: one file, those that a pattern matches, or those of a folder that belong to
-/// the split. `go_on` is asked before each. Errors: invalid, if there is none; those of the hub.
+/// the split. `go_on` is called before each. Errors: invalid, if there are no files; those of the hub.
 pub fn of(
     hub: &Hub,
     location: &Location,
@@ -30,7 +30,7 @@ pub fn of(
     names.into_iter().map(fetch).collect()
 }
 
-/// The folder below which files are wanted, and their paths in it, of all files of a data set, sorted.
+/// Returns the folder of the wanted files, and their paths in it, of all files of a data set, sorted.
 fn chosen(names: Vec<String>, path: &str, format: Option<&dyn Format>, split: &str) -> Result<(String, Vec<String>)> {
     if names.iter().any(|name| name == path) {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));

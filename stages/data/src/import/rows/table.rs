@@ -7,13 +7,13 @@ use std::sync::Arc;
 use trainyard_core::Result;
 use trainyard_tables::BatchReader;
 
-/// Keys whose value holds the rows of an object, as exporters write them.
+/// Keys whose value contains the rows of an object, as exporters write them.
 const WRAPPERS: [&str; 4] = ["data", "examples", "rows", "train"];
 /// Columns whose cells are lists of objects: an object with such a list is one row.
 const LISTS: [&str; 8] =
     ["chosen", "completion", "conversation", "conversations", "messages", "prompt", "rejected", "tools"];
 
-/// The rows of a Parquet file. Errors: data, if it is damaged.
+/// Returns the rows of a Parquet file. Errors: data, if it is damaged.
 pub fn cells(path: &Path) -> Result<Rows> {
     let mut before = 0;
     Ok(Box::new(BatchReader::open(path)?.flat_map(move |batch| -> Rows {
@@ -38,8 +38,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// An object of lists of equal length is a table of columns, one with a list of objects under `data`, `rows`,
-    /// `examples` or `train` holds rows, and any other is a row.
+    /// Reads an object: one of lists of equal length is a table of columns, one with a list of objects under `data`,
+    /// `rows`, `examples` or `train` contains rows, and any other is a row.
     pub fn new(mut object: Map<String, Value>) -> Self {
         let rows: Box<dyn Iterator<Item = Map<String, Value>> + Send> = if let Some(items) = wrapped(&mut object) {
             Box::new(items.into_iter().map(|item| match item {

@@ -6,7 +6,7 @@ use std::io::{Cursor, Write as _};
 use std::path::Path;
 use trainyard_tables::TableBuilder;
 
-/// Line and columns of each row of a file with this name and content, or why it has none.
+/// Returns line and columns of each row of a file with this name and content, or its error.
 fn read(name: &str, bytes: &[u8]) -> Vec<(usize, Result<Value, String>)> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -19,7 +19,7 @@ fn all(rows: Rows) -> Vec<(usize, Result<Value, String>)> {
     rows.map(|r| row(r.unwrap())).collect()
 }
 
-/// The values of column `a`, where every row can be read.
+/// Returns the values of column `a`, where every row can be read.
 fn values(name: &str, bytes: &[u8]) -> Vec<Value> {
     read(name, bytes).into_iter().map(|(_, row)| row.unwrap()["a"].clone()).collect()
 }
@@ -39,7 +39,7 @@ fn the_same_rows_are_read_from_every_form() {
         ("x.jsonl", b"\xef\xbb\xbf{\"a\": 1}\r\n{\"a\": 2}\r\n".to_vec()),
         ("x.ndjson.gz", gzipped(LINES)),
         ("x.jsonl.zst", zstd::encode_all(LINES, 1).unwrap()),
-        // Members of an archive follow one another, as `cat a.gz b.gz` makes them.
+        // Members of an archive are concatenated, as by `cat a.gz b.gz`.
         ("x", [gzipped(b"{\"a\": 1}\n"), gzipped(b"{\"a\": 2}")].concat()),
         ("x.json", b" [{\"a\": 1},\n {\"a\": 2}]\n".to_vec()),
         ("x.jsonl", b"[{\"a\":1},{\"a\":2}]".to_vec()),

@@ -1,11 +1,11 @@
 //! Format `tau2`: tasks of tau2-bench's retail domain (github.com/sierra-research/tau2-bench), for environment
 //! `customer-service`.
 //!
-//! A task becomes a user's script ([`script`]), gold actions and facts to tell; what a language model would have to
-//! judge (`nl_assertions`) is left out. The level is the number of gold actions that change the database, at least 1;
-//! `reference` has one gold action per line, as JSON. If `split_tasks.json` lies beside the file, only tasks of the
-//! wanted split are read (`train`, `test`, or `base` for all). Tasks of other domains, with an initial state, or with
-//! user actions are errors.
+//! A task becomes a user's script ([`script`]), gold actions and facts that the agent must communicate; assertions that
+//! require a language model as judge (`nl_assertions`) are left out. The level is the number of gold actions that
+//! change the database, at least 1; `reference` has one gold action per line, as JSON. If `split_tasks.json` is next to
+//! the file, only tasks of the wanted split are read (`train`, `test`, or `base` for all). Tasks of other domains, with
+//! an initial state, or with user actions are errors.
 
 pub mod script;
 
@@ -20,7 +20,7 @@ use trainyard_envs::environments::customer_service::task::{GoldAction, RESOLVED,
 use trainyard_envs::environments::customer_service::tools::tool;
 use trainyard_tables::{Message, Problem};
 
-/// The file that lists the tasks of each split.
+/// File that lists the tasks of each split.
 const SPLITS: &str = "split_tasks.json";
 
 /// Fills `problems`.
@@ -88,7 +88,7 @@ fn read_task(row: Map<String, Value>) -> Result<Row> {
     serde_json::from_value(Value::Object(row)).map_err(|e| Error::data(format!("not a tau2-bench task: {e}")))
 }
 
-/// The ids of a split; `None` without a file of splits.
+/// Returns the ids of a split; `None` without a file of splits.
 fn split_of(file: &Path, split: &str) -> Result<Option<BTreeSet<String>>> {
     let path = file.with_file_name(SPLITS);
     if !path.is_file() {
@@ -156,7 +156,7 @@ fn gold(id: &str, action: Action) -> Result<GoldAction> {
     Ok(GoldAction { name, arguments, requestor: Requestor::Assistant })
 }
 
-/// One gold action as a line of JSON with a fixed key order.
+/// Returns one gold action as a line of JSON with a fixed key order.
 fn line(action: &GoldAction) -> Result<String> {
     #[derive(serde::Serialize)]
     struct Reference<'a> {

@@ -1,25 +1,25 @@
-//! Turns a task's instructions, which tell a language model what to play ("You are …, you want …"), into a user's
-//! script.
+//! Conversion of a task's instructions, which describe a role to a language model ("You are …, you want …"), into a
+//! user's script.
 //!
-//! The user says the instructions themselves, word by word in the first person, so the grammar may limp. Conditions are
-//! said unchanged, because a script cannot act on them. What tau2-bench's users say only when asked (payment method,
-//! reason of a cancellation, new address) is taken from the gold actions.
+//! The script's user repeats the instructions, word by word in the first person, so the grammar may be imperfect.
+//! Conditions stay unchanged, because a script cannot act on them. Details that tau2-bench's users give only on request
+//! (payment method, reason of a cancellation, new address) are taken from the gold actions.
 
 use serde::Deserialize;
 use serde_json::Value;
 use trainyard_envs::environments::customer_service::task::{GoldAction, ScriptedAnswer, UserScript};
 
-/// A task's instructions to the player of its user.
+/// A task's instructions to the model that plays its user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Instructions {
-    /// The domain; only `retail` can be imported.
+    /// Domain; only `retail` can be imported.
     pub domain: String,
-    /// Why the user calls.
+    /// Reason for the call.
     pub reason_for_call: Option<String>,
-    /// What the user knows.
+    /// Information that the user has.
     pub known_info: Option<String>,
-    /// What the user does not know.
+    /// Information that the user lacks.
     pub unknown_info: Option<String>,
     /// Manner and conditions.
     pub task_instructions: Option<String>,
@@ -30,10 +30,10 @@ const BEFORE_ME: [&str; 26] = [
     "to", "for", "with", "from", "of", "by", "on", "at", "tell", "tells", "told", "ask", "asks", "asked", "give",
     "gives", "let", "lets", "help", "helps", "offer", "offers", "show", "shows", "refund", "charge",
 ];
-/// The parts of an address, in the order in which people say them.
+/// Parts of an address, in the usual order.
 const ADDRESS: [&str; 6] = ["address1", "address2", "city", "state", "zip", "country"];
 
-/// The script for instructions and gold actions.
+/// Returns the script for instructions and gold actions.
 pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
     let said = |text: &Option<String>| first_person(sentence(text.as_deref().unwrap_or("")));
     UserScript {
@@ -46,13 +46,13 @@ pub fn user(instructions: &Instructions, actions: &[GoldAction]) -> UserScript {
     }
 }
 
-/// Tasks write a single period for an empty text.
+/// Returns a text, empty for the single period that tasks write for an empty one.
 fn sentence(text: &str) -> &str {
     let text = text.trim();
     if text == "." { "" } else { text }
 }
 
-/// Answers to questions about details of the gold actions.
+/// Returns answers to questions about details of the gold actions.
 fn answers(actions: &[GoldAction]) -> Vec<ScriptedAnswer> {
     let text =
         |action: &GoldAction, key: &str| action.arguments.get(key).and_then(Value::as_str).unwrap_or("").to_string();
@@ -76,7 +76,7 @@ fn answers(actions: &[GoldAction]) -> Vec<ScriptedAnswer> {
     lines.into_iter().flatten().collect()
 }
 
-/// The texts without repeats, in order.
+/// Returns the texts without repeats, in order.
 fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for text in texts {
@@ -104,7 +104,7 @@ pub fn first_person(text: &str) -> String {
     said.concat()
 }
 
-/// What a word becomes between its neighbors; `None` if it stays.
+/// Returns the replacement of a word between its neighbors; `None` if it stays.
 fn turned(word: &str, before: &str, after: &str) -> Option<&'static str> {
     Some(match word {
         // Some tasks say "You name is Ada".

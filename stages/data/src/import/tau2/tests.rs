@@ -26,7 +26,7 @@ fn task(id: &str, actions: Value) -> Value {
     })
 }
 
-/// Reads tasks from a file, with or without splits beside it.
+/// Reads tasks from a file, with or without a file of splits.
 fn read(tasks: &[Value], splits: Option<Value>, split: &str) -> Result<Vec<Problem>> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tasks.json");
@@ -116,9 +116,9 @@ fn instructions_are_converted_word_by_word() {
     }
 }
 
-/// Gold actions that fail on the real database, by task: lookups that the reference tries in vain (an unknown email, an
-/// id with a letter missing, a product of an older database), and two changes that tau2-bench's own tools reject, too:
-/// an exchange of a pending order, mended by the next action, and a gift card with too little on it.
+/// Gold actions that fail on the real database, by task: lookups that the reference tries without success (an unknown
+/// email, an id with a letter missing, a product of an older database), and two changes that tau2-bench's own tools
+/// reject, too: an exchange of a pending order, fixed by the next action, and a gift card with an insufficient balance.
 #[test]
 fn gold_actions_of_the_real_tasks_replay() {
     let Some(folder) = real("tau2-retail") else { return };
@@ -145,8 +145,8 @@ fn gold_actions_of_the_real_tasks_replay() {
     assert_eq!(lookups, ["2", "3", "4", "35", "37", "38", "39", "46", "47", "54", "55", "67", "68"]);
 }
 
-/// An agent that calls the gold actions and tells what is required is right on every real task; one that only says
-/// goodbye is right where nothing must be changed or told.
+/// An agent that calls the gold actions and reports the required facts is right on every real task; one that only says
+/// goodbye is right where no change and no report is required.
 #[test]
 fn gold_agent_resolves_every_real_task() {
     let Some(folder) = real("tau2-retail") else { return };
@@ -162,11 +162,11 @@ fn gold_agent_resolves_every_real_task() {
             idle.push(problem.id.trim_start_matches("tau2-"));
         }
     }
-    // Nothing to change and nothing to tell; the only change of 105 fails.
+    // These tasks require no change and no report; the only change of 105 fails.
     assert_eq!(idle, ["10", "12", "25", "50", "57", "65", "105"]);
 }
 
-/// The same on a task of the built-in shop.
+/// The same for a task of the built-in shop.
 #[test]
 fn gold_agent_resolves_a_task_of_the_fictional_shop() {
     let lookup = json!({"name": "find_user_id_by_name_zip", "arguments": {"first_name": "Ada", "last_name": "Moss",
@@ -180,7 +180,7 @@ fn gold_agent_resolves_a_task_of_the_fictional_shop() {
     assert_eq!(idle, "not as wanted: order `#W1000001`; not told: 10");
 }
 
-/// Plays the gold actions, then tells what is required.
+/// Plays the gold actions, then reports the required facts.
 fn play_gold(environment: &dyn Environment, problem: &Problem) -> String {
     let task = Task::of_problem(problem).unwrap();
     let call =

@@ -17,7 +17,7 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// The parameters are shared with the model; moments start at 0.
+    /// Creates the optimizer; the parameters are shared with the model, and moments start at 0.
     pub fn new(parameters: BTreeMap<String, Var>, config: AdamWConfig) -> Result<Self> {
         let zeros = |(name, var): (&String, &Var)| {
             let zero = || var.as_detached_tensor().zeros_like().map_err(candle);
@@ -32,7 +32,7 @@ impl AdamW {
     pub fn steps(&self) -> u64 {
         self.steps
     }
-    /// As [`crate::optimizer::AdamW::step`].
+    /// Takes a step, as [`crate::optimizer::AdamW::step`].
     pub fn step(&mut self, gradients: &Gradients, rate: f64) -> Result<StepReport> {
         let norms = gradients.norms().map_err(candle)?;
         let norm = norms.iter().map(|(_, norm)| norm * norm).sum::<f64>().sqrt();
@@ -50,7 +50,7 @@ impl AdamW {
         }
         Ok(StepReport { gradient_norm: norm, clip })
     }
-    /// The state as [`crate::optimizer::AdamW::save`] names it, on the CPU.
+    /// Returns the state under the names of [`crate::optimizer::AdamW::save`], on the CPU.
     pub fn save(&self) -> Result<BTreeMap<String, Tensor>> {
         let mut state = BTreeMap::new();
         for (name, (first, second)) in &self.moments {
@@ -62,7 +62,8 @@ impl AdamW {
         state.insert("step".into(), Tensor::new(&steps, &Device::Cpu).map_err(candle)?);
         Ok(state)
     }
-    /// Restores what [`AdamW::save`] gave, for the same parameters; anything missing or misshapen is named.
+    /// Restores the state that [`AdamW::save`] returned, for the same parameters; the error names a missing or
+    /// misshapen tensor.
     pub fn load(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let find = |key: String, shape: &[usize]| match state.get(&key) {
             Some(tensor) if tensor.dims() == shape => Ok(tensor),
@@ -83,7 +84,7 @@ impl AdamW {
     }
 }
 
-/// Changes one parameter in place and gives its new moments.
+/// Changes one parameter in place and returns its new moments.
 fn update(
     c: &AdamWConfig,
     steps: u64,

@@ -1,8 +1,8 @@
 //! All layers and the last norm, forward and backward.
 //!
 //! One layer's graph is in memory at a time: the forward pass keeps the residual stream at every layer's input, and the
-//! backward pass computes a layer again before it goes through it. With `recompute` off, all graphs stay. Below the
-//! lowest layer that learns nothing is kept, and no gradient is computed.
+//! backward pass computes a layer again before differentiating it. With `recompute` off, all graphs stay in memory.
+//! Below the lowest trained layer, no state is kept and no gradient is computed.
 
 use super::device::Precision;
 use super::gradients::Gradients;
@@ -17,34 +17,34 @@ use std::collections::BTreeMap;
 pub const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const NORM: &str = "model.norm";
 
-/// The weights, and what a pass needs besides them.
+/// Weights and the other inputs of a pass.
 pub struct Body {
     pub config: ModelConfig,
-    /// What learns, float32.
+    /// Trained parameters, float32.
     pub learned: BTreeMap<String, Var>,
-    /// What does not: float32, or for matrices of products their type.
+    /// Frozen parameters: float32, or the type of products for matrices.
     pub frozen: BTreeMap<String, Tensor>,
-    /// Of the adapter, if there is one.
+    /// Low-rank options of the adapter, if any.
     pub low: Option<LowRank>,
     pub device: Device,
     pub precision: Precision,
     pub recompute: bool,
 }
 
-/// What a backward pass needs of the forward pass before it.
+/// State that a forward pass keeps for its backward pass.
 pub struct Pass {
     layout: Layout,
     dropout: Option<Dropout>,
-    /// The layer of the first step.
+    /// Layer of the first step.
     lowest: usize,
     steps: Vec<Step>,
 }
 
 /// A layer, or the last norm.
 struct Step {
-    /// The residual stream before it, a variable of its own.
+    /// Residual stream before the step, a separate variable.
     input: Var,
-    /// What it gave, with its graph, unless that is computed again.
+    /// Output with its graph, unless it is recomputed.
     output: Option<Tensor>,
 }
 
@@ -57,23 +57,24 @@ struct Along<'a> {
 }
 
 impl Body {
-    /// A matrix in the type of products, without a gradient.
+    /// Returns a matrix in the type of products, without a gradient.
     pub fn matrix(&self, name: &str) -> Result<Tensor> {
         self.need(name)?.to_dtype(self.precision.dtype())
     }
-    /// A parameter, without a gradient.
+    /// Returns a parameter, without a gradient.
     pub fn need(&self, name: &str) -> Result<Tensor> {
         match self.find(name, false) {
             Some(tensor) => Ok(tensor),
             None => candle_core::bail!("the model lacks `{name}`"),
         }
     }
-    /// A parameter; `tracked` = with a gradient, if it learns.
+    /// Returns a parameter; with `tracked`, with a gradient if it is trained.
     fn find(&self, name: &str, tracked: bool) -> Option<Tensor> {
         let learned = |var: &Var| if tracked { var.as_tensor().clone() } else { var.as_detached_tensor() };
         self.learned.get(name).map(learned).or_else(|| self.frozen.get(name).cloned())
     }
-    /// The lowest layer with a parameter that learns (the last norm counts as one); none if only the head learns.
+    /// Returns the lowest layer with a trained parameter (the last norm counts as one), or `None` if only the head is
+    /// trained.
     fn lowest(&self) -> Option<usize> {
         let layer = |name: &str| match name.strip_prefix("model.layers.") {
             Some(rest) => rest.split('.').next()?.parse().ok(),
@@ -83,8 +84,8 @@ impl Body {
         self.learned.keys().filter_map(|name| layer(name)).min()
     }
 
-    /// Hidden states after the last norm, `[rows, hidden]` in float32, the same bits with and without `keep`; with it,
-    /// also what [`Body::backward`] needs, if anything below the head learns.
+    /// Returns hidden states after the last norm, `[rows, hidden]` in float32, the same bits with and without `keep`;
+    /// with it, also the state for [`Body::backward`], if anything below the head is trained.
     pub fn forward(&self, layout: Layout, dropout: Option<Dropout>, keep: bool) -> Result<(Tensor, Option<Pass>)> {
         let angles = self.angles(&layout)?;
         let along = Along { layout: &layout, angles: &angles, dropout: dropout.as_ref() };
@@ -106,7 +107,7 @@ impl Body {
         }
         Ok((x, lowest.map(|lowest| Pass { layout, dropout, lowest, steps })))
     }
-    /// Adds the gradients of what learns below the head, for the gradient `slopes` of the hidden states.
+    /// Adds the gradients of the trained parameters below the head, given the gradient `slopes` of the hidden states.
     pub fn backward(&self, pass: Pass, mut slopes: Tensor, gradients: &mut Gradients) -> Result<()> {
         let angles = self.angles(&pass.layout)?;
         let along = Along { layout: &pass.layout, angles: &angles, dropout: pass.dropout.as_ref() };

@@ -1,7 +1,7 @@
 //! Keys and values on the device: one slot per sequence in a tensor per layer.
 //!
-//! Slots hold equally many positions and grow together. A fork shares its parent's slot until it computes something of
-//! its own; all slots that a step needs are then copied in one operation per tensor.
+//! All slots have the same number of positions and grow together. A fork shares its parent's slot until it computes its
+//! first token; all slots that a step needs are then copied in one operation per tensor.
 
 use crate::config::ModelConfig;
 use crate::generate::Cache;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Positions by which slots grow at least.
 const GROWTH: usize = 64;
 
-/// A slot that goes back to the pool when nobody needs it.
+/// A slot that returns to the pool when its last reference is dropped.
 #[derive(Debug)]
 pub struct Slot {
     pub number: usize,
@@ -24,19 +24,19 @@ impl Drop for Slot {
     }
 }
 
-/// What a sequence holds of the pool.
+/// A sequence's share of the pool.
 #[derive(Debug, Default)]
 pub enum Held {
     #[default]
     Nothing,
-    /// A slot of its own.
+    /// A slot that belongs to the sequence alone.
     Own(Arc<Slot>),
-    /// A slot of another sequence, of which the first positions are its own as well.
+    /// A slot of another sequence, with which the first positions are shared.
     Shared(Arc<Slot>),
 }
 
 impl Held {
-    /// The number of its own slot, after [`Pool::arrange`].
+    /// Returns the number of the sequence's slot, after [`Pool::arrange`].
     pub fn slot(&self) -> usize {
         match self {
             Self::Own(slot) | Self::Shared(slot) => slot.number,
@@ -56,7 +56,7 @@ impl Cache for Held {
 
 /// The keys and values of all slots.
 pub struct Pool {
-    /// Keys and values per layer, `[slots, kv heads, positions, head_dim]`; none before the first position.
+    /// Keys and values per layer, `[slots, kv heads, positions, head_dim]`; empty before the first position.
     layers: Vec<(Tensor, Tensor)>,
     free: Arc<Mutex<Vec<usize>>>,
     slots: usize,
@@ -73,7 +73,7 @@ impl Pool {
         let (free, device) = (Arc::default(), device.clone());
         Self { layers: Vec::new(), free, slots: 0, positions: 0, kv_heads, dim, dtype, device }
     }
-    /// Gives each of these sequences a slot of its own with at least `positions` positions.
+    /// Gives each of these sequences a separate slot with at least `positions` positions.
     pub fn arrange(&mut self, held: &mut [&mut Held], layers: usize, positions: usize) -> Result<()> {
         let needed = held.iter().filter(|held| !matches!(held, Held::Own(_))).count();
         let mut sources: Vec<u32> = (0..self.slots as u32).collect();
@@ -99,7 +99,7 @@ impl Pool {
         }
         if positions > self.positions { self.grow(layers, positions) } else { Ok(()) }
     }
-    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` where [`Pool::places`] says, and gives
+    /// Stores a layer's keys and values `[sequences, kv heads, length, dim]` at the given [`Pool::places`], and returns
     /// those of all positions that are read.
     pub fn write(&self, layer: usize, places: &Places, k: &Tensor, v: &Tensor) -> Result<(Tensor, Tensor)> {
         let rows = (self.slots * self.kv_heads * self.positions, self.dim);
@@ -111,7 +111,8 @@ impl Pool {
         let (keys, values) = &self.layers[layer];
         Ok((store(keys, k)?, store(values, v)?))
     }
-    /// Where tokens go: of each slot, the positions of its rows (equally many for all); `positions` are read.
+    /// Returns the destination of tokens: for each slot, the positions of its rows (the same number for all);
+    /// `positions` are read.
     pub fn places(&self, slots: &[usize], rows: &[Vec<u32>], positions: usize) -> Result<Places> {
         let mut index = Vec::new();
         for (slot, rows) in slots.iter().zip(rows) {
@@ -127,7 +128,7 @@ impl Pool {
         Ok(Places { index, slots: Tensor::new(slots, &self.device)?, whole, positions })
     }
 
-    /// Every slot becomes a copy of the one that `sources` says.
+    /// Replaces every slot by a copy of the slot that `sources` gives.
     fn copy(&mut self, sources: Vec<u32>) -> Result<()> {
         self.slots = sources.len();
         let sources = Tensor::new(sources, &self.device)?;
@@ -136,7 +137,7 @@ impl Pool {
         }
         Ok(())
     }
-    /// New tensors with room for more positions; what is there stays.
+    /// Allocates tensors with room for more positions and keeps the existing content.
     fn grow(&mut self, layers: usize, positions: usize) -> Result<()> {
         let positions = positions.next_multiple_of(GROWTH).max(self.positions + self.positions / 2);
         let more = positions - self.positions;
@@ -151,7 +152,7 @@ impl Pool {
         self.positions = positions;
         Ok(())
     }
-    /// The lowest free slot.
+    /// Returns the lowest free slot.
     fn take(&self) -> Option<usize> {
         let mut free = self.lock();
         let (place, _) = free.iter().enumerate().min_by_key(|(_, number)| **number)?;
@@ -162,12 +163,12 @@ impl Pool {
     }
 }
 
-/// Where the keys and values of some rows go.
+/// Destination of the keys and values of some rows.
 pub struct Places {
     /// `[rows, dim]`: rows of the flat tensor, repeated for every number of the row.
     index: Tensor,
     slots: Tensor,
-    /// All slots of the pool in order.
+    /// Whether the places are all slots of the pool in order.
     whole: bool,
     positions: usize,
 }

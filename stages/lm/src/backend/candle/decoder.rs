@@ -1,4 +1,4 @@
-//! The decoder on a device, without gradients: given sequences at once, or the next tokens of cached ones.
+//! The decoder on a device, without gradients: whole given sequences, or the next tokens of cached ones.
 
 use super::body::EMBEDDINGS;
 use super::cache::{Held, Pool};
@@ -17,7 +17,7 @@ use crate::tensor::candle;
 use candle_core::{DType, Device, Result, Tensor};
 use trainyard_core::Result as Checked;
 
-/// Rows that are computed together: limits memory.
+/// Rows that are computed together, which limits memory.
 const ROWS: usize = 8192;
 
 /// Weights of one version.
@@ -25,7 +25,7 @@ pub struct Model {
     embeddings: Tensor,
     layers: Vec<LayerWeights>,
     norm: Tensor,
-    /// `[vocabulary, hidden]`; none: the model scores.
+    /// `[vocabulary, hidden]`; `None` for a model with a scoring head.
     pub head: Option<Tensor>,
     /// `[labels, hidden]`.
     pub scores: Option<Tensor>,
@@ -43,7 +43,7 @@ pub struct Decoder {
     pub config: ModelConfig,
     pub device: Device,
     pub model: Model,
-    /// Its tensors are those that the model computes with.
+    /// Adapter whose tensors are those that the model computes with.
     adapter: Option<Adapter>,
     /// See [`penalty`].
     pub penalty: Option<Tensor>,
@@ -53,9 +53,9 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Errors: weights that do not fit the config, or an adapter that does not.
+    /// Creates a decoder. Errors: weights or an adapter that do not fit the config.
     pub fn new(model: &ModelFolder, device: Device, precision: Precision) -> Checked<Self> {
-        // Every part of a model is named: one that is added must be looked at here.
+        // The pattern names every part of a model, so that a new one must be considered here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         let mut weights = weights.clone();
         weights.extend(adapter.iter().filter_map(Adapter::scores));
@@ -70,8 +70,8 @@ impl Decoder {
         }
         Ok(decoder)
     }
-    /// Keys and values in the cache stay those of the weights before. Of a model with an adapter, the adapter's weights
-    /// alone are replaced.
+    /// Replaces the weights; keys and values in the cache stay those of the earlier ones. For a model with an adapter,
+    /// only the adapter's weights are replaced.
     pub fn set_weights(&mut self, weights: &Parameters) -> Checked<()> {
         let tensors = weights.to_weights()?;
         match self.adapter.take() {
@@ -80,7 +80,7 @@ impl Decoder {
         }
         Ok(())
     }
-    /// Puts an adapter into the place of the one that is there; its scoring head, too, if it has one.
+    /// Replaces the adapter, and its scoring head if it has one.
     fn adapt(&mut self, adapter: Adapter) -> Checked<()> {
         adapter.check(&self.config)?;
         let low = Some(LowRank { rank: adapter.rank, scale: adapter.scale() });
@@ -97,7 +97,7 @@ impl Decoder {
         self.adapter = Some(adapter);
         Ok(())
     }
-    /// Hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; nothing is cached.
+    /// Returns hidden states after the last norm of all tokens, `[rows of the batch, hidden]`; the cache stays unused.
     pub fn hidden(&mut self, batch: &TokenBatch) -> Result<Tensor> {
         let layout = Layout::new(batch, &self.config, &self.device)?;
         let angles = self.angles.at(&layout.positions, layout.longest)?;
@@ -111,19 +111,19 @@ impl Decoder {
         }
         rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
     }
-    /// Computes the tokens that are not cached; gives the hidden states after each last token, `[works, hidden]`.
+    /// Computes the uncached tokens; returns the hidden states after each last token, `[works, hidden]`.
     pub fn advance(&mut self, works: &mut [Work<'_>]) -> Result<Tensor> {
         let longest = works.iter().map(|w| w.tokens.len()).max().unwrap_or(0);
         let mut held: Vec<&mut Held> = works.iter_mut().map(|w| &mut *w.held).collect();
         self.pool.arrange(&mut held, self.config.num_hidden_layers, longest)?;
-        // Longest first, so that padding is small; the order of the results is that of the works.
+        // Longest first, so that padding is small; the results are in the order of the works.
         let new = |w: &Work<'_>| w.tokens.len() - w.cached;
         let mut order: Vec<usize> = (0..works.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(new(&works[i])));
         let (mut parts, mut rest) = (Vec::new(), order.as_slice());
         while let Some(&first) = rest.first() {
             let width = new(&works[first]);
-            // New tokens of running sequences do not wait for long prompts to be padded with them.
+            // New tokens of running sequences are not padded to the length of long prompts.
             let alike = rest.iter().take_while(|&&i| (width > 1) == (new(&works[i]) > 1)).count();
             let (part, after) = rest.split_at(alike.min((ROWS / width).max(1)));
             let part: Vec<&Work<'_>> = part.iter().map(|&i| &works[i]).collect();
@@ -135,7 +135,7 @@ impl Decoder {
         Tensor::cat(&parts, 0)?.index_select(&Tensor::new(places, &self.device)?, 0)
     }
 
-    /// `works` padded to `width` new tokens each by repeating the last one.
+    /// Computes `works`, each padded to `width` new tokens by repeating the last one.
     fn advance_part(&mut self, works: &[&Work<'_>], width: usize) -> Result<Tensor> {
         let positions = |w: &&Work<'_>| -> Vec<u32> {
             (w.cached..w.cached + width).map(|p| p.min(w.tokens.len() - 1) as u32).collect()
@@ -163,19 +163,19 @@ impl Decoder {
         let x = x.index_select(&Tensor::new(last, &self.device)?, 0)?;
         rms_norm(&x, &self.model.norm, self.config.rms_norm_eps)
     }
-    /// The residual stream before the first layer, `[rows, hidden]`.
+    /// Returns the residual stream before the first layer, `[rows, hidden]`.
     fn embed(&self, tokens: &Tensor) -> Result<Tensor> {
         scaled(self.model.embeddings.index_select(tokens, 0)?, self.config.architecture.embedding_scale)
     }
 }
 
-/// `[batch, 1, 1, width, length]`: 0 for keys up to the position of each row that its window holds, else -∞.
+/// Returns `[batch, 1, 1, width, length]`: 0 for keys up to the position of each row that are in its window, else -∞.
 fn mask(positions: &Tensor, (batch, width, length): (usize, usize, usize), window: Option<usize>) -> Result<Tensor> {
     let keys = Tensor::arange(0, length as u32, positions.device())?.reshape((1, 1, 1, 1, length))?;
     let rows = positions.reshape((batch, 1, 1, width, 1))?;
     let mut allowed = keys.broadcast_le(&rows)?;
     if let Some(window) = window {
-        // Whole numbers of this size are exact in float32.
+        // Integers of this size are exact in float32.
         let ends = (keys.to_dtype(DType::F32)? + window as f64)?;
         allowed = (allowed * ends.broadcast_gt(&rows.to_dtype(DType::F32)?)?)?;
     }

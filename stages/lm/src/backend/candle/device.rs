@@ -1,11 +1,11 @@
-//! The devices that candle computes on, and which of them this build has.
+//! The devices that candle computes on, and those that this build supports.
 
 use candle_core::{DType, Device};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, Result};
 
-/// Where tensors live.
+/// Device of the tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
@@ -19,7 +19,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// As written after `device:`.
+    /// Returns the name that follows `device:`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -27,7 +27,7 @@ impl DeviceKind {
             Self::Metal => "metal",
         }
     }
-    /// Whether this build can compute there.
+    /// Returns whether this build can compute on the device.
     pub fn is_built(self) -> bool {
         match self {
             Self::Cpu => true,
@@ -35,15 +35,15 @@ impl DeviceKind {
             Self::Metal => cfg!(feature = "metal"),
         }
     }
-    /// The GPUs of this build.
+    /// Returns the GPUs that this build supports.
     pub fn gpus() -> Vec<Self> {
         [Self::Cuda, Self::Metal].into_iter().filter(|kind| kind.is_built()).collect()
     }
-    /// How to get a build that computes there.
+    /// Returns instructions for a build that supports the device.
     pub fn how_to_build(self) -> String {
         format!("build the program with `cargo build --release --features {}`, or use `device: cpu`", self.name())
     }
-    /// Errors: invalid, if the build or the machine lacks the device.
+    /// Opens the device. Errors: invalid, if the build or the machine lacks it.
     pub fn open(self) -> Result<Device> {
         let missing = |e: candle_core::Error| {
             Error::invalid(format!("the device `{}` cannot be used: {e}", self.name()))
@@ -55,14 +55,14 @@ impl DeviceKind {
                 Err(Error::invalid(format!("this build does not compute on `{}`", self.name()))
                     .help(self.how_to_build()))
             }
-            // Executors show a process its own GPUs only, so the first one is the stage's.
+            // Executors make only the stage's GPUs visible to a process, so the first one is the stage's.
             Self::Cuda => Device::new_cuda(0).map_err(missing),
             Self::Metal => Device::new_metal(0).map_err(missing),
         }
     }
 }
 
-/// The type of numbers in matrix products.
+/// Number type of matrix products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
@@ -83,7 +83,7 @@ impl Precision {
     }
 }
 
-/// The widest type that the device adds up in.
+/// Returns the widest type in which the device sums.
 pub(super) fn widest(device: &Device) -> DType {
     if device.is_metal() { DType::F32 } else { DType::F64 }
 }

@@ -1,22 +1,22 @@
-//! Drawing tokens on the device: logits stay there, and a token, its log-probability and its entropy come back.
+//! Drawing tokens on the device: logits stay there, and a token, its log-probability and its entropy are returned.
 //!
 //! The distribution is that of `generate/sampling.rs`: temperature, then top-k, then top-p; the token is where the
 //! cumulative distribution in id order passes a uniform number that the caller gives. Where tokens with equal logits
-//! stand at the edge of a truncation, all of them are kept. Cumulative sums are made in blocks, because candle's own is
-//! a product with a matrix of the size of the vocabulary squared.
+//! are at the edge of a truncation, all of them are kept. Cumulative sums are made in blocks, because candle's
+//! implementation is a product with a matrix of the size of the vocabulary squared.
 
 use super::device::widest;
 use candle_core::{D, DType, Device, Result, Tensor};
 use trainyard_tables::Sampling;
 
-/// Tokens of a block of cumulative sums.
+/// Tokens per block of cumulative sums.
 const BLOCK: usize = 256;
-/// Halvings of the interval of a truncation's edge: past the resolution of float32.
+/// Bisections that find the edge of a truncation: enough to exceed the resolution of float32.
 const HALVINGS: usize = 48;
 
 /// Distributions over the vocabulary, one per row.
 pub struct Distributions {
-    /// `[rows, vocabulary]`: logits over temperature less the highest.
+    /// `[rows, vocabulary]`: logits over temperature minus the maximum.
     scaled: Tensor,
     /// `[rows, vocabulary]`: exp of it, 0 where truncated.
     masses: Tensor,
@@ -28,11 +28,11 @@ pub struct Distributions {
     truncated: bool,
 }
 
-/// A drawn token. None: the logits of the row are not finite.
+/// A drawn token; `None` if the logits of the row are not finite.
 pub type Drawn = Option<(u32, f32, f32)>;
 
 impl Distributions {
-    /// From float32 logits `[rows, vocabulary]`, all under the same options.
+    /// Creates the distributions of float32 logits `[rows, vocabulary]`, all under the same options.
     pub fn new(logits: &Tensor, sampling: &Sampling) -> Result<Self> {
         let greedy = sampling.temperature == 0.0;
         let fault = (logits * 0.0)?.sum_keepdim(D::Minus1)?;
@@ -53,7 +53,7 @@ impl Distributions {
         let total = sum(&masses)?;
         Ok(Self { scaled, masses, total, fault, greedy, truncated: by_count || by_mass })
     }
-    /// Draws a token per row; `uniforms` in [0, 1) are not looked at by greedy choices.
+    /// Draws a token per row; greedy decoding ignores `uniforms` (in [0, 1)).
     pub fn draw(&self, uniforms: &[f64]) -> Result<Vec<Drawn>> {
         let tokens = if self.greedy { self.highest()? } else { self.inverse(uniforms)? };
         let numbers = Tensor::cat(&[&self.logprobs(&tokens)?, &self.entropies()?, &self.fault], 1)?.to_vec2::<f32>()?;
@@ -61,14 +61,14 @@ impl Distributions {
         let drawn = |(token, row): (u32, Vec<f32>)| (row[2] == 0.0).then_some((token, row[0], row[1]));
         Ok(tokens.into_iter().zip(numbers).map(drawn).collect())
     }
-    /// Log-probability of one given token per row and the entropy; NaN where logits are not finite.
+    /// Returns the log-probability of one given token per row and the entropy; NaN where logits are not finite.
     pub fn of(&self, tokens: &[u32]) -> Result<Vec<(f32, f32)>> {
         let tokens = Tensor::new(tokens, self.scaled.device())?.unsqueeze(1)?;
         let numbers = Tensor::cat(&[(self.logprobs(&tokens)? + &self.fault)?, (self.entropies()? + &self.fault)?], 1)?;
         Ok(numbers.to_vec2::<f32>()?.into_iter().map(|row| (row[0], row[1])).collect())
     }
 
-    /// `[rows, 1]`; -∞ where truncated.
+    /// Returns `[rows, 1]`; -∞ where truncated.
     fn logprobs(&self, tokens: &Tensor) -> Result<Tensor> {
         let own = self.scaled.gather(tokens, 1)?.sub(&self.total.log()?)?;
         if !self.truncated {
@@ -77,12 +77,12 @@ impl Distributions {
         let kept = self.masses.gather(tokens, 1)?.gt(0.0)?;
         kept.where_cond(&own, &(own.zeros_like()? + f64::NEG_INFINITY)?)
     }
-    /// `[rows, 1]`, in nats.
+    /// Returns `[rows, 1]`, in nats.
     fn entropies(&self) -> Result<Tensor> {
         let mean = (&self.masses * &self.scaled)?.sum_keepdim(D::Minus1)?.div(&self.total)?;
         self.total.log()?.sub(&mean)?.relu()
     }
-    /// The lowest id among the highest logits, `[rows, 1]`.
+    /// Returns the lowest id among the highest logits, `[rows, 1]`.
     fn highest(&self) -> Result<Tensor> {
         let (rows, vocabulary) = self.scaled.dims2()?;
         let ids = Tensor::arange(0, vocabulary as u32, self.scaled.device())?.to_dtype(DType::F32)?;
@@ -90,7 +90,7 @@ impl Distributions {
         let other = (ids.zeros_like()? + (vocabulary - 1) as f64)?;
         self.scaled.ge(0.0)?.where_cond(&ids, &other)?.min_keepdim(D::Minus1)?.to_dtype(DType::U32)
     }
-    /// The first token whose cumulative mass passes uniform · total, `[rows, 1]`.
+    /// Returns the first token whose cumulative mass passes uniform · total, `[rows, 1]`.
     fn inverse(&self, uniforms: &[f64]) -> Result<Tensor> {
         let (rows, vocabulary) = self.masses.dims2()?;
         let device = self.masses.device();
@@ -111,17 +111,17 @@ impl Distributions {
     }
 }
 
-/// Metal has no float64, so uniform numbers are rounded on the CPU.
+/// Returns the device for float64: Metal lacks it, so uniform numbers are rounded on the CPU.
 fn device_of_f64(device: &Device) -> &Device {
     if device.is_metal() { &Device::Cpu } else { device }
 }
 
-/// Masses 0 below the highest edge at which what `weights` count reaches `needed`, `[rows, 1]`.
+/// Sets masses to 0 below the highest edge at which the sum of `weights` reaches `needed`, `[rows, 1]`.
 fn keep_down_to(scaled: &Tensor, masses: &Tensor, weights: &Tensor, needed: &Tensor) -> Result<Tensor> {
     let zeros = masses.zeros_like()?;
     let mut low = scaled.min_keepdim(D::Minus1)?;
     let mut high = (low.zeros_like()? + 1.0)?;
-    // What was truncated before has no weight any more.
+    // Truncated tokens have no weight.
     let weights = masses.gt(0.0)?.where_cond(weights, &zeros)?;
     for _ in 0..HALVINGS {
         let middle = ((&low + &high)? * 0.5)?;
@@ -132,20 +132,20 @@ fn keep_down_to(scaled: &Tensor, masses: &Tensor, weights: &Tensor, needed: &Ten
     scaled.broadcast_ge(&low)?.where_cond(masses, &zeros)
 }
 
-/// Sums of rows, `[rows, 1]`, in the widest type of the device and given in float32.
+/// Returns sums of rows, `[rows, 1]`, computed in the widest type of the device and returned in float32.
 fn sum(x: &Tensor) -> Result<Tensor> {
     x.to_dtype(widest(x.device()))?.sum_keepdim(D::Minus1)?.to_dtype(DType::F32)
 }
 
-/// Running sums along rows.
+/// Returns running sums along rows.
 fn cumulative(x: &Tensor) -> Result<Tensor> {
     let ids = Tensor::arange(0, x.dim(1)? as u32, x.device())?;
     let triangle = ids.unsqueeze(1)?.broadcast_le(&ids.unsqueeze(0)?)?;
     x.matmul(&triangle.to_dtype(x.dtype())?)
 }
 
-/// How many running sums of a row do not pass its target: the place of the first that does, `[rows, 1]` in float32; if
-/// none does, the last place that adds anything.
+/// Returns how many running sums of a row do not pass its target, i.e. the index of the first that does, `[rows, 1]` in
+/// float32; if all stay below, the last index with a positive mass.
 fn first_above(ends: &Tensor, target: &Tensor) -> Result<Tensor> {
     let (rows, n) = ends.dims2()?;
     let below = |bound: &Tensor| ends.broadcast_lt(bound)?.to_dtype(DType::F32)?.sum_keepdim(D::Minus1);
@@ -163,7 +163,7 @@ mod tests {
 
     const ROWS: usize = 40;
 
-    /// Random logits, some rows flat and some steep.
+    /// Returns random logits, some rows flat and some steep.
     fn logits(vocabulary: usize) -> Vec<Vec<f32>> {
         let row = |i: usize| {
             let mut draws = Chance::new(1).at("logits", &[i as u64]);

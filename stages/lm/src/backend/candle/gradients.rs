@@ -1,4 +1,4 @@
-//! Gradients on the device by parameter name, added up over micro-batches in float32.
+//! Gradients on the device by parameter name, accumulated over micro-batches in float32.
 
 use super::device::widest;
 use candle_core::{D, DType, Result, Tensor};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Gradients(BTreeMap<String, Tensor>);
 
 impl Gradients {
-    /// Adds a gradient to what the parameter has.
+    /// Adds a gradient to that of the parameter.
     pub fn add(&mut self, name: &str, gradient: Tensor) -> Result<()> {
         let gradient = gradient.detach().to_dtype(DType::F32)?;
         let sum = match self.0.remove(name) {
@@ -25,7 +25,7 @@ impl Gradients {
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
-    /// Euclidean norm of every gradient, in name order, fetched at once.
+    /// Returns the Euclidean norm of every gradient, in name order, in one transfer.
     pub fn norms(&self) -> Result<Vec<(&str, f64)>> {
         let square = |gradient: &Tensor| {
             let sums = gradient.sqr()?.sum_keepdim(D::Minus1)?.flatten_all()?;

@@ -1,13 +1,13 @@
-//! Log-probabilities and entropies of tokens, with the gradient of both, over pieces of the logits: all of them are
-//! never in memory. The gradient is written out, so nothing of the forward pass is kept.
+//! Log-probabilities and entropies of tokens, with the gradient of both, over slices of the logits, which are never in
+//! memory as a whole. The gradient is written out, so the forward pass keeps no state.
 
 use crate::config::ModelConfig;
 use candle_core::{D, DType, Device, Result, Tensor};
 
-/// Most logits in memory at once.
+/// Maximum number of logits in memory at once.
 const LOGITS: usize = 1 << 25;
 
-/// What is predicted where.
+/// Tokens to predict and the rows that predict them.
 pub struct Targets {
     /// Rows of the hidden states.
     pub rows: Vec<u32>,
@@ -19,11 +19,11 @@ pub struct Targets {
     pub penalty: Option<Tensor>,
 }
 
-/// So far below every logit that its exponential is 0, and finite, so that 0 times it is 0.
+/// A value so far below every logit that its exponential is 0, and finite, so that its product with 0 is 0.
 const LOW: f32 = -1e4;
 
-/// What is added to the logits `[1, vocabulary]` so that ids that the tokenizer lacks have probability 0; none if it
-/// has them all.
+/// Returns the addend `[1, vocabulary]` of the logits that gives ids unknown to the tokenizer probability 0, or `None`
+/// if the tokenizer has all ids.
 pub fn penalty(config: &ModelConfig, device: &Device) -> Result<Option<Tensor>> {
     if config.unused_tokens.is_empty() {
         return Ok(None);
@@ -33,7 +33,7 @@ pub fn penalty(config: &ModelConfig, device: &Device) -> Result<Option<Tensor>> 
     Tensor::from_vec(row, (1, config.vocab_size), device).map(Some)
 }
 
-/// Logits with the penalty.
+/// Adds the penalty to logits.
 pub fn penalized(logits: Tensor, penalty: Option<&Tensor>) -> Result<Tensor> {
     match penalty {
         Some(penalty) => logits.broadcast_add(penalty),
@@ -41,14 +41,14 @@ pub fn penalized(logits: Tensor, penalty: Option<&Tensor>) -> Result<Tensor> {
     }
 }
 
-/// A part of the targets, on the device.
+/// A slice of the targets, on the device.
 struct Piece {
     /// `[n, hidden]`, in the type of the head.
     hidden: Tensor,
     rows: Tensor,
     /// `[n, 1]`.
     tokens: Tensor,
-    /// `[n, vocabulary]`: logits over temperature less the highest, float32.
+    /// `[n, vocabulary]`: logits over temperature minus the maximum, float32.
     scaled: Tensor,
     /// `[n, vocabulary]`: exp of it.
     masses: Tensor,
@@ -59,7 +59,7 @@ struct Piece {
 }
 
 impl Targets {
-    /// Log-probabilities and entropies, one number per target; `weight` is the head `[vocabulary, hidden]`.
+    /// Returns log-probabilities and entropies, one number per target; `weight` is the head `[vocabulary, hidden]`.
     pub fn outputs(&self, hidden: &Tensor, weight: &Tensor) -> Result<(Vec<f64>, Vec<f64>)> {
         let (mut logprobs, mut entropies) = (Vec::new(), Vec::new());
         for at in self.pieces(weight)? {
@@ -71,8 +71,8 @@ impl Targets {
         }
         Ok((logprobs, entropies))
     }
-    /// Gradients of Σ slope·output with respect to the hidden states and, if it learns, the head, float32. Empty
-    /// slopes are zeros.
+    /// Returns the gradients of Σ slope·output with respect to the hidden states and, if it is trained, the head, in
+    /// float32. An empty list of slopes means zeros.
     pub fn gradients(
         &self,
         hidden: &Tensor,

@@ -1,6 +1,6 @@
 //! A layer of the decoder in operations that all have a backward.
 //!
-//! candle's fused norm, rotation and softmax have none, and say nothing: a model trained through them changes little
+//! candle's fused norm, rotation and softmax lack one without reporting it: a model trained through them changes little
 //! but its last layer. Rows are tokens, one after another without padding; the residual stream is float32.
 
 use super::weights::{LayerWeights, Linear};
@@ -9,11 +9,11 @@ use crate::families::{Activation, QkNorm, Rope};
 use candle_core::{D, DType, Device, Result, Tensor};
 use std::collections::BTreeSet;
 
-/// Queries, keys and values of all rows, `[rows, heads, head_dim]`, turned and scaled, to what attention gives for
-/// them, `[rows, heads · head_dim]` in float32.
+/// Attention: from queries, keys and values of all rows, `[rows, heads, head_dim]`, rotated and scaled, to its output,
+/// `[rows, heads · head_dim]` in float32.
 pub type Attend<'a> = &'a mut dyn FnMut(Tensor, Tensor, Tensor) -> Result<Tensor>;
 
-/// Residual stream `[rows, hidden]` before and after layer `index`. `angles` are those of the rows.
+/// Computes layer `index`: residual stream `[rows, hidden]` in, the same out. `angles` are those of the rows.
 pub fn forward(
     config: &ModelConfig,
     index: usize,
@@ -48,12 +48,12 @@ pub fn forward(
     join(&x, w.down.forward(&(gate * w.up.forward(&input)?)?)?, &w.mlp_out)
 }
 
-/// x · factor.
+/// Returns x · factor.
 pub fn scaled(x: Tensor, factor: f64) -> Result<Tensor> {
     if factor == 1.0 { Ok(x) } else { x * factor }
 }
 
-/// A projection as `[rows, heads, head_dim]`, normed by head or over all heads.
+/// Returns a projection as `[rows, heads, head_dim]`, normed by head or over all heads.
 fn heads(config: &ModelConfig, linear: &Linear, norm: Option<&Tensor>, x: &Tensor) -> Result<Tensor> {
     let (y, eps) = (linear.forward(x)?, config.rms_norm_eps);
     let (rows, width) = y.dims2()?;
@@ -65,21 +65,21 @@ fn heads(config: &ModelConfig, linear: &Linear, norm: Option<&Tensor>, x: &Tenso
     }
 }
 
-/// GELU in its tanh form, from operations whose backward is exact: that of candle's own has rounded constants.
+/// Returns GELU in its tanh form, from operations whose backward is exact: that of candle's GELU has rounded constants.
 fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     let inner = ((x + (x.sqr()?.mul(x)? * 0.044715)?)? * (2.0 / std::f64::consts::PI).sqrt())?;
     (x * 0.5)?.mul(&(inner.tanh()? + 1.0)?)
 }
 
-/// RMS norm over the last dimension (Zhang and Sennrich, arXiv 1910.07467).
+/// Returns the RMS norm over the last dimension (Zhang and Sennrich, arXiv 1910.07467).
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
     let root = (x.sqr()?.mean_keepdim(D::Minus1)? + eps)?.sqrt()?;
     x.broadcast_div(&root)?.broadcast_mul(weight)
 }
 
-/// Attention of `[batch, kv heads, group · queries, dim]` over keys and values `[batch, kv heads, keys, dim]`; query
-/// heads that share a key head stand together. `mask` (0 or -∞) has the shape `[batch or 1, 1, 1, queries, keys]`.
-/// Gives `[batch · queries, heads · dim]` in float32.
+/// Computes attention of `[batch, kv heads, group · queries, dim]` over keys and values `[batch, kv heads, keys, dim]`;
+/// query heads that share a key head are adjacent. `mask` (0 or -∞) has the shape `[batch or 1, 1, 1, queries, keys]`.
+/// Returns `[batch · queries, heads · dim]` in float32.
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor) -> Result<Tensor> {
     let (batch, kv, rows, dim) = q.dims4()?;
     let (queries, keys) = (mask.dim(3)?, mask.dim(4)?);
@@ -94,8 +94,8 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, mask: &Tensor) -> Result<Te
     out.permute((0, 3, 1, 2, 4))?.contiguous()?.reshape((batch * queries, kv * group * dim))?.to_dtype(DType::F32)
 }
 
-/// `[batch · length, heads, dim]` to `[batch, kv heads, heads / kv heads · length, dim]`, as [`attention`] takes
-/// queries (and, with as many heads as key heads, keys and values).
+/// Reshapes `[batch · length, heads, dim]` to `[batch, kv heads, heads / kv heads · length, dim]`, as [`attention`]
+/// takes queries (and, with as many heads as key heads, keys and values).
 pub fn by_heads(x: &Tensor, batch: usize, kv: usize, dtype: DType) -> Result<Tensor> {
     let (rows, heads, dim) = x.dims3()?;
     let (length, group) = (rows / batch, heads / kv);
@@ -116,7 +116,7 @@ impl Angles {
         let ropes = config.architecture.ropes.clone();
         Self { tables: Vec::new(), ropes, head_dim: config.head_dim, device: device.clone() }
     }
-    /// Those of rows at these positions, `[rows]`, none of them `length` or more.
+    /// Returns the angles of rows at these positions, `[rows]`, all below `length`.
     pub fn at(&mut self, positions: &Tensor, length: usize) -> Result<RowAngles> {
         if self.tables.first().is_none_or(|(cos, _)| cos.dims()[0] < length) {
             let tables = self.ropes.iter().map(|rope| self.table(rope, length.next_power_of_two()));
@@ -142,8 +142,8 @@ impl Angles {
 pub struct RowAngles(Vec<(Tensor, Tensor)>);
 
 impl RowAngles {
-    /// Turns `[rows, heads, dim]`: of the first `2 · half` numbers of a head, number i with number i + half
-    /// (Su et al., arXiv 2104.09864).
+    /// Rotates `[rows, heads, dim]`: of the first `2 · half` numbers of a head, number i with number i + half (Su et
+    /// al., arXiv 2104.09864).
     fn turn(&self, rope: usize, x: &Tensor) -> Result<Tensor> {
         let (cos, sin) = &self.0[rope];
         let (dim, half) = (x.dim(2)?, cos.dim(2)?);
@@ -161,12 +161,12 @@ impl RowAngles {
 pub struct Masks(Vec<(Option<usize>, Tensor)>);
 
 impl Masks {
-    /// `make` gives the mask of a window: 0 where a token sees a key, else -∞.
+    /// Creates the masks; `make` returns the mask of a window: 0 where a token sees a key, else -∞.
     pub fn new(config: &ModelConfig, make: impl Fn(Option<usize>) -> Result<Tensor>) -> Result<Self> {
         let windows: BTreeSet<Option<usize>> = config.architecture.layers.iter().map(|layer| layer.window).collect();
         windows.into_iter().map(|window| Ok((window, make(window)?))).collect::<Result<_>>().map(Self)
     }
-    /// That of a layer with this window.
+    /// Returns the mask of a layer with this window.
     pub fn of(&self, window: Option<usize>) -> Result<&Tensor> {
         match self.0.iter().find(|(own, _)| *own == window) {
             Some((_, mask)) => Ok(mask),

@@ -1,5 +1,5 @@
-//! Where the rows of a batch lie: rows without padding for everything but attention, and groups of sequences of similar
-//! lengths for that.
+//! Layout of the rows of a batch: without padding for everything but attention, and in groups of sequences of similar
+//! lengths for attention.
 
 use super::layer::{Masks, attention, by_heads};
 use crate::batch::TokenBatch;
@@ -7,9 +7,9 @@ use crate::config::ModelConfig;
 use candle_core::{DType, Device, Result, Tensor};
 use std::ops::Range;
 
-/// Longest sequence over shortest in a group.
+/// Maximum ratio of the longest to the shortest sequence in a group.
 const SPREAD: f64 = 1.25;
-/// Most attention scores of a group, over sequences and heads.
+/// Maximum attention scores of a group, over sequences and heads.
 const SCORES: usize = 1 << 26;
 
 /// A batch on the device.
@@ -22,7 +22,7 @@ pub struct Layout {
     /// Rows of each sequence.
     pub ranges: Vec<Range<usize>>,
     groups: Vec<Group>,
-    /// `[rows]`: where each row stands in the groups' results.
+    /// `[rows]`: index of each row in the groups' results.
     back: Tensor,
 }
 
@@ -65,7 +65,7 @@ impl Layout {
             back: Tensor::new(back, device)?,
         })
     }
-    /// Attention of every sequence over itself, in `dtype`.
+    /// Computes attention of every sequence over itself, in `dtype`.
     pub fn attend(&self, window: Option<usize>, [q, k, v]: [&Tensor; 3], dtype: DType) -> Result<Tensor> {
         let kv = k.dim(1)?;
         let of = |group: &Group| {
@@ -77,7 +77,7 @@ impl Layout {
     }
 }
 
-/// Sequences by falling length, cut where the padding or the scores become too many.
+/// Groups sequences by falling length; a group ends where its padding or its scores exceed the limits.
 fn grouped(batch: &TokenBatch, heads: usize) -> Vec<Vec<usize>> {
     let length = |i: usize| batch.range(i).len();
     let mut order: Vec<usize> = (0..batch.sequences().len()).collect();

@@ -23,9 +23,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Error, Result};
 
-/// What the last forward leaves for its backward.
+/// State that the last forward keeps for its backward.
 struct Kept {
-    /// None: nothing below the head learns.
+    /// `None` if the head alone is trained.
     pass: Option<Pass>,
     hidden: Tensor,
     targets: Targets,
@@ -36,7 +36,7 @@ pub struct CandleLearner {
     body: Body,
     /// Whether the model has an adapter, so that its weights are the adapter's.
     adapted: bool,
-    /// Of the adapter, if it has any and learns.
+    /// Dropout of the adapter, if it has any and is trained.
     dropout: Option<Dropout>,
     /// Forward passes since the last step, which number the draws of dropout.
     passes: u64,
@@ -50,7 +50,7 @@ pub struct CandleLearner {
 impl CandleLearner {
     pub fn new(backend: &Candle, model: &ModelFolder, options: &LearnerOptions) -> Result<Self> {
         let device = backend.device.open()?;
-        // Every part of a model is named: one that is added must be looked at here.
+        // The pattern names every part of a model, so that a new one must be considered here.
         let ModelFolder { config, weights, adapter, source: _, chat: _, generation: _ } = model;
         options.learns.expect(adapter.as_ref())?;
         let (mut config, mut weights, mut factors) = (config.clone(), weights.clone(), Weights::new());
@@ -83,7 +83,7 @@ impl CandleLearner {
         })
     }
 
-    /// The dropout of the next forward pass.
+    /// Returns the dropout of the next forward pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
@@ -123,7 +123,7 @@ impl CandleLearner {
         if self.body.config.tie_word_embeddings { EMBEDDINGS } else { "lm_head.weight" }
     }
 
-    /// Adds all gradients of the pass. False if every slope is 0 by being left out.
+    /// Adds all gradients of the pass. Returns false if all slopes are omitted, which means 0.
     fn collect(&self, kept: Kept, slopes: &Slopes<'_>, gradients: &mut Gradients) -> candle_core::Result<bool> {
         let Kept { pass, hidden, targets } = kept;
         let d_hidden = if self.scores() {
@@ -214,17 +214,17 @@ impl Learner for CandleLearner {
     }
 }
 
-/// What a pass through the body is for.
+/// Purpose of a pass through the body.
 enum Purpose {
     /// A backward pass follows.
     Training(Option<Dropout>),
     Evaluation,
 }
 
-/// What learns and what does not, on the device.
+/// Trained and frozen parameters, on the device.
 type Placed = (BTreeMap<String, Var>, Weights);
 
-/// Puts the parameters on the device. Matrices of a frozen base are kept in the type of products, which halves their
+/// Moves the parameters to the device. Matrices of a frozen base are kept in the type of products, which halves their
 /// memory in bfloat16 and changes no number.
 fn place(
     all: impl Iterator<Item = (String, Tensor)>,

@@ -1,8 +1,8 @@
 //! The decoder on candle's tensor operations, for any candle device.
 //!
-//! The same model as the reference, up to rounding: on the CPU in float32, log-probabilities within 1e-4 and gradients
-//! within 1e-3 of their size (`backend/conformance.rs` measures both). Only operations with a backward are used for
-//! training.
+//! It computes the same model as the reference, up to rounding: on the CPU in float32, log-probabilities within 1e-4
+//! and gradients within 1e-3 of their size (`backend/conformance.rs` measures both). Training uses only operations with
+//! a backward.
 
 mod adamw;
 mod body;

@@ -1,4 +1,4 @@
-//! What a workflow file says about the backend `candle`.
+//! Options of the backend `candle` in a workflow file.
 
 use super::device::{DeviceKind, Precision};
 use schemars::JsonSchema;
@@ -10,12 +10,12 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Candle {
-    /// Where tensors live.
+    /// Device of the tensors.
     pub device: DeviceKind,
-    /// The type of numbers in matrix products.
+    /// Number type of matrix products.
     pub dtype: Precision,
-    /// Compute a layer again in the backward pass instead of keeping all that it computed: about a third more work,
-    /// and memory for one layer instead of all. Changes no result.
+    /// Compute a layer again in the backward pass instead of keeping all its activations: about a third more work, and
+    /// memory for one layer instead of all. Changes no result.
     pub recompute: bool,
 }
 
@@ -58,7 +58,7 @@ impl PartOptions for Candle {
     }
 }
 
-/// What to do about a stage that asks for a GPU and does not use it.
+/// Returns the advice for a stage that requests a GPU and does not use it.
 pub fn how_to_use_a_gpu() -> String {
     match DeviceKind::gpus().first() {
         Some(kind) => format!("use `backend: {{kind: candle, device: {}}}`, or leave `gpus` out", kind.name()),

@@ -17,12 +17,12 @@ use std::ops::Range;
 use trainyard_core::Result as Checked;
 use trainyard_tables::Sampling;
 
-/// Most logits in memory at once.
+/// Maximum number of logits in memory at once.
 const LOGITS: usize = 1 << 27;
 /// Tokens of given sequences that are computed together.
 const TOKENS: usize = 8192;
 
-/// The sampler of the backend `candle`.
+/// Creates the sampler of the backend `candle`.
 pub fn sampler(backend: &Candle, model: &ModelFolder) -> Checked<Box<dyn Sampler>> {
     let decoder = Decoder::new(model, backend.device.open()?, backend.dtype)?;
     Ok(Box::new(Rostered::new(CandleDecode(decoder), &model.config)))
@@ -142,19 +142,19 @@ impl CandleDecode {
         }
         Ok(())
     }
-    /// Parts of so many rows whose logits are in memory together.
+    /// Divides this many rows into ranges whose logits are in memory together.
     fn pieces(&self, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let size = (LOGITS / self.0.config.vocab_size).max(1);
         (0..rows).step_by(size).map(move |first| first..(first + size).min(rows))
     }
-    /// Float32 logits of some rows of hidden states.
+    /// Returns float32 logits of some rows of hidden states.
     fn logits(&self, hidden: &Tensor, rows: &Range<usize>) -> Result<Tensor> {
         let Some(head) = &self.0.model.head else { candle_core::bail!("the model has no language head") };
         let hidden = hidden.narrow(0, rows.start, rows.len())?.to_dtype(head.dtype())?;
         let logits = hidden.matmul(&head.t()?)?.to_dtype(DType::F32)?;
         penalized(scaled(logits, 1.0 / self.0.config.architecture.logits_scaling)?, self.0.penalty.as_ref())
     }
-    /// Hands the hidden states at positions of given sequences to `read`, a few sequences at a time.
+    /// Passes the hidden states at positions of given sequences to `read`, a few sequences at a time.
     fn at(
         &mut self,
         sequences: &[&[u32]],
@@ -162,7 +162,7 @@ impl CandleDecode {
         mut read: impl FnMut(&Self, &Tensor, &Rows) -> Result<()>,
     ) -> Checked<()> {
         crate::generate::check_positions(sequences, positions, self.0.config.positions())?;
-        // Tokens behind the last wanted position are not computed.
+        // Tokens after the last wanted position are not computed.
         let used = |i: usize| positions[i].last().map_or(0, |p| *p as usize + 1);
         let wanted: Vec<usize> = (0..sequences.len()).filter(|&i| used(i) > 0).collect();
         let mut rest = wanted.as_slice();

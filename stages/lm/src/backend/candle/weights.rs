@@ -1,4 +1,4 @@
-//! One layer's parameters as tensors of the device, with what an adapter adds to them.
+//! One layer's parameters as tensors of the device, with those of an adapter.
 
 use crate::adapter::{DOWN, Share, UP, share};
 use crate::config::ModelConfig;
@@ -6,20 +6,20 @@ use crate::decoder::{Dropout, LowRank};
 use candle_core::{DType, Device, Result, Tensor};
 use std::ops::Range;
 
-/// Where layers find their parameters.
+/// Source of the layers' parameters.
 pub struct Source<'a> {
     pub config: &'a ModelConfig,
-    /// A parameter by its Hugging Face name; none if there is none.
+    /// A parameter by its Hugging Face name, or `None` if it is absent.
     pub find: &'a dyn Fn(&str) -> Result<Option<Tensor>>,
     /// The type of products.
     pub dtype: DType,
-    /// Of the adapter, if there is one.
+    /// Low-rank options of the adapter, if any.
     pub low: Option<LowRank>,
-    /// Of a pass that trains the adapter.
+    /// Dropout of a pass that trains the adapter.
     pub drops: Option<Drops<'a>>,
 }
 
-/// What is dropped from an adapter's inputs in one pass.
+/// Dropout of an adapter's inputs in one pass.
 #[derive(Clone, Copy)]
 pub struct Drops<'a> {
     pub dropout: &'a Dropout,
@@ -29,7 +29,7 @@ pub struct Drops<'a> {
 }
 
 impl Drops<'_> {
-    /// `[rows, width]`: 0 for what is dropped of an adapted layer's input, else the factor of what stays.
+    /// Returns `[rows, width]`: 0 for the dropped inputs of an adapted layer, else the factor of the kept ones.
     fn mask(&self, part: &str, layer: usize, width: usize) -> Result<Tensor> {
         let rows = self.ranges.last().map_or(0, |range| range.end);
         let mut values = vec![1.0f32; rows * width];
@@ -39,19 +39,19 @@ impl Drops<'_> {
 }
 
 impl Source<'_> {
-    /// Errors: a parameter that there is not.
+    /// Returns a parameter. Errors: an absent one.
     pub fn need(&self, name: &str) -> Result<Tensor> {
         match (self.find)(name)? {
             Some(tensor) => Ok(tensor),
             None => candle_core::bail!("the model lacks `{name}`"),
         }
     }
-    /// What the norm `name` multiplies by.
+    /// Returns the factor of the norm `name`.
     pub fn norm(&self, name: &str) -> Result<Tensor> {
         let (weight, offset) = (self.need(&format!("{name}.weight"))?, self.config.architecture.norm_offset);
         if offset == 0.0 { Ok(weight) } else { weight + offset }
     }
-    /// The linear layer `part` of a decoder layer.
+    /// Returns the linear layer `part` of a decoder layer.
     fn linear(&self, layer: usize, part: &'static str, bias: bool) -> Result<Linear> {
         let name = format!("{}{part}", prefix(layer));
         let bias = if bias { Some(self.need(&format!("{name}.bias"))?) } else { None };
@@ -59,7 +59,7 @@ impl Source<'_> {
         let low = self.low_of(layer, part, weight.dims2()?)?;
         Ok(Linear { weight, bias, low })
     }
-    /// The factors of a linear layer whose weight has this shape, if it is adapted.
+    /// Returns the factors of a linear layer whose weight has this shape, if it is adapted.
     fn low_of(&self, layer: usize, part: &'static str, (outputs, inputs): (usize, usize)) -> Result<Option<Low>> {
         let Some(LowRank { scale, .. }) = self.low else { return Ok(None) };
         let Share { layer: whole, rows, .. } = share(self.config, part, outputs);
@@ -90,7 +90,7 @@ struct Low {
 }
 
 impl Linear {
-    /// Float32 `[rows, in]` to float32 `[rows, out]`.
+    /// Maps float32 `[rows, in]` to float32 `[rows, out]`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let y = x.to_dtype(self.weight.dtype())?.matmul(&self.weight.t()?)?.to_dtype(DType::F32)?;
         let y = match &self.low {
@@ -115,7 +115,7 @@ impl Low {
     }
 }
 
-/// One layer. The norms stand where [`crate::families::LayerNorms`] says.
+/// One layer, with the norms of [`crate::families::LayerNorms`].
 pub struct LayerWeights {
     pub attention_in: Option<Tensor>,
     pub query: Linear,
@@ -141,7 +141,7 @@ const UP_PART: &str = "mlp.up_proj";
 const DOWN_PART: &str = "mlp.down_proj";
 
 impl LayerWeights {
-    /// Layer `index` of a model.
+    /// Reads layer `index` of a model.
     pub fn of(source: &Source<'_>, index: usize) -> Result<Self> {
         let architecture = &source.config.architecture;
         let linear = |part, bias| source.linear(index, part, bias);
@@ -163,7 +163,7 @@ impl LayerWeights {
             mlp_out: norm(architecture.norms.mlp_out)?,
         })
     }
-    /// Puts the adapter of the source into the place of the one that is there.
+    /// Replaces the adapter by that of the source.
     pub fn adapt(&mut self, source: &Source<'_>, index: usize) -> Result<()> {
         let linears = [
             (QUERY, &mut self.query),
@@ -181,7 +181,7 @@ impl LayerWeights {
     }
 }
 
-/// What the names of a layer's parameters begin with.
+/// Returns the prefix of a layer's parameter names.
 pub fn prefix(index: usize) -> String {
     format!("model.layers.{index}.")
 }

@@ -1,4 +1,4 @@
-//! What a backend must do with a model that has an adapter.
+//! Checks of a backend with a model that has an adapter.
 
 use super::kit::{FULL, SEQUENCES, Scratch, evaluate, finish, model, places, plain, request};
 use super::variants::{adapted, with_adapter};
@@ -8,7 +8,6 @@ use crate::checkpoint::load_tensors;
 use crate::folder::ModelFolder;
 use trainyard_core::Chance;
 
-/// All of it.
 pub(super) fn suite(backend: &dyn Backend) {
     a_fresh_adapter_changes_nothing(backend);
     for (name, model) in adapted() {
@@ -32,7 +31,7 @@ fn train(learner: &mut dyn Learner) {
     learner.backward(&slopes).expect("a backward pass");
     learner.step(1e-2).expect("a step").expect("gradients");
 }
-/// Log-probabilities at [`places`], by a sampler.
+/// Returns log-probabilities at [`places`], computed by a sampler.
 fn sampled(backend: &dyn Backend, model: &ModelFolder, weights: Option<&Parameters>) -> Vec<f32> {
     let mut sampler = backend.sampler(model, &SamplerOptions { threads: 2 }).expect("a sampler");
     if let Some(weights) = weights {
@@ -56,7 +55,7 @@ fn a_fresh_adapter_changes_nothing(backend: &dyn Backend) {
     assert_eq!(of(&fresh, Learns::Adapter), of(&base, Learns::All));
 }
 
-/// What learns is the adapter, every tensor of it; the base that it is computed with is not touched.
+/// Every tensor of the adapter is trained, and the base stays unchanged.
 fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let before = Parameters::from_weights(&model.weights).expect("weights");
     let own = model.adapter.as_ref().expect("an adapter");
@@ -79,7 +78,7 @@ fn the_base_stays_and_the_adapter_learns(backend: &dyn Backend, model: &ModelFol
     assert_eq!(evaluate(&*fixed), evaluate(&*learner), "{name}");
 }
 
-/// A resume point holds what learns and nothing of the base; dropout goes on with the draws of its step.
+/// A resume point contains the trained parameters and none of the base; dropout resumes with the draws of its step.
 fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &ModelFolder, name: &str) {
     let folder = Scratch::new(&format!("{}-adapter", backend.kind()));
     let mut first = learner(backend, model, Learns::Adapter);
@@ -88,7 +87,7 @@ fn a_saved_adapter_goes_on_in_the_same_bits(backend: &dyn Backend, model: &Model
     let saved = load_tensors(&folder.0.join("a-weights.safetensors")).expect("a file");
     assert!(saved.keys().eq(model.adapter.as_ref().expect("an adapter").tensors.keys()), "{name}");
     let mut second = learner(backend, model, Learns::Adapter);
-    // What a pass before it leaves does not matter.
+    // State left by an earlier pass has no effect.
     second.forward(&SEQUENCES, &places(), 1.0).expect("outputs");
     second.load(&folder.0, "a-").expect("loaded");
     for learner in [&mut first, &mut second] {
@@ -121,7 +120,7 @@ fn samplers_take_the_adapter_alone(backend: &dyn Backend, model: &ModelFolder, n
     finish(&mut *sampler);
     assert_eq!(sampler.sequence(id).weights_version[3..], [0, 0, 5, 5], "{name}");
 }
-/// The head that `prm` trains goes with the adapter to the sampler.
+/// The head that `prm` trains is passed to the sampler with the adapter.
 fn a_scoring_head_learns_beside_the_adapter(backend: &dyn Backend) {
     let model = with_adapter(&model(), &AdapterOptions { rank: 2, ..AdapterOptions::default() });
     let options = LearnerOptions { head: Head::Scores(1), learns: Learns::Adapter, ..plain() };

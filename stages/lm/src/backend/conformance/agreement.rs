@@ -10,12 +10,12 @@ use crate::optimizer::AdamWConfig;
 use trainyard_core::Error;
 use trainyard_tables::Sampling;
 
-/// Most difference of log-probabilities, entropies and values.
+/// Maximum difference of log-probabilities, entropies and values.
 const FORWARD: f64 = 1e-4;
-/// Most difference of a gradient, as a share of the norm of the parameter's gradient.
+/// Maximum difference of a gradient, as a share of the norm of the parameter's gradient.
 const GRADIENT: f64 = 1e-3;
 
-/// Forward passes, gradients, optimizer steps, sampled tokens, refusals.
+/// Checks forward passes, gradients, optimizer steps, sampled tokens, refusals.
 pub(super) fn suite(backend: &dyn Backend) {
     let offers = backend.offers();
     for (learns, models) in [(Learns::All, variants()), (Learns::Adapter, adapted())] {
@@ -37,7 +37,7 @@ pub(super) fn suite(backend: &dyn Backend) {
     refusals_of_samplers_are_those_of_the_reference(backend);
 }
 
-/// A learner of the backend beside one of the reference.
+/// Returns a learner of the backend and one of the reference.
 fn both(backend: &dyn Backend, model: &ModelFolder, options: &LearnerOptions) -> [Box<dyn Learner>; 2] {
     [backend, &Cpu].map(|backend| backend.learner(model, options).expect("a learner"))
 }
@@ -60,7 +60,7 @@ fn outputs_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder
     }
 }
 
-/// With an enormous epsilon a step of AdamW is rate / epsilon times the gradient, so weights tell gradients.
+/// With an enormous epsilon a step of AdamW is rate / epsilon times the gradient, so the weights reveal the gradient.
 fn gradients_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder, learns: Learns, name: &str) {
     const EPSILON: f64 = 1e6;
     for head in [Head::Own, Head::Scores(2)] {
@@ -90,7 +90,7 @@ fn gradients_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFold
             let norm = |list: &[f64]| list.iter().map(|x| x * x).sum::<f64>().sqrt();
             let off: Vec<f64> = expected.iter().zip(&found).map(|(a, b)| a - b).collect();
             let (off, size) = (norm(&off), norm(&expected));
-            // Weights near 1 tell their change to 1e-7.
+            // Weights near 1 reveal their change to 1e-7.
             let rounding = 1e-7 * (expected.len() as f64).sqrt();
             assert!(off <= GRADIENT * size + rounding, "{name} {head:?} {parameter}: {off} of {size}");
         }
@@ -151,7 +151,7 @@ fn tokens_are_those_of_the_reference(backend: &dyn Backend, model: &ModelFolder,
     }
 }
 
-/// What does not fit is refused in the same words.
+/// Inputs that do not fit are rejected with the reference's message.
 fn refusals_of_learners_are_those_of_the_reference(backend: &dyn Backend) {
     for (model, learns) in [(model(), Learns::Adapter), (adapted().remove(0).1, Learns::All)] {
         let [ours, theirs]: [Option<Error>; 2] =
@@ -167,7 +167,7 @@ fn refusals_of_learners_are_those_of_the_reference(backend: &dyn Backend) {
     }
 }
 
-/// What does not fit is refused in the same words.
+/// Inputs that do not fit are rejected with the reference's message.
 fn refusals_of_samplers_are_those_of_the_reference(backend: &dyn Backend) {
     let mut samplers = [backend, &Cpu].map(|b| b.sampler(&model(), &SamplerOptions { threads: 1 }).expect("a sampler"));
     for tokens in [vec![], vec![10; 64], vec![10, 1000]] {

@@ -1,4 +1,4 @@
-//! What a backend must do by itself.
+//! Checks of a single backend.
 
 use super::kit::{
     FULL, POSITIONS, SEQUENCES, Scratch, evaluate, finish, learner, model, places, plain, request, sampler, trainer_of,
@@ -10,7 +10,7 @@ use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceStat
 use trainyard_core::ErrorKind;
 use trainyard_tables::Sampling;
 
-/// All of it that the backend offers.
+/// Runs all checks of the backend's features.
 pub(super) fn suite(backend: &dyn Backend) {
     let offers = backend.offers();
     if offers.trains {
@@ -36,7 +36,7 @@ pub(super) fn suite(backend: &dyn Backend) {
     }
 }
 
-/// Log-probabilities of all tokens sum to 1, entropies are theirs, and a forward gives the numbers of an evaluation.
+/// Log-probabilities of all tokens sum to 1, entropies match them, and a forward gives the numbers of an evaluation.
 fn outputs_are_probabilities(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let vocabulary = learner.config().vocab_size as u32;
@@ -134,7 +134,7 @@ fn a_saved_learner_goes_on_in_the_same_bits(backend: &dyn Backend) {
     assert_eq!(first.weights().expect("weights"), second.weights().expect("weights"));
 }
 
-/// Wrong calls are errors, and they change nothing.
+/// Invalid calls are errors and change no state.
 fn mistakes_of_training_are_reported(backend: &dyn Backend) {
     let mut learner = learner(backend, &plain());
     let before = learner.weights().expect("weights");
@@ -150,7 +150,7 @@ fn mistakes_of_training_are_reported(backend: &dyn Backend) {
     assert_eq!(learner.weights().expect("weights"), before);
 }
 
-/// Wrong calls are errors.
+/// Invalid calls are errors.
 fn mistakes_of_sampling_are_reported(backend: &dyn Backend) {
     let mut sampler = sampler(backend);
     assert!(sampler.start(Request { tokens: Vec::new(), ..request(10, 0, 4) }).is_err(), "no tokens");
@@ -161,7 +161,8 @@ fn mistakes_of_sampling_are_reported(backend: &dyn Backend) {
     assert!(sampler.score(&[&[10]], &[&[0]]).is_err() && sampler.score_labels() == 0, "there is no scoring head");
 }
 
-/// Equal tokens, and equal numbers: to the bit, or to 1e-4 if the last bits may depend on what shares a batch.
+/// Expects equal tokens, and equal numbers: to the bit, or to 1e-4 if the last bits may depend on the other sequences
+/// of a batch.
 fn expect_same(backend: &dyn Backend, a: &SequenceState, b: &SequenceState) {
     if backend.is_batch_invariant() {
         assert_eq!(a, b);
@@ -175,7 +176,7 @@ fn expect_same(backend: &dyn Backend, a: &SequenceState, b: &SequenceState) {
     }
 }
 
-/// A sequence is the same alone and beside others.
+/// A sequence is the same alone and in a batch.
 fn sequences_do_not_depend_on_their_company(backend: &dyn Backend) {
     let mut alone = sampler(backend);
     let id = alone.start(request(10, 1, 8)).expect("a sequence");
@@ -237,8 +238,8 @@ fn a_paused_turn_goes_on_as_if_it_had_not_stopped(backend: &dyn Backend) {
     }
 }
 
-/// Recorded log-probabilities and entropies are those of teacher forcing (bit for bit, if the backend promises it), and
-/// those of the learner up to rounding.
+/// Recorded log-probabilities and entropies are those of teacher forcing (bit for bit, if the backend guarantees it),
+/// and those of the learner up to rounding.
 fn samplers_and_learners_agree(backend: &dyn Backend) {
     for sampling in [FULL, Sampling { temperature: 0.6, ..FULL }] {
         let mut sampler = sampler(backend);
@@ -270,7 +271,8 @@ fn samplers_and_learners_agree(backend: &dyn Backend) {
     }
 }
 
-/// A given sequence under a distribution; none where the backend offers no such scores, and says so.
+/// Scores a given sequence under a distribution; returns `None` where the backend reports that it offers no such
+/// scores.
 fn forced(backend: &dyn Backend, sampler: &mut dyn Sampler, tokens: &[u32], sampling: &Sampling) -> Option<Scored> {
     let offered = match backend.offers().forced {
         Forced::Always => true,

@@ -1,4 +1,4 @@
-//! What the checks share: a small random model, sequences, requests.
+//! Fixtures that the checks share: a small random model, sequences, requests.
 
 use crate::backend::cpu::Cpu;
 use crate::backend::{Backend, Learner, LearnerOptions, Outputs, Place, Sampler, SamplerOptions};
@@ -16,7 +16,7 @@ use trainyard_tables::Sampling;
 pub(super) const POSITIONS: usize = 64;
 pub(super) const FULL: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
-/// The model of the suite: random weights, one character per token.
+/// Returns the model of the suite: random weights, one character per token.
 pub fn model() -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).expect("a tokenizer of characters");
@@ -38,7 +38,7 @@ pub(super) fn places() -> Vec<Place> {
 pub(super) fn learner(backend: &dyn Backend, options: &LearnerOptions) -> Box<dyn Learner> {
     backend.learner(&model(), options).expect("a learner of the model")
 }
-/// Who trains what the backend samples with: itself, or the reference.
+/// Returns the backend that trains the models which the backend samples: itself, or the reference.
 pub(super) fn trainer_of(backend: &dyn Backend) -> &dyn Backend {
     if backend.offers().trains { backend } else { &Cpu }
 }
@@ -52,7 +52,7 @@ pub(super) fn evaluate(learner: &dyn Learner) -> Outputs {
 pub(super) fn sampler(backend: &dyn Backend) -> Box<dyn Sampler> {
     backend.sampler(&model(), &SamplerOptions { threads: 2 }).expect("a sampler of the model")
 }
-/// The draws that the suite asks for, for a backend that gets no more than their seeds.
+/// Returns the draws of the suite, for a backend that gets only their seeds.
 pub fn draws() -> Vec<DrawKey> {
     let chance = Chance::new(3);
     let of = |problem: u64| (0..80).map(move |sample| DrawKey { chance, problem, sample });
@@ -75,7 +75,7 @@ pub(super) fn finish(sampler: &mut dyn Sampler) -> Vec<(SequenceId, Finish)> {
     ended
 }
 
-/// A folder that goes away with the check.
+/// A folder that is removed at the end of the check.
 pub(super) struct Scratch(pub(super) PathBuf);
 
 impl Scratch {

@@ -1,7 +1,7 @@
-//! What every backend must do. [`suite`] runs all checks; each panics with what is wrong.
+//! Conformance of backends. [`suite`] runs all checks; each panics with a description of the failure.
 //!
-//! Numbers are compared with tolerances that a float32 device keeps. Resumed state is compared bit for bit, and so are
-//! sequences that share a batch where the backend promises it ([`Backend::is_batch_invariant`]).
+//! Numbers are compared with tolerances that a float32 device meets. Resumed state is compared bit for bit, and so are
+//! sequences that share a batch where the backend guarantees it ([`Backend::is_batch_invariant`]).
 
 mod adapters;
 mod agreement;
@@ -13,7 +13,7 @@ pub use kit::{draws, model};
 
 use super::Backend;
 
-/// All checks of what the backend offers ([`Backend::offers`]), on small random models: the backend by itself, then
+/// Runs all checks of the backend's features ([`Backend::offers`]), on small random models: the backend by itself, then
 /// against the reference.
 pub fn suite(backend: &dyn Backend) {
     basics::suite(backend);

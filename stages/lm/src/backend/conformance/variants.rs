@@ -1,4 +1,4 @@
-//! The model of the suite in everything that an architecture can express, and with adapters.
+//! The model of the suite in every variant of the architecture, and with adapters.
 
 use super::kit::model;
 use crate::adapter::{Adapter, AdapterOptions};
@@ -9,7 +9,7 @@ use crate::folder::ModelFolder;
 use candle_core::{Device, Tensor};
 use trainyard_core::Chance;
 
-/// Models with norms and biases that matter.
+/// Returns models with norms and biases that affect the result.
 pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
     let base = model();
     let grouped = ModelConfig { num_attention_heads: 4, head_dim: 4, ..base.config.clone() };
@@ -69,8 +69,8 @@ pub(super) fn variants() -> Vec<(&'static str, ModelFolder)> {
     configs.into_iter().map(shaken).collect()
 }
 
-/// The variants that an adapter may meet in different ways, each with one whose factors are all random: of all layers,
-/// of some, of layers that are joined in files, with a scoring head, with dropout.
+/// Returns the kinds of adapted models, each with random factors: all layers, some layers, layers that are joined in
+/// files, with a scoring head, with dropout.
 pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
     let some = ["k_proj", "layers.1.mlp.up_proj"].map(String::from).to_vec();
     let plain = AdapterOptions { rank: 3, alpha: 4.0, ..AdapterOptions::default() };
@@ -99,7 +99,7 @@ pub(super) fn adapted() -> Vec<(&'static str, ModelFolder)> {
     options.into_iter().map(with).collect()
 }
 
-/// The model with an adapter whose factors are all random.
+/// Returns the model with an adapter whose factors are all random.
 pub(super) fn with_adapter(model: &ModelFolder, options: &AdapterOptions) -> ModelFolder {
     let mut adapter = Adapter::new(&model.config, options, &Chance::new(5)).expect("an adapter");
     adapter.tensors = adapter.tensors.into_iter().map(shake).collect();

@@ -1,4 +1,4 @@
-//! A decoder with AdamW: tensors stay in here, numbers go out.
+//! A decoder with AdamW that keeps its tensors private and returns numbers.
 
 use crate::backend::{
     Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes, learned_files, of_adapter,
@@ -23,11 +23,11 @@ enum Graph {
 /// The learner of the reference backend.
 pub struct CpuLearner {
     decoder: Decoder,
-    /// Whether anything under the head learns.
+    /// Whether any parameter below the head is trained.
     body: bool,
     /// Whether the model has an adapter, so that its weights are the adapter's.
     adapted: bool,
-    /// Share and source of the adapter's dropout, if it has any and learns.
+    /// Share and source of the adapter's dropout, if it has any and is trained.
     dropout: Option<Dropout>,
     /// Forward passes since the last step, which number the draws of dropout.
     passes: u64,
@@ -60,7 +60,7 @@ impl CpuLearner {
         })
     }
 
-    /// The dropout of the next forward pass.
+    /// Returns the dropout of the next forward pass.
     fn next_dropout(&mut self) -> Option<Dropout> {
         let pass = self.passes;
         self.passes += 1;
@@ -83,7 +83,7 @@ impl CpuLearner {
     }
 }
 
-/// What a pass through the decoder is for.
+/// Purpose of a pass through the decoder.
 enum Pass {
     /// A backward pass follows.
     Training(Option<Dropout>),
@@ -99,7 +99,7 @@ impl Graph {
             Self::Values(values) => Outputs { values: numbers(values)?, ..Outputs::default() },
         })
     }
-    /// Σ slope·output, or none if all slopes are 0.
+    /// Returns Σ slope·output, or `None` if all slopes are 0.
     fn surrogate(&self, slopes: &Slopes<'_>) -> Result<Option<Tensor>> {
         let pairs = match self {
             Self::Tokens { logprobs, entropies } => {
@@ -127,7 +127,7 @@ impl Learner for CpuLearner {
         self.decoder.parameters().iter().map(|(name, v)| (name.clone(), v.dims().to_vec())).collect()
     }
     fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
-        // The memory of the last graph is used again by the next.
+        // The next graph reuses the memory of the last one.
         self.graph = None;
         let pass = if self.body { Pass::Training(self.next_dropout()) } else { Pass::Evaluation };
         let graph = self.run(sequences, places, temperature, pass)?;

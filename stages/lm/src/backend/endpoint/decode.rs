@@ -1,7 +1,7 @@
-//! Turns by requests: one request per turn, its tokens taken as if they had been drawn here.
+//! Turns by requests: one request per turn, whose tokens are recorded like locally drawn ones.
 //!
-//! Nothing of a sequence is kept on the server but what it caches by itself. So forks, observations and resumed turns
-//! are requests over the tokens so far, and whatever a server returns beyond a stop token or a limit is left out.
+//! The server keeps no state of a sequence except in its own cache. Forks, observations and resumed turns are therefore
+//! requests over the tokens so far, and tokens that a server returns after a stop token or a limit are dropped.
 
 use super::dialect::{Ask, Dialect, Meaning, Name, Told};
 use super::gate::{Gate, Lease};
@@ -16,12 +16,12 @@ use trainyard_core::{Error, Result};
 use trainyard_http::{Desk, Ticket};
 use trainyard_tables::Sampling;
 
-/// How long a step waits for an answer. Tools are looked after in between.
+/// Time that a step waits for a response. Tools are polled in between.
 const WAIT: Duration = Duration::from_millis(20);
-/// Answers in a row without a token before a sequence counts as stuck.
+/// Consecutive responses without a token after which a sequence counts as stuck.
 const EMPTY: u32 = 3;
 
-/// What is kept for a sequence: its request in flight.
+/// State of a sequence: its request in flight.
 #[derive(Default)]
 pub struct Held {
     flight: Option<(Ticket, usize)>,
@@ -42,12 +42,12 @@ pub struct Remote {
     pub meaning: Meaning,
     pub gate: Arc<Gate>,
     pub courier: Option<Courier>,
-    /// Whose sequence a request is, and the version of the weights that answers it.
+    /// Sequence of each request, and the version of the weights that computes the response.
     pub flights: BTreeMap<Ticket, (SequenceId, u32)>,
 }
 
 impl Remote {
-    /// Sends a request for every running sequence that has none in flight.
+    /// Sends a request for every running sequence without one in flight.
     fn send(&mut self, roster: &mut Roster<Held>) -> Result<()> {
         let positions = roster.positions();
         for (id, entry) in roster.running() {
@@ -86,7 +86,7 @@ impl Remote {
         let adapter = lease.loaded.adapter.clone().or_else(|| self.name.adapter.clone());
         Name { adapter, ..self.name.clone() }
     }
-    /// Gives up requests of sequences that were taken out.
+    /// Cancels the requests of removed sequences.
     fn prune(&mut self, roster: &mut Roster<Held>) {
         let desk = &mut self.desk;
         self.flights.retain(|ticket, (id, _)| {
@@ -102,7 +102,7 @@ impl Remote {
     }
 }
 
-/// Takes the tokens of an answer, up to the end of the turn.
+/// Records the tokens of a response, up to the end of the turn.
 fn take(entry: &mut Entry<Held>, told: Told, version: u32, positions: usize) -> Result<()> {
     let Told { tokens, logprobs, top: _ } = told;
     entry.cache.empty = if tokens.is_empty() { entry.cache.empty + 1 } else { 0 };
@@ -112,7 +112,7 @@ fn take(entry: &mut Entry<Held>, told: Told, version: u32, positions: usize) -> 
         );
     }
     for (token, logprob) in tokens.into_iter().zip(logprobs) {
-        // The roster has no entropies for these sequences, so the number goes nowhere.
+        // The roster keeps no entropies for these sequences, so the number is unused.
         entry.take(token, logprob, 0.0, version, positions);
         if entry.state.finish.is_some() {
             break;
@@ -141,7 +141,7 @@ impl Decode for Remote {
                 }
             };
             let told = self.told(answer)?;
-            // A turn that was ended meanwhile, and perhaps opened again, is asked for anew.
+            // A turn that was ended meanwhile, and perhaps opened again, is requested anew.
             if entry.state.finish.is_some() || entry.state.token_ids.len() != sent {
                 continue;
             }
@@ -215,7 +215,8 @@ fn expect_plain(sampling: &Sampling) -> Result<()> {
     .help("use temperature 1 and no truncation"))
 }
 
-/// Errors: invalid, if the server's log-probabilities are not those of what it samples by these options.
+/// Checks the sampling options. Errors: invalid, if the server's log-probabilities under them are not those of the
+/// sampled distribution.
 fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Sampling) -> Result<()> {
     let greedy = sampling.temperature == 0.0;
     let fits = match meaning {
@@ -235,7 +236,7 @@ fn expect_answerable(dialect: &dyn Dialect, meaning: Meaning, sampling: &Samplin
     .help("sample at temperature 1 without truncation, or start vLLM with `--logprobs-mode processed_logprobs`"))
 }
 
-/// Why a kind of server cannot answer for these options, whatever it was started with.
+/// Returns why a kind of server cannot sample under these options, regardless of its flags.
 pub fn refused(options: &Endpoint, sampling: &Sampling) -> Option<(String, String)> {
     let truncated = sampling.temperature > 0.0 && !is_untruncated(sampling);
     (options.server == super::dialect::Server::Sglang && truncated).then(|| {

@@ -1,20 +1,20 @@
-//! Which weights a server has, and who may talk to it while they change.
+//! The weights that a server has, and admission of requests while they change.
 //!
-//! A server that loads weights in the middle of a turn mixes two versions in one sequence, and says nothing of it. So
-//! new weights wait until no request is in flight, and requests wait until they are there. All samplers of a stage
-//! share one gate: they talk to one server.
+//! A server that loads weights in the middle of a turn mixes two versions in one sequence without reporting it. New
+//! weights therefore wait until no request is in flight, and requests wait until they are loaded. All samplers of a
+//! stage share one gate, since they share one server.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use trainyard_core::Result;
 
-/// What the server has now.
+/// Weights that the server has loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Loaded {
-    /// Version of the weights; 0 for those that it had at first.
+    /// Version of the weights; 0 for the initial ones.
     pub version: u32,
-    /// The adapter that holds them, if they are an adapter's.
+    /// Adapter that holds the weights, if they are an adapter's.
     pub adapter: Option<String>,
-    /// Whether this stage has handed them over.
+    /// Whether this stage has loaded them.
     pub ours: bool,
 }
 
@@ -32,15 +32,15 @@ pub struct Gate {
     changed: Condvar,
 }
 
-/// A request in flight; its weights stay until it is dropped.
+/// A request in flight; the weights stay unchanged until it is dropped.
 pub struct Lease {
     gate: Arc<Gate>,
-    /// What the server has until then.
+    /// Weights of the server during the lease.
     pub loaded: Loaded,
 }
 
 impl Gate {
-    /// Lets a request through, unless weights are changing.
+    /// Admits a request, unless weights are changing.
     pub fn enter(self: &Arc<Self>) -> Option<Lease> {
         let mut state = self.lock();
         (!state.changing).then(|| {
@@ -48,7 +48,7 @@ impl Gate {
             Lease { gate: self.clone(), loaded: state.loaded.clone() }
         })
     }
-    /// Lets a request through as soon as no weights are changing.
+    /// Admits a request as soon as no weights are changing.
     pub fn wait_to_enter(self: &Arc<Self>) -> Lease {
         let mut state = self.lock();
         while state.changing {
@@ -57,7 +57,7 @@ impl Gate {
         state.flying += 1;
         Lease { gate: self.clone(), loaded: state.loaded.clone() }
     }
-    /// Changes the weights while nothing is in flight. `change` gets what is loaded, and returns what is loaded then.
+    /// Changes the weights while no request is in flight. `change` gets the loaded weights and returns the new ones.
     pub fn change(&self, change: impl FnOnce(&Loaded) -> Result<Loaded>) -> Result<()> {
         let mut state = self.lock();
         while state.changing {
@@ -72,7 +72,7 @@ impl Gate {
         let outcome = change(&before);
         let mut state = self.lock();
         state.changing = false;
-        // After a failure nobody knows what the server has.
+        // After a failure the loaded weights are unknown.
         let (loaded, outcome) = match outcome {
             Ok(loaded) => (loaded, Ok(())),
             Err(e) => (Loaded { ours: false, ..before }, Err(e)),

@@ -1,4 +1,4 @@
-//! Weights on their way to a server: a folder that it sees, and the request to read it.
+//! Weight updates of a server: a folder that it can read, and the request to load it.
 
 use super::dialect::HandOver;
 use super::gate::Loaded;
@@ -11,12 +11,12 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_http::Desk;
 
-/// How folders of versions begin.
+/// Prefix of the folders of versions.
 const PREFIX: &str = "trainyard-weights-";
 
-/// A model whose weights a server takes.
+/// Sender of a model's weights to a server.
 pub struct Courier {
-    /// Without weights, which come with every version.
+    /// Config without weights, which every version brings.
     model: ModelFolder,
     folder: PathBuf,
     seen_as: String,
@@ -24,7 +24,7 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// For versions of `model`.
+    /// Creates a courier of versions of `model`.
     pub fn new(model: &ModelFolder, options: &Weights, hand_over: &'static dyn HandOver) -> Self {
         let weights = crate::decoder::Weights::new();
         Self {
@@ -34,14 +34,14 @@ impl Courier {
             hand_over,
         }
     }
-    /// Gives the server the folder's own weights, as version 0.
+    /// Loads the folder's own weights, as version 0.
     pub fn first(&self, desk: &Desk, model: &ModelFolder, before: &Loaded) -> Result<Loaded> {
         self.bring(desk, 0, before, |folder| match &model.adapter {
             Some(adapter) => peft::save(folder, &model.config, adapter),
             None => model.save(folder),
         })
     }
-    /// Gives the server what a learner gave.
+    /// Loads a learner's weights.
     pub fn next(&self, desk: &Desk, weights: &Parameters, version: u32, before: &Loaded) -> Result<Loaded> {
         self.bring(desk, version, before, |folder| match &self.model.adapter {
             Some(adapter) => {
@@ -76,13 +76,13 @@ impl Courier {
         self.clear(&name);
         Ok(Loaded { version, adapter, ours: true })
     }
-    /// The adapter's name on the server. One that a stage before this one left under it goes first, and so does the
-    /// version before.
+    /// Loads an adapter under its name on the server. The previous version is unloaded first, and so is an adapter of
+    /// that name left by an earlier stage.
     fn load_adapter(&self, desk: &Desk, version: u32, seen: &str, before: &Loaded) -> Result<String> {
         let name = format!("trainyard-{version}");
         let old = before.adapter.as_ref().filter(|_| before.ours);
         for gone in std::iter::once(&name).chain(old) {
-            // That there is none is no fault.
+            // The adapter may be absent.
             let _ = desk.ask(self.hand_over.unload_adapter(gone));
         }
         self.expect(desk.ask(self.hand_over.load_adapter(&name, seen)).map_err(Error::from), seen)?;
@@ -100,20 +100,20 @@ impl Courier {
             e.at("new weights for the server")
         })
     }
-    /// Takes away the folders of other versions: the server has read what it needs.
+    /// Removes the folders of other versions, which the server has read.
     fn clear(&self, kept: &str) {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if name.starts_with(PREFIX) && name != kept {
-                // What stays costs space only.
+                // A folder that cannot be removed only takes space.
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
     }
 }
 
-/// An empty folder in the place of whatever an earlier attempt left there.
+/// Creates an empty folder in place of the remains of an earlier attempt.
 fn fresh(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io_error(folder, &e)),

@@ -1,4 +1,5 @@
-//! Whether the server has the stage's model: its name, its token ids, its context, and what its numbers mean.
+//! Verification that the server has the stage's model: its name, its token ids, its context, and the meaning of its
+//! numbers.
 
 use super::dialect::{Ask, Dialect, Meaning, Name, Told, ids};
 use super::options::Endpoint;
@@ -11,10 +12,11 @@ use trainyard_tables::Sampling;
 
 /// Tokens of the vocabulary whose text is compared.
 const SAMPLED: u32 = 200;
-/// Most probable tokens that a probe looks at.
+/// Number of most probable tokens of a probe.
 const TOP: usize = 5;
 
-/// The name of the model on the server. Errors: invalid, if it lists another model or does not say which is meant.
+/// Returns the name of the model on the server. Errors: invalid, if the server does not list the named model, or
+/// without a name not exactly one.
 pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
     let answer = desk.ask(Call::get("/v1/models"))?;
     let listed: Vec<&Value> = answer.pointer("/data").and_then(Value::as_array).into_iter().flatten().collect();
@@ -42,7 +44,7 @@ pub fn served(desk: &Desk, options: &Endpoint) -> Result<Name> {
     })
 }
 
-/// Most tokens of a sequence on the server; none if it does not say.
+/// Returns the maximum length of a sequence on the server, if it reports one.
 pub fn context(desk: &Desk, dialect: &dyn Dialect) -> Result<Option<usize>> {
     let (call, pointer) = dialect.context();
     let answer = desk.ask(call)?;
@@ -50,7 +52,7 @@ pub fn context(desk: &Desk, dialect: &dyn Dialect) -> Result<Option<usize>> {
     Ok(number.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0))
 }
 
-/// Errors: invalid, if the server reads a text as other tokens than the model folder's tokenizer does.
+/// Checks the tokenizer. Errors: invalid, if the server tokenizes a text differently from the model folder's tokenizer.
 pub fn expect_tokenizer(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<()> {
     let tokenizer = model.chat.tokenizer();
     let stops = model.stop_tokens().iter().filter_map(|id| tokenizer.token(*id));
@@ -75,7 +77,7 @@ pub fn expect_tokenizer(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: 
     Ok(())
 }
 
-/// A text that many tokens of the vocabulary are in, of plain characters, on which all tokenizers of a model agree.
+/// Returns a text with many tokens of the vocabulary, in plain characters, on which all tokenizers of a model agree.
 fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
     let size = tokenizer.vocabulary_size() as u32;
     let plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || c == ' ') && !text.trim().is_empty();
@@ -85,9 +87,9 @@ fn text_of_many_tokens(tokenizer: &Tokenizer) -> Option<String> {
     (!text.is_empty() && tokenizer.encode(&text).is_ok()).then_some(text)
 }
 
-/// Asks for a token and finds out which distribution the log-probabilities are of.
+/// Requests a token and determines the distribution of the log-probabilities.
 ///
-/// Errors: what the server refuses; an answer without ids or log-probabilities.
+/// Errors: a request that the server rejects; a response without ids or log-probabilities.
 pub fn probe(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolder) -> Result<Meaning> {
     let text = text_of_many_tokens(model.chat.tokenizer()).unwrap_or_default();
     let mut tokens = model.chat.tokenizer().encode(&text)?;
@@ -111,8 +113,8 @@ pub fn probe(desk: &Desk, dialect: &dyn Dialect, name: &Name, model: &ModelFolde
     }
 }
 
-/// How far two tokens are apart tells whether the temperature is in the numbers: at temperature 2 half as far, if it
-/// is. Where no two tokens tell, the numbers are taken for the model's own, which serves for the fewest options.
+/// Determines from the distance of two tokens whether the temperature is applied to the numbers: at temperature 2 it is
+/// then half. If no two tokens are conclusive, the numbers count as the model's own, which suits the fewest options.
 fn meaning(cold: &[(u32, f64)], warm: &[(u32, f64)]) -> Meaning {
     let warm = |token: u32| warm.iter().find(|(id, _)| *id == token).map(|(_, number)| *number);
     let pairs: Vec<(f64, f64)> = cold.iter().filter_map(|(id, number)| Some((*number, warm(*id)?))).collect();

@@ -1,8 +1,8 @@
-//! A model behind a server, as a sampler: vLLM, SGLang and llama.cpp.
+//! A sampler for a model on a server: vLLM, SGLang and llama.cpp.
 //!
-//! The server samples whole turns; this side keeps the sequences, and every request is made of their token ids
-//! (`docs/design/0026`). What a server says is checked before it is used: it may have another model, another tokenizer,
-//! another idea of a log-probability, or be no such server at all.
+//! The server samples whole turns; this side keeps the sequences, and builds every request from their token ids
+//! (`docs/design/0026`). Responses are verified before use: the server may have another model, another tokenizer or
+//! another definition of log-probabilities, or not be such a server at all.
 
 mod decode;
 mod dialect;
@@ -41,7 +41,7 @@ pub struct EndpointBackend {
 }
 
 impl EndpointBackend {
-    /// Asks nothing of the server yet.
+    /// Creates the backend without a request to the server.
     pub fn new(options: Endpoint, secrets: &Secrets) -> Self {
         Self { options, secrets: secrets.clone(), gate: Arc::default() }
     }
@@ -70,7 +70,7 @@ impl EndpointBackend {
         let lease = self.gate.wait_to_enter();
         name.adapter = lease.loaded.adapter.clone().or(name.adapter);
         let meaning = match (identity::probe(&desk, dialect, &name, model)?, options.server) {
-            // What vLLM applies the temperature to, it also truncates.
+            // vLLM truncates wherever it applies the temperature.
             (Meaning::Tempered, Server::Vllm) => Meaning::Sampled,
             (meaning, _) => meaning,
         };

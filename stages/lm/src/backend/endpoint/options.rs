@@ -1,4 +1,4 @@
-//! What a workflow file says about the backend `endpoint`.
+//! Options of the backend `endpoint` in a workflow file.
 
 use super::dialect::Server;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use trainyard_core::units::parse_duration;
 use trainyard_core::{OptionProblem, SecretName};
 use trainyard_http::{Address, Limits};
 
-/// Bytes of one answer: a turn of a hundred thousand tokens with its log-probabilities has fewer.
+/// Maximum bytes of a response: a turn of a hundred thousand tokens with its log-probabilities is smaller.
 const ANSWER: usize = 256 << 20;
 
 /// Options of the backend `endpoint`.
@@ -19,37 +19,37 @@ const ANSWER: usize = 256 << 20;
 pub struct Endpoint {
     /// Address of the server, such as `http://gpu-7:8000`.
     pub url: String,
-    /// What kind of server it is.
+    /// Kind of server.
     pub server: Server,
     /// Name of the model on the server, or of an adapter that it has loaded; null = the only one that it lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The key that the server asks for, by its name in the site file: `{secret: NAME}`; null = none.
+    /// API key that the server requires, by its name in the site file: `{secret: NAME}`; null = none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretName>,
-    /// How the server gets the stage's weights; null = it has them, and they stay.
+    /// Transfer of the stage's weights to the server; null = the server has them, and they do not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
-    /// Requests in flight; more wait.
+    /// Maximum requests in flight; further ones wait.
     #[serde(default = "requests")]
     #[schemars(range(min = 1))]
     pub requests: usize,
-    /// Time of one request, such as `10m`: a turn of the agent, or loading weights.
+    /// Timeout of one request, such as `10m`: a turn of the agent, or loading weights.
     #[serde(default = "timeout")]
     pub timeout: String,
-    /// Tries of a request, the first included, while the server is out of reach or overloaded.
+    /// Attempts of a request, including the first, while the server is unreachable or overloaded.
     #[serde(default = "attempts")]
     #[schemars(range(min = 1, max = 100))]
     pub attempts: u32,
 }
 
-/// A folder that both sides see.
+/// A folder that both sides can read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// Absolute path of a folder that the stage may write into; every version of the weights gets a folder in it.
+    /// Absolute path of a folder that the stage can write to; every version of the weights gets a folder in it.
     pub folder: String,
-    /// The same folder as the server sees it; null = by the same path.
+    /// Path of the same folder on the server; null = the same path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_as: Option<String>,
 }
@@ -65,7 +65,7 @@ fn attempts() -> u32 {
 }
 
 impl Endpoint {
-    /// The bounds of requests.
+    /// Returns the limits of requests.
     pub fn limits(&self) -> Limits {
         let timeout = parse_duration(&self.timeout).unwrap_or(Duration::from_secs(600));
         Limits { requests: self.requests, attempts: self.attempts, timeout, answer: ANSWER }

@@ -67,7 +67,7 @@ fn attention_body<L: Lanes>(
     }
 }
 
-/// The products of a query with the keys of `N` blocks. They are chains that do not wait for each other.
+/// Computes the products of a query with the keys of `N` blocks, as independent chains.
 #[inline(always)]
 fn score<L: Lanes, const N: usize>(
     shape: AttentionShape,
@@ -93,7 +93,7 @@ fn score<L: Lanes, const N: usize>(
     }
 }
 
-/// `padded = scale * Σ weights[t] values[t]`.
+/// Computes `padded = scale * Σ weights[t] values[t]`.
 #[inline(always)]
 fn weigh<L: Lanes>(
     shape: AttentionShape,

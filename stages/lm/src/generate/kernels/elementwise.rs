@@ -12,7 +12,7 @@ fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
     const LOW: f32 = -87.0;
     const HIGH: f32 = 88.0;
-    // Written with comparisons, not with min and max, which would turn NaN into a number.
+    // Comparisons, unlike min and max, keep NaN.
     let clamped = if x < LOW { LOW } else { x };
     let clamped = if clamped > HIGH { HIGH } else { clamped };
     let shifted = clamped.mul_add(std::f32::consts::LOG2_E, ROUND);

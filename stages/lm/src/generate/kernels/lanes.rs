@@ -1,8 +1,8 @@
 //! Sixteen `f32` lanes in three instruction sets, and the choice between them.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; callers prove the bounds")]
 
-/// The instruction set that a generator uses. Values other than `portable()` only come from detection, which makes
-/// calls into feature-gated kernels sound.
+/// The instruction set of a generator. Values other than `portable()` only come from detection, which makes calls into
+/// feature-gated kernels sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Isa(pub(super) Level);
 
@@ -16,7 +16,7 @@ pub(super) enum Level {
 }
 
 impl Isa {
-    /// All instruction sets of this machine, the widest first.
+    /// Returns all instruction sets of this machine, the widest first.
     pub fn available() -> Vec<Self> {
         let mut levels = Vec::new();
         #[cfg(target_arch = "x86_64")]
@@ -34,11 +34,11 @@ impl Isa {
         levels.push(Self(Level::Portable));
         levels
     }
-    /// The widest.
+    /// Returns the widest instruction set of this machine.
     pub fn detect() -> Self {
         Self::available()[0]
     }
-    /// `avx512`, `avx2` or `portable`.
+    /// Returns `avx512`, `avx2` or `portable`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
@@ -60,19 +60,19 @@ pub(super) trait Lanes {
     const VECTORS: usize;
     type V: Copy;
     unsafe fn load(from: *const f32) -> Self::V;
-    /// The lower halves of sixteen words, each the upper half of a float (a bfloat16).
+    /// Loads the lower halves of sixteen words, each the upper half of a float (a bfloat16).
     unsafe fn load_low(from: *const u32) -> Self::V;
-    /// The same with the upper halves.
+    /// Loads the upper halves in the same way.
     unsafe fn load_high(from: *const u32) -> Self::V;
     unsafe fn store(to: *mut f32, v: Self::V);
     unsafe fn splat(x: f32) -> Self::V;
-    /// `a * b + c`, rounded once.
+    /// Returns `a * b + c`, rounded once.
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V;
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V;
 }
 
-/// The sum of 16 lanes by a fixed tree.
+/// Sums 16 lanes by a fixed tree.
 #[inline(always)]
 pub(super) fn tree(lanes: &[f32; 16]) -> f32 {
     let mut a = *lanes;

@@ -1,6 +1,6 @@
 //! `out = x · Wᵀ` with weights packed once into panels of 32 outputs.
 //!
-//! Weights that all are bfloat16, as most models on a hub are saved, take two bytes each here. Widening them is exact,
+//! Weights that are all bfloat16, as most published models are saved, take two bytes each here. Widening them is exact,
 //! so no bit of a result depends on it.
 #![expect(unsafe_code, reason = "the inner tile reads through pointers; the bounds are asserted before")]
 
@@ -12,12 +12,12 @@ use std::ops::Range;
 /// Output columns of a panel; rows of every output buffer are padded to a multiple of it.
 pub const PANEL: usize = 32;
 
-/// A weight matrix `[n, k]` in panels `[n / 32][k][32]`, filled up with zero rows.
+/// A weight matrix `[n, k]` in panels `[n / 32][k][32]`, padded with zero rows.
 #[derive(Debug, Clone, Default)]
 pub struct Packed {
     k: usize,
     panels: Panels,
-    /// Padded like the outputs; empty = none.
+    /// Bias, padded like the outputs; empty = no bias.
     bias: Vec<f32>,
 }
 
@@ -38,13 +38,13 @@ impl Default for Panels {
 #[repr(transparent)]
 struct Pair(u32);
 
-/// How the 32 weights of a panel's row are kept.
+/// Storage type of the 32 weights of a panel's row.
 trait Kept: Copy + Default + Send + Sync {
     /// Elements of a row.
     const ROW: usize;
-    /// Puts a weight into its column.
+    /// Writes a weight into its column.
     fn put(row: &mut [Self], column: usize, weight: f32);
-    /// The first or the second sixteen weights of a row.
+    /// Returns the first or the second sixteen weights of a row.
     ///
     /// # Safety
     /// As for [`Lanes`]; `row` points to a whole row.
@@ -91,7 +91,7 @@ impl Packed {
         }
         Self { k, panels, bias }
     }
-    /// Columns of an output row, padding included.
+    /// Returns the columns of an output row, including padding.
     pub fn columns(&self) -> usize {
         let numbers = match &self.panels {
             Panels::Full(panels) => panels.len(),
@@ -99,15 +99,15 @@ impl Packed {
         };
         numbers / self.k.max(1)
     }
-    /// Bytes of the weights.
+    /// Returns the bytes of the weights.
     pub fn bytes(&self) -> usize {
         match &self.panels {
             Panels::Full(panels) => size_of_val(panels.as_slice()),
             Panels::Half(panels) => size_of_val(panels.as_slice()),
         }
     }
-    /// The panels in about equal parts for so many threads; several for each where there is enough to do, because one
-    /// of them may be late.
+    /// Divides the panels into about equal parts for this many threads; several per thread where there is enough work,
+    /// because one of them may be late.
     fn parts(&self, threads: usize) -> Vec<Range<usize>> {
         let panels = self.columns() / PANEL;
         let parts = threads * (panels / (16 * threads)).clamp(1, 4);
@@ -115,7 +115,7 @@ impl Packed {
     }
 }
 
-/// The panels of all parts, one after another.
+/// Packs the panels of all parts, one after another.
 fn stacked<W: Kept>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
     let mut stacked = Vec::new();
     for (weights, _) in parts {
@@ -128,7 +128,7 @@ fn stacked<W: Kept>(k: usize, parts: &[(&[f32], Option<&[f32]>)]) -> Vec<W> {
     stacked
 }
 
-/// Puts rows of `k` weights side by side. Only a few lines of the panel are written at a time.
+/// Interleaves rows of `k` weights. Only a few lines of the panel are written at a time.
 fn fill<W: Kept>(panel: &mut [W], rows: &[f32], k: usize) {
     for (i, panel) in panel.chunks_mut(16 * W::ROW).enumerate() {
         for (column, row) in rows.chunks_exact(k).enumerate() {
@@ -139,7 +139,7 @@ fn fill<W: Kept>(panel: &mut [W], rows: &[f32], k: usize) {
     }
 }
 
-/// The results of a product, which threads share: each writes the columns of its own panels.
+/// The results of a product, which threads share: each writes the columns of its panels.
 #[derive(Clone, Copy)]
 pub struct Output(*mut f32);
 
@@ -270,8 +270,8 @@ unsafe fn tiles<L: Lanes, W: Kept, const R: usize>(
     R
 }
 
-/// `R` rows times `16 N` columns, accumulators in registers. `w` is a panel and which sixteen of its columns come
-/// first.
+/// Computes `R` rows times `16 N` columns, with accumulators in registers. `w` is a panel and its first sixteen columns
+/// to use.
 #[inline(always)]
 unsafe fn tile<L: Lanes, W: Kept, const R: usize, const N: usize>(
     x: *const f32,

@@ -1,4 +1,5 @@
-//! A sequence's tokens and bits do not depend on what shares its batch, on threads or on the instruction set.
+//! A sequence's tokens and bits do not depend on the other sequences of its batch, on threads or on the instruction
+//! set.
 
 use super::*;
 use crate::generate::kernels::Isa;

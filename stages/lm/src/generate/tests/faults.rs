@@ -1,4 +1,4 @@
-//! What the engine refuses.
+//! Requests that the engine rejects.
 
 use super::*;
 use crate::generate::Finish;

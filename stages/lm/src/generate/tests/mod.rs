@@ -1,4 +1,4 @@
-//! The engine: against the training model, and against itself in other company.
+//! The engine: against the training model, and against itself in other batches.
 
 mod agreement;
 mod company;
@@ -16,7 +16,8 @@ use trainyard_tables::Sampling;
 
 const VOCABULARY: usize = 53;
 
-/// All variants of the family in small: grouped heads, query and key norms, biases, an own language head.
+/// Returns small models of all variants of the family: grouped heads, query and key norms, biases, an untied language
+/// head.
 fn variants() -> Vec<ModelConfig> {
     let mut grouped = ModelConfig::llama(VOCABULARY, 32, 40, 2, 4, 2);
     grouped.max_position_embeddings = 256;
@@ -32,7 +33,7 @@ fn variants() -> Vec<ModelConfig> {
     vec![grouped, qwen3, qwen2, llama]
 }
 
-/// Weights far from their initial values, so that norms and biases matter.
+/// Returns weights far from their initial values, so that norms and biases affect the result.
 fn weights(config: &ModelConfig) -> Weights {
     let decoder = Decoder::initialize(config, &Chance::new(3)).unwrap();
     let shake = |(name, tensor): (String, Tensor)| {
@@ -53,7 +54,7 @@ fn sampling(temperature: f64) -> Sampling {
     Sampling { temperature, top_p: 1.0, top_k: 0 }
 }
 
-/// A prompt of its own for every number.
+/// Returns a request with a different prompt for every number.
 fn request(number: u64, length: usize, max_new_tokens: usize) -> Request {
     let mut draws = Chance::new(5).at("prompt", &[number]);
     Request {
@@ -65,7 +66,7 @@ fn request(number: u64, length: usize, max_new_tokens: usize) -> Request {
     }
 }
 
-/// Everything but the ids of parents, numbers as bits.
+/// The sequence without the ids of parents, numbers as bits.
 type Bits = (Vec<u32>, Vec<bool>, Vec<u16>, Vec<u32>, Vec<u32>);
 
 fn bits(state: &SequenceState) -> Bits {

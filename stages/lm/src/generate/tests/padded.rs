@@ -6,7 +6,8 @@ use crate::folder::{GenerationConfig, ModelFolder};
 use crate::template::{Builtin, Chat};
 use crate::tokenizer::character_tokenizer;
 
-/// The folder of a tokenizer of characters, with `padding` rows more than it has tokens, and logits that prefer them.
+/// Returns the folder of a tokenizer of characters, with `padding` rows more than it has tokens, and logits that prefer
+/// them.
 fn folder(padding: usize) -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();

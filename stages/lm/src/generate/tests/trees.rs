@@ -130,7 +130,7 @@ fn new_weights_mark_new_tokens_only() {
     let state = generator.remove(id);
     assert_eq!(state.weights_version, [0, 0, 0, 0, 0, 0, 0, 4, 4, 4]);
     assert_eq!(state.token_ids[..7], kept.0);
-    // As if the second model had always been there, given the same tokens? No: the cache is the first model's.
+    // The numbers are not those of the second model alone: the cache is the first model's.
     let fresh = generator.logprobs_of(&[&state.token_ids], &sampling(1.0)).unwrap().remove(0);
     assert_ne!(fresh.logprobs[9].to_bits(), state.logprobs[9].to_bits());
     let again = generator.add(Request { stop_tokens: Vec::new(), ..request(1, 4, 6) }).unwrap();

@@ -1,8 +1,8 @@
 //! Products of float32 matrices with AVX-512, with the bits of the `gemm` crate.
 //!
 //! An element is a chain of fused multiply-adds over at most [`DEPTH`] numbers, in order; the chains are added in
-//! order. That is what `gemm` computes in the cases that [`applies`] names, so either may compute a product. This one
-//! packs factors faster, transposed ones above all, and keeps its memory.
+//! order. `gemm` computes the same in the cases that [`applies`] lists, so either may compute a product. This one packs
+//! factors faster, above all transposed ones, and reuses its memory.
 #![expect(unsafe_code, reason = "vector loads and stores take pointers; `product` has checked the bounds")]
 
 use super::matrix::Matrix;
@@ -13,13 +13,13 @@ use std::cell::RefCell;
 const DEPTH: usize = 512;
 /// Columns of a packed panel: four vectors.
 const PANEL: usize = 64;
-/// Columns that are packed at once: with [`DEPTH`] rows half a mebibyte, which stays in the second cache.
+/// Columns that are packed at once: with [`DEPTH`] rows half a mebibyte, which fits into the L2 cache.
 const COLUMNS: usize = 256;
 /// Rows of a tile: with the columns of a panel 24 registers of sums.
 const TILE: usize = 6;
 /// Rows that are packed at once where the first factor is transposed.
 const ROWS: usize = 96;
-/// Rows of a result up to which packing the second factor would cost more than it gives, if its columns are adjacent.
+/// Maximum rows of a result for which packing the second factor costs more than it saves, if its columns are adjacent.
 const FEW_ROWS: usize = 24;
 
 /// Sixteen numbers on a cache line.
@@ -32,23 +32,23 @@ thread_local! {
     static PACKED: RefCell<(Vec<Line>, Vec<Line>)> = const { RefCell::new((Vec::new(), Vec::new())) };
 }
 
-/// Whether this module computes the product. It leaves to `gemm` what that sums in another order: narrow results of two
-/// factors with adjacent depths, single rows and columns, and depths of two.
+/// Returns whether this module computes the product. It leaves to `gemm` the products that `gemm` sums in another
+/// order: narrow results of two factors with adjacent depths, single rows and columns, and depths of two.
 pub fn applies((m, n, k): (usize, usize, usize), a: Matrix<'_, f32>, b: Matrix<'_, f32>) -> bool {
     let dots = a.column == 1 && b.row == 1 && m * n <= 256;
     let strided = (a.column != 1 && a.row != 1) || (b.column != 1 && b.row != 1);
     m > 1 && n > 1 && k > 2 && !dots && !strided && crate::ops::simd::level() == crate::ops::simd::Level::V4
 }
 
-/// The chain of `gemm` for such a product.
+/// Returns the length of `gemm`'s chains for such a product.
 fn chain((m, n, k): (usize, usize, usize)) -> usize {
     if m <= 64 && n <= 64 { k.min(DEPTH) } else { k.div_ceil(k.div_ceil(DEPTH)) }
 }
 
-/// `out = a · b`, or `out += a · b` with `add`.
+/// Computes `out = a · b`, or `out += a · b` with `add`.
 ///
 /// # Safety
-/// The processor has AVX-512 F, and all elements that `size`, the strides and `out_row` reach lie inside the slices.
+/// The processor has AVX-512 F, and all elements that `size`, the strides and `out_row` reach are inside the slices.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 pub unsafe fn product(
     size: (usize, usize, usize),
@@ -112,7 +112,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Packed panels `[length][PANEL]`, or one that is as narrow as the columns.
+    /// Returns packed panels `[length][PANEL]`, or one that is as narrow as the columns.
     fn packed(data: *const f32, length: usize, width: usize) -> Self {
         let row = PANEL.min(width.next_multiple_of(16));
         Self { data, row, panel: length * row }
@@ -132,16 +132,17 @@ struct Block {
 }
 
 impl Block {
-    /// Row i of `a` begins at i · `a_row` and its numbers are adjacent; or, if it is `PACKED`, tiles `[length][TILE]`.
+    /// Multiplies the block. Row i of `a` begins at i · `a_row` and its numbers are adjacent; or, if it is `PACKED`,
+    /// tiles `[length][TILE]`.
     ///
     /// # Safety
-    /// As for [`product`], of the block.
+    /// As for [`product`], for the block.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn multiply<const PACKED: bool>(self, a: *const f32, a_row: usize) {
         for top in (0..self.height).step_by(TILE) {
             for left in (0..self.width).step_by(PANEL) {
-                // SAFETY: the tile lies inside the block.
+                // SAFETY: the tile is inside the block.
                 unsafe {
                     let a = a.add(if PACKED { top * self.length } else { top * a_row });
                     let b = self.columns.data.add(left / PANEL * self.columns.panel);
@@ -175,7 +176,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// [`Self::multiply`] of fewer rows than a whole tile has.
+    /// Runs [`Self::multiply`] for fewer rows than a whole tile has.
     ///
     /// # Safety
     /// As there.
@@ -193,10 +194,10 @@ impl Tile {
             }
         }
     }
-    /// `R` rows of `N` vectors, of which `columns` numbers are written.
+    /// Multiplies `R` rows of `N` vectors, of which `columns` numbers are written.
     ///
     /// # Safety
-    /// As for [`product`], of the tile; the panel holds `N` vectors in each of its rows.
+    /// As for [`product`], for the tile; the panel holds `N` vectors in each of its rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
     unsafe fn multiply<const R: usize, const N: usize, const PACKED: bool>(self) {
@@ -234,7 +235,7 @@ impl Tile {
     }
 }
 
-/// Packs `length` rows of `width` adjacent numbers, `stride` apart, into panels; the last vector is filled up with 0.
+/// Packs `length` rows of `width` adjacent numbers, `stride` apart, into panels; the last vector is padded with 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn pack_rows(from: *const f32, stride: usize, (length, width): (usize, usize), to: *mut f32) -> Columns {
@@ -296,7 +297,7 @@ unsafe fn pack_tiles(from: *const f32, stride: usize, (length, height): (usize, 
     }
 }
 
-/// Sixteen rows of sixteen numbers become columns.
+/// Transposes sixteen rows of sixteen numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 fn transposed(rows: [__m512; 16]) -> [__m512; 16] {

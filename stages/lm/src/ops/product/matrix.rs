@@ -17,15 +17,15 @@ pub struct Matrix<'a, T> {
 }
 
 impl<'a, T> Matrix<'a, T> {
-    /// Rows one after another, `stride` apart.
+    /// Creates a view of rows one after another, `stride` apart.
     pub fn rows(data: &'a [T], stride: usize) -> Self {
         Self { data, row: stride, column: 1 }
     }
-    /// The same numbers with rows and columns exchanged; nothing is copied.
+    /// Returns the same numbers with rows and columns exchanged, without a copy.
     pub fn transposed(self) -> Self {
         Self { data: self.data, row: self.column, column: self.row }
     }
-    /// Whether a matrix of this size lies inside the slice.
+    /// Returns whether a matrix of this size is inside the slice.
     pub(super) fn holds(&self, rows: usize, columns: usize) -> bool {
         (rows - 1) * self.row + (columns - 1) * self.column < self.data.len()
     }
@@ -33,7 +33,7 @@ impl<'a, T> Matrix<'a, T> {
 
 #[cfg(target_arch = "x86_64")]
 impl<'a, T: Scalar> Matrix<'a, T> {
-    /// The same matrix, if its numbers are float32.
+    /// Returns the same matrix, if its numbers are float32.
     pub(super) fn single(self) -> Option<Matrix<'a, f32>> {
         let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(self.data)?;
         #[expect(unsafe_code, reason = "a slice of a type that has just been found to be f32")]

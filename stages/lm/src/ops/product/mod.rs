@@ -1,7 +1,7 @@
 //! Matrix products on strided views, on one thread: by the `gemm` crate, or with the same bits by `avx512`.
 //!
-//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that split itself
-//! over threads would compete with that. Views that reach beyond their slice panic.
+//! Callers parallelize over chunks of rows and tiles of weights, chosen from shapes alone; a product that used several
+//! threads itself would compete with that. Views that reach beyond their slice panic.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -14,7 +14,7 @@ use gemm::Parallelism;
 #[cfg(target_arch = "x86_64")]
 use std::any::TypeId;
 
-/// The same numbers, if they are float32.
+/// Returns the same numbers, if they are float32.
 #[cfg(target_arch = "x86_64")]
 fn single<T: Scalar>(data: &mut [T]) -> Option<&mut [f32]> {
     let data = (TypeId::of::<T>() == TypeId::of::<f32>()).then_some(data)?;
@@ -23,7 +23,7 @@ fn single<T: Scalar>(data: &mut [T]) -> Option<&mut [f32]> {
     Some(unsafe { std::slice::from_raw_parts_mut(data.as_mut_ptr().cast::<f32>(), data.len()) })
 }
 
-/// `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
+/// Computes `out = a · b`, or `out += a · b` with `add`. `size` is (rows of out, columns of out, depth); `out` has rows
 /// `out_row` apart. Fastest where `b` has adjacent columns.
 pub fn product<T: Scalar>(
     size: (usize, usize, usize),
@@ -54,7 +54,7 @@ pub fn product<T: Scalar>(
     by_gemm(size, a, b, out, out_row, add);
 }
 
-/// [`product`] after its checks.
+/// Computes [`product`] after its checks.
 fn by_gemm<T: Scalar>(
     (m, n, k): (usize, usize, usize),
     a: Matrix<'_, T>,
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Sizes around the limits of tiles, panels, chains and blocks, and both orders of both factors.
+    /// Covers sizes around the limits of tiles, panels, chains and blocks, and both orders of both factors.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn products_have_the_bits_of_the_gemm_crate() {

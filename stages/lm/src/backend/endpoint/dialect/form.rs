@@ -1,108 +1,108 @@
-//! What all dialects are made of: a turn that is asked for, what was told, and how answers are read.
+//! Types shared by all dialects: the request for a turn, its result, and the parsing of responses.
 
 use serde_json::{Value, json};
 use trainyard_core::{Error, Result};
 use trainyard_http::Call;
 use trainyard_tables::Sampling;
 
-/// Which distribution returned log-probabilities are of.
+/// Distribution of the returned log-probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// The one that was sampled from.
+    /// The distribution that was sampled from.
     Sampled,
-    /// That before truncation by top-k and top-p.
+    /// The distribution before truncation by top-k and top-p.
     Tempered,
-    /// The model's own: temperature 1, no truncation.
+    /// The model's distribution: temperature 1, no truncation.
     Plain,
 }
 
-/// The model as requests name it.
+/// The model's name in requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     /// The served model.
     pub model: String,
-    /// An adapter of it that the server has loaded.
+    /// An adapter of the model that the server has loaded.
     pub adapter: Option<String>,
 }
 
 impl Name {
-    /// The name that a request gives where it gives one: adapters are models of their own.
+    /// Returns the name for the `model` field of a request: adapters are separate models.
     pub fn of_request(&self) -> &str {
         self.adapter.as_ref().unwrap_or(&self.model)
     }
 }
 
-/// A turn to sample.
+/// Request for a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
     pub model: &'a Name,
-    /// Everything so far.
+    /// All tokens so far.
     pub tokens: &'a [u32],
     pub sampling: Sampling,
-    /// Sampling one of these ends the turn; it is part of the answer.
+    /// Stop tokens, which end the turn and are part of the result.
     pub stop: &'a [u32],
-    /// Most tokens to sample.
+    /// Maximum number of tokens to sample.
     pub most: usize,
     pub seed: u64,
-    /// Most probable tokens to list for the first token.
+    /// Number of most probable tokens to list for the first token.
     pub top: usize,
 }
 
-/// What was sampled.
+/// Result of a turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Told {
-    /// The tokens, a stop token included.
+    /// Tokens, including a stop token.
     pub tokens: Vec<u32>,
-    /// One per token; NaN where the server gives none.
+    /// Log-probabilities, one per token; NaN where the server returns no value.
     pub logprobs: Vec<f32>,
     /// The most probable tokens at the first one.
     pub top: Vec<(u32, f64)>,
 }
 
-/// A server's way to talk.
+/// A server's protocol.
 pub trait Dialect: Send + Sync {
-    /// As messages call it.
+    /// Returns the name in messages.
     fn name(&self) -> &'static str;
-    /// Asks for a turn.
+    /// Builds the request for a turn.
     fn turn(&self, ask: &Ask<'_>) -> Call;
-    /// The turn. Errors: data, naming the field that is missing or not understood.
+    /// Parses the response to a turn. Errors: data, naming the missing or invalid field.
     fn told(&self, answer: &Value) -> Result<Told>;
-    /// Asks for log-probabilities of a given sequence; none if the server has no such request.
+    /// Builds the request for log-probabilities of a given sequence, or `None` if the server has no such request.
     fn force(&self, model: &Name, tokens: &[u32]) -> Option<Call>;
-    /// Those, one per token; the first is 0.
+    /// Parses the log-probabilities, one per token; the first is 0.
     fn forced(&self, answer: &Value, tokens: &[u32]) -> Result<Vec<f32>>;
-    /// Asks for the token ids of a text, special tokens understood and none added. The default is what vLLM and SGLang
-    /// take.
+    /// Builds the request for the token ids of a text, with special tokens parsed and none added. The default is the
+    /// form of vLLM and SGLang.
     fn tokenize(&self, model: &Name, text: &str) -> Call {
         Call::post("/tokenize", json!({"model": model.model, "prompt": text, "add_special_tokens": false}))
     }
-    /// Where the length of the context is told, and the pointer to it.
+    /// Returns the request for the length of the context, and the pointer to the value in the response.
     fn context(&self) -> (Call, &'static str) {
         (Call::get("/v1/models"), "/data/0/max_model_len")
     }
-    /// What log-probabilities mean, where that is not for a probe to find out.
+    /// Returns the meaning of log-probabilities, where it is known without a probe.
     fn meaning(&self) -> Option<Meaning> {
         None
     }
-    /// How it takes weights; none if it cannot.
+    /// Returns the protocol for weight updates, or `None` if they are not supported.
     fn hand_over(&self) -> Option<&dyn HandOver> {
         None
     }
 }
 
-/// A server's way to take weights.
+/// A server's protocol for weight updates.
 pub trait HandOver: Send + Sync {
-    /// Makes it read weights from a folder: requests in their order.
+    /// Builds the requests, in order, that load weights from a folder.
     fn reload(&self, folder: &str, version: u32) -> Vec<Call>;
-    /// Makes it read an adapter under a name.
+    /// Builds the request that loads an adapter under a name.
     fn load_adapter(&self, name: &str, folder: &str) -> Call;
-    /// Makes it forget one.
+    /// Builds the request that unloads an adapter.
     fn unload_adapter(&self, name: &str) -> Call;
-    /// Errors: invalid, if the answer says that the request has failed.
+    /// Checks the response. Errors: invalid, if it reports a failure.
     fn done(&self, answer: &Value) -> Result<()>;
 }
 
-/// What is at a pointer. Errors: data, naming it.
+/// Returns the value at a pointer. Errors: data, naming the pointer.
 pub(super) fn at<'a>(answer: &'a Value, pointer: &str) -> Result<&'a Value> {
     answer.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| missing(pointer))
 }
@@ -122,13 +122,13 @@ pub(super) fn odd(what: &str) -> Error {
         .help("name the kind of the server in `server`")
 }
 
-/// Token ids in a list.
+/// Reads a list of token ids.
 pub fn ids(list: &[Value], what: &str) -> Result<Vec<u32>> {
     let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
     list.iter().map(id).collect::<Option<_>>().ok_or_else(|| odd(what))
 }
 
-/// A log-probability: finite, and above 0 by rounding only.
+/// Reads a log-probability: finite, and above 0 by rounding only.
 pub(super) fn logprob(value: &Value, what: &str) -> Result<f32> {
     let number = value.as_f64().ok_or_else(|| odd(what))?;
     if number.is_finite() && number <= 1e-3 {

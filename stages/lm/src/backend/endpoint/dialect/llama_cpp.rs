@@ -1,9 +1,9 @@
 //! llama.cpp: `/completion` with `return_tokens` and `n_probs`.
 //!
-//! Its probabilities are the model's own (`logprob`), or with `post_sampling_probs` those that were drawn from
-//! (`prob`), which at temperature 0 are 1 for the token that is taken: greedy turns ask for the first. A token that
-//! ends within a character of several bytes comes without either. Turns end at the model's own end tokens alone; what a
-//! server sampled behind another stop token is dropped by the caller.
+//! The returned probabilities are the model's (`logprob`), or with `post_sampling_probs` those of the sampled
+//! distribution (`prob`), which at temperature 0 are 1 for the chosen token: greedy turns request the former. A token
+//! that ends within a multi-byte character comes without either. Turns end only at the model's end tokens; the caller
+//! drops tokens that a server sampled after another stop token.
 
 use super::form::{Ask, Dialect, Meaning, Name, Told, ids, list, logprob, odd};
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ impl Dialect for LlamaCpp {
             "temperature": sampling.temperature,
             "top_k": sampling.top_k,
             "top_p": sampling.top_p,
-            // In this order, and no others: what is left out is not applied.
+            // The order matters, and samplers that are not listed are not applied.
             "samplers": ["temperature", "top_k", "top_p"],
-            // The highest number of 32 bits asks for a random seed.
+            // The highest 32-bit number requests a random seed.
             "seed": (ask.seed as u32).min(u32::MAX - 1),
             "n_probs": ask.top.max(1),
             "post_sampling_probs": !(plain || sampling.temperature == 0.0),
@@ -79,7 +79,7 @@ impl Dialect for LlamaCpp {
     }
 }
 
-/// A log-probability, or the log of a probability.
+/// Reads a log-probability, or the log of a probability.
 fn of_entry(entry: &Value) -> Result<f32> {
     let what = "completion_probabilities";
     if let Some(number) = entry.get("logprob") {

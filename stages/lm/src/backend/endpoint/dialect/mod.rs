@@ -1,6 +1,6 @@
-//! What servers understand, one file each: how a turn is asked for, what the answer means, how weights are handed over.
+//! Server dialects, one file each: the request for a turn, the meaning of the response, and weight updates.
 //!
-//! Every field is one that the server documents. An answer that lacks what was asked for is an error that names it.
+//! All fields are documented by the server. A response that lacks a requested field is an error that names it.
 
 mod form;
 mod llama_cpp;

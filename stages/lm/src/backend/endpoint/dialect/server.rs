@@ -1,4 +1,4 @@
-//! The servers, by name.
+//! Servers by name.
 
 use super::form::Dialect;
 use super::llama_cpp::LlamaCpp;
@@ -7,7 +7,7 @@ use super::vllm::Vllm;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The servers that are understood.
+/// Supported servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Server {
@@ -20,7 +20,7 @@ pub enum Server {
 }
 
 impl Server {
-    /// How it is talked to.
+    /// Returns the server's dialect.
     pub fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::Vllm => &Vllm,

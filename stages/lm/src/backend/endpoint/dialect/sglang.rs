@@ -10,7 +10,7 @@ pub struct Sglang;
 
 const GENERATE: &str = "/generate";
 
-/// `[log-probability, token id, text]`.
+/// Reads `[log-probability, token id, text]`.
 fn pair(entry: &Value, what: &str) -> Result<(f32, u32)> {
     let id = entry.pointer("/1").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
     let number = entry.pointer("/0").ok_or_else(|| odd(what))?;
@@ -110,7 +110,7 @@ impl HandOver for Sglang {
     }
 }
 
-/// The server has one model; an adapter of it is named by a key of its own.
+/// Adds the adapter's key to the body: the server has one model, and a separate key names an adapter of it.
 fn with_adapter(mut body: Value, model: &Name) -> Call {
     if let Some(adapter) = &model.adapter {
         body["lora_path"] = json!(adapter);

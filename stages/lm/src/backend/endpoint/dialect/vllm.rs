@@ -1,7 +1,7 @@
 //! vLLM: `/v1/completions` with `return_token_ids`, `prompt_logprobs` for given sequences, `reload_weights` by
 //! `/collective_rpc` (a server in development mode), adapters by `/v1/load_lora_adapter`.
 //!
-//! All sampling options are sent, because a server takes those that are missing from the model's generation config.
+//! All sampling options are sent, because a server takes missing ones from the model's generation config.
 
 use super::form::{Ask, Dialect, HandOver, Name, Told, at, ids, list, logprob, missing, odd};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ impl Dialect for Vllm {
             "return_token_ids": true,
             "return_tokens_as_token_ids": true,
         });
-        // Greedy decoding ignores truncation, which some versions refuse beside it.
+        // Greedy decoding ignores truncation, which some versions reject in combination with it.
         if ask.sampling.temperature == 0.0 {
             (body["top_p"], body["top_k"]) = (json!(1.0), json!(0));
         }
@@ -84,7 +84,7 @@ impl Dialect for Vllm {
 impl HandOver for Vllm {
     fn reload(&self, folder: &str, _version: u32) -> Vec<Call> {
         let body = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}});
-        // What it keeps of prompts was computed by the earlier weights.
+        // The prompt cache was computed by the earlier weights.
         vec![Call::post("/collective_rpc", body), Call::post("/reset_prefix_cache", json!({}))]
     }
     fn load_adapter(&self, name: &str, folder: &str) -> Call {
@@ -94,7 +94,7 @@ impl HandOver for Vllm {
         Call::post("/v1/unload_lora_adapter", json!({"lora_name": name}))
     }
     fn done(&self, _answer: &Value) -> Result<()> {
-        // Its answers say no more than their status.
+        // The response is only a status.
         Ok(())
     }
 }

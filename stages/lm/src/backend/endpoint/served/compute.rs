@@ -1,4 +1,4 @@
-//! What a server computes, whatever its dialect: turns, given sequences, token ids; and what weights it has.
+//! Computation of a server in any dialect: turns, given sequences, token ids, and its weights.
 
 use crate::adapter::peft;
 use crate::folder::ModelFolder;
@@ -17,21 +17,21 @@ pub struct Job<'a> {
     pub sampling: Sampling,
     pub stop: Vec<u32>,
     pub most: usize,
-    /// Of which the seed is, if that is known, and the number of the turn.
+    /// Draw that produced the seed, if known, and the number of the turn.
     pub draw: Option<(DrawKey, usize)>,
     pub seed: u64,
-    /// Most probable tokens to list.
+    /// Number of most probable tokens to list.
     pub top: usize,
 }
 
 /// A computed turn.
 pub struct Done {
     pub tokens: Vec<u32>,
-    /// Of the distribution that was sampled from.
+    /// Log-probabilities under the sampled distribution.
     pub sampled: Vec<f32>,
-    /// Before truncation.
+    /// Log-probabilities before truncation.
     pub tempered: Vec<f32>,
-    /// Of the model's own distribution.
+    /// Log-probabilities under the model's distribution.
     pub plain: Vec<f32>,
     /// The most probable tokens at the first one, under the same three distributions.
     pub top: [Vec<(u32, f32)>; 3],
@@ -46,18 +46,18 @@ pub struct Computer {
 }
 
 impl Computer {
-    /// Without the adapter that the model may have: a server gets it like any other.
+    /// Loads a model without its adapter, which a server gets like any other.
     pub fn new(model: &ModelFolder) -> Result<Self> {
         let base = ModelFolder { adapter: None, ..model.clone() };
         Ok(Self { own: base.generator(1)?, model: base, adapters: BTreeMap::new() })
     }
-    /// Takes the weights of a folder.
+    /// Loads the weights of a folder.
     pub fn reload(&mut self, folder: &Path) -> Result<()> {
         let model = ModelFolder::load(folder)?;
         (self.own, self.model) = (model.generator(1)?, model);
         Ok(())
     }
-    /// Errors: invalid, if the name is taken.
+    /// Loads an adapter. Errors: invalid, if the name is taken.
     pub fn load_adapter(&mut self, name: &str, folder: &Path) -> Result<()> {
         if self.adapters.contains_key(name) {
             return Err(Error::invalid(format!("The lora adapter '{name}' has already been loaded.")));
@@ -66,12 +66,12 @@ impl Computer {
         self.adapters.insert(name.to_string(), adapted.generator(1)?);
         Ok(())
     }
-    /// Errors: invalid, if there is none.
+    /// Unloads an adapter. Errors: invalid, if it is absent.
     pub fn unload_adapter(&mut self, name: &str) -> Result<()> {
         let gone = self.adapters.remove(name);
         gone.map(|_| ()).ok_or_else(|| Error::invalid(format!("The lora adapter '{name}' cannot be found.")))
     }
-    /// Names of the adapters.
+    /// Returns the names of the adapters.
     pub fn adapters(&self) -> Vec<String> {
         self.adapters.keys().cloned().collect()
     }
@@ -92,7 +92,7 @@ impl Computer {
             }
         }
     }
-    /// Log-probabilities of a given sequence.
+    /// Returns the log-probabilities of a given sequence.
     pub fn forced(&mut self, adapter: Option<&str>, tokens: &[u32]) -> Result<Vec<f32>> {
         Ok(self.generator(adapter)?.logprobs_of(&[tokens], &PLAIN)?.remove(0).logprobs)
     }
@@ -105,7 +105,7 @@ impl Computer {
         let generator = self.generator(job.adapter)?;
         let fallback = DrawKey { chance: Chance::new(job.seed), problem: 0, sample: 0 };
         let (draw, turn) = job.draw.unwrap_or((fallback, 0));
-        // Draws are keyed by the turn, so earlier ones are gone through first: a token each, and the rest in the last.
+        // Draws are keyed by the turn, so earlier turns are replayed first: one token each, and the rest in the last.
         let turn = turn.min(first - 1);
         let opening = if turn == 0 { job.tokens.clone() } else { job.tokens[..1].to_vec() };
         let id = generator.add(Request {

@@ -1,4 +1,4 @@
-//! Requests and answers in the fields of each server.
+//! Requests and responses in the fields of each server.
 
 use super::compute::{Done, Job};
 use super::shared::{Answer, MODEL, Shared, lock};
@@ -9,7 +9,7 @@ use std::path::Path;
 use trainyard_core::Result;
 use trainyard_tables::Sampling;
 
-/// Turns whose draws are looked for.
+/// Number of turns whose draws are searched.
 const TURNS: u64 = 6;
 
 pub fn answer(shared: &Shared, path: &str, body: &Value) -> Answer {
@@ -83,7 +83,7 @@ fn ids(value: &Value) -> Vec<u32> {
     value.as_array().into_iter().flatten().filter_map(Value::as_u64).map(|id| id as u32).collect()
 }
 
-/// The draws behind a seed, which a dialect has cut in its way.
+/// Returns the draw of a seed, which a dialect has truncated.
 fn known(shared: &Shared, position: usize, is: impl Fn(u64) -> bool) -> Option<(DrawKey, usize)> {
     shared.started.keys.iter().find_map(|key| {
         let turn = (0..TURNS).find(|turn| {
@@ -186,7 +186,7 @@ fn completion(shared: &Shared, body: &Value) -> Result<Value> {
     let tokens = ids(&body["prompt"]);
     let mut computer = lock(&shared.computer);
     let seed = body["seed"].as_u64().unwrap_or_default();
-    // The model's own end tokens end a turn, and nothing else does.
+    // Only the model's end tokens end a turn.
     let stop = computer.stop_tokens();
     let evaluated = tokens.len();
     let Done { tokens, sampled, plain, stopped, .. } = computer.turn(Job {

@@ -1,9 +1,9 @@
-//! A server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: what stands in for a
+//! A server of vLLM's, SGLang's or llama.cpp's dialect that computes with the reference backend: a substitute for a
 //! real one in tests, with the faults of a real one on demand.
 //!
 //! The fields are those that the servers document (vLLM: `entrypoints/openai/completion/protocol.py`, the pages
 //! "OpenAI-compatible server" and "LoRA adapters"; SGLang: "Native APIs", "Sampling parameters", "SGLang for RL";
-//! llama.cpp: `tools/server/README.md`). It is HTTP enough for one client: a request per connection.
+//! llama.cpp: `tools/server/README.md`). HTTP support is sufficient for one client: a request per connection.
 
 mod compute;
 mod dialects;
@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use trainyard_core::Result;
 use trainyard_core::error::Error;
 
-/// A running server; it ends when it is dropped.
+/// A running server, which stops when dropped.
 pub struct Served {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -57,15 +57,15 @@ impl Served {
         });
         Ok(Self { address, shared, listener: Some(listener) })
     }
-    /// Its address, as a workflow file names it.
+    /// Returns the address, as in a workflow file.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
-    /// Does something bad to the next request whose path begins so; of several, the first goes first.
+    /// Applies a fault to the next request whose path begins with `path`; several are applied in order.
     pub fn next(&self, path: &str, vice: Vice) {
         lock(&self.shared.vices).push((path.to_string(), vice));
     }
-    /// The requests so far.
+    /// Returns the requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
@@ -74,7 +74,7 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        // The listener waits for a connection.
+        // The connection wakes the listener.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();

@@ -1,4 +1,4 @@
-//! What the threads of a server share.
+//! State shared by the threads of a server.
 
 use super::compute::Computer;
 use super::vice::Vice;
@@ -8,29 +8,29 @@ use serde_json::Value;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Name of the model that it serves.
+/// Name of the served model.
 pub const MODEL: &str = "served";
 
-/// How a server was started.
+/// Options of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Started {
-    /// The key that requests must have.
+    /// API key that requests must have.
     pub key: Option<String>,
     /// vLLM's `--logprobs-mode processed_logprobs`; SGLang without `SGLANG_RETURN_ORIGINAL_LOGPROB`.
     pub processed: bool,
     /// Length of the context; that of the model, if it is shorter.
     pub context: Option<usize>,
-    /// The draws behind the seeds that it will get, where a test knows them: then it draws as the reference does.
+    /// Draws of the expected seeds, where a test knows them: the server then draws as the reference does.
     pub keys: Vec<DrawKey>,
 }
 
-/// A request that came: its path and its body.
+/// A received request: its path and its body.
 pub type Seen = (String, Value);
 
-/// An answer: status and body.
+/// A response: status and body.
 pub type Answer = (u16, Value);
 
-/// What the threads of a server share.
+/// State shared by the threads of a server.
 pub struct Shared {
     pub kind: Server,
     pub started: Started,

@@ -1,24 +1,24 @@
-//! What can be wrong with a server.
+//! Faults of a server.
 
 use serde_json::Value;
 use std::time::Duration;
 
-/// One way to fail a request.
+/// A fault of one request.
 pub enum Vice {
     /// Another status, with headers and a body.
     Status(u16, Vec<(&'static str, &'static str)>, String),
-    /// The connection is closed without an answer.
+    /// The connection is closed without a response.
     Close,
-    /// Half of the answer, then the connection is closed.
+    /// Half of the response, then the connection is closed.
     Cut,
-    /// Half of the answer as if it were all.
+    /// Half of the response, presented as complete.
     Half,
-    /// The answer, byte by byte with a pause before each hundred.
+    /// The response, byte by byte with a pause before each hundred.
     Drip(Duration),
-    /// Silence before the answer.
+    /// A delay before the response.
     Late(Duration),
-    /// Text as JSON.
+    /// Text in place of JSON.
     Text(String),
-    /// An answer that was changed.
+    /// A modified response.
     Edit(Box<dyn Fn(&mut Value) + Send>),
 }

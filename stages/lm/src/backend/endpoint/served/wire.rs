@@ -1,4 +1,4 @@
-//! HTTP/1.1, as much of it as one client needs.
+//! HTTP/1.1, to the extent that one client needs.
 
 use super::dialects;
 use super::shared::{Shared, lock};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
-/// Reads one request and answers it.
+/// Reads one request and sends the response.
 pub fn serve(stream: TcpStream, shared: &Shared) {
-    // A client that went away is no fault of the server.
+    // A closed connection is no fault of the server.
     let _ = answer(stream, shared);
 }
 

@@ -1,4 +1,4 @@
-//! Servers that fail, lie or are not there.
+//! Servers that fail, return wrong values or are unreachable.
 
 use super::super::dialect::Server;
 use super::super::options::Endpoint;
@@ -156,7 +156,7 @@ fn another_model_is_refused() {
     for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
         let served = Served::start(server, &model(), Started::default()).unwrap();
         for _ in 0..8 {
-            // Texts are compared side by side; the end tokens alone are shorter.
+            // Texts are compared in pairs; the end tokens alone are shorter.
             served.next(
                 "/tokenize",
                 edit(|a| {

@@ -1,4 +1,4 @@
-//! A backend that starts a server for every model, and what tests ask of it.
+//! A backend that starts a server for every model, and helpers of the tests.
 
 use super::super::dialect::Server;
 use super::super::options::{Endpoint, Weights};
@@ -19,17 +19,17 @@ pub fn options(server: Server, url: &str) -> Endpoint {
     serde_json::from_value(json!({"url": url, "server": name, "timeout": "20s", "attempts": 2})).unwrap()
 }
 
-/// A sampler that `options` open.
+/// Opens a sampler with `options`.
 pub fn open(options: Endpoint, model: &ModelFolder) -> Result<Box<dyn Sampler>> {
     EndpointBackend::new(options, &Secrets::default()).sampler(model, &SamplerOptions { threads: 1 })
 }
 
-/// Why it cannot be opened.
+/// Returns the error of opening it.
 pub fn refusal(options: Endpoint, model: &ModelFolder) -> Error {
     open(options, model).map(|_| ()).expect_err("a refusal")
 }
 
-/// Steps until all turns have ended.
+/// Runs steps until all turns have ended.
 pub fn finish(sampler: &mut dyn Sampler) -> Result<()> {
     while sampler.running() > 0 {
         sampler.step()?;
@@ -37,7 +37,7 @@ pub fn finish(sampler: &mut dyn Sampler) -> Result<()> {
     Ok(())
 }
 
-/// A turn of at most `most` tokens after a prompt of the suite's model.
+/// Returns a request for a turn of at most `most` tokens after a prompt of the suite's model.
 pub fn request(sampling: Sampling, most: usize) -> Request {
     let draw = DrawKey { chance: Chance::new(3), problem: 10, sample: 0 };
     Request { tokens: vec![10, 11, 12], draw, sampling, stop_tokens: Vec::new(), max_new_tokens: most }
@@ -53,7 +53,7 @@ pub fn turn(sampler: &mut dyn Sampler, request: Request) -> Result<SequenceState
 pub const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 pub const GREEDY: Sampling = Sampling { temperature: 0.0, ..PLAIN };
 
-/// The endpoint with servers of its own, one per sampler.
+/// The endpoint with a separate server per sampler.
 pub struct Fronted {
     server: Server,
     started: Started,
@@ -67,7 +67,8 @@ impl Fronted {
         let weights = Weights { folder: folder.path().display().to_string(), seen_as: None };
         Endpoint { weights: (self.server != Server::LlamaCpp).then_some(weights), ..options(self.server, url) }
     }
-    /// Without weights for the variants of the decoder that no `config.json` describes. An adapter needs no config.
+    /// Returns the options, without weights for the variants of the decoder that no `config.json` describes. An adapter
+    /// needs no config.
     fn options_for(&self, model: &ModelFolder, url: &str, folder: &TempDir) -> Endpoint {
         let options = self.options(url, folder);
         let described = model.config == conformance::model().config || model.adapter.is_some();
@@ -82,7 +83,7 @@ impl Backend for Fronted {
     fn offers(&self) -> Offers {
         let folder = tempfile::tempdir().unwrap();
         let own = EndpointBackend::new(self.options("http://127.0.0.1:1", &folder), &Secrets::default()).offers();
-        // These servers know the draws behind the seeds.
+        // These servers know the draws of the seeds.
         Offers { draws: true, ..own }
     }
     fn refuses(&self, sampling: &Sampling) -> Option<(String, String)> {
@@ -105,7 +106,7 @@ impl Backend for Fronted {
     }
 }
 
-/// A sampler whose server lives as long as it does.
+/// A sampler that owns its server.
 struct Kept {
     inner: Box<dyn Sampler>,
     _server: Served,

@@ -11,7 +11,8 @@ use super::served::Started;
 use crate::backend::conformance;
 use kit::Fronted;
 
-/// The suite of all backends over servers that draw as the reference does. Real servers have draws of their own.
+/// Runs the suite of all backends over servers that draw as the reference does. Real servers have a different random
+/// generator.
 pub fn conforms() {
     for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
         let started = Started { processed: true, keys: conformance::draws(), ..Started::default() };

@@ -1,4 +1,4 @@
-//! A real llama.cpp server with a real model, where both are at hand.
+//! A real llama.cpp server with a real model, where both are available.
 
 use super::super::dialect::Server;
 use super::kit::{open, options, turn};

@@ -1,4 +1,4 @@
-//! What is asked of each server, and what its numbers are taken for.
+//! Requests to each server, and the interpretation of its numbers.
 
 use super::super::dialect::Server;
 use super::super::served::{Served, Started, Vice};
@@ -20,7 +20,7 @@ fn served(server: Server, processed: bool) -> (Served, Box<dyn Sampler>) {
     (served, sampler)
 }
 
-/// Errors unless the recorded numbers are those of the distribution that was sampled from.
+/// Panics unless the recorded numbers are those of the sampled distribution.
 fn expect_own_numbers(state: &SequenceState, sampling: &Sampling) {
     let mut generator = model().generator(1).unwrap();
     let expected = generator.logprobs_of(&[&state.token_ids], sampling).unwrap().remove(0).logprobs;
@@ -66,7 +66,7 @@ fn what_can_be_known_before_is_refused_before() {
     }
 }
 
-/// The last request to a path.
+/// Returns the last request to a path.
 fn last(served: &Served, path: &str) -> Value {
     served.seen().into_iter().rfind(|(of, _)| of == path).unwrap().1
 }
@@ -120,7 +120,7 @@ fn a_turn_ends_at_the_stages_own_stop_tokens() {
         let free = turn(&mut *sampler, request(GREEDY, 8)).unwrap();
         let stop = free.token_ids[6];
         let first = free.token_ids[3..].iter().position(|t| *t == stop).unwrap() + 4;
-        // llama.cpp does not know this token as an end and samples on.
+        // llama.cpp does not know this token as an end token and continues sampling.
         let state = turn(&mut *sampler, Request { stop_tokens: vec![stop], ..request(GREEDY, 8) }).unwrap();
         assert_eq!(state.finish, Some(Finish::Stop(stop)), "{server:?}");
         assert_eq!(state.token_ids, free.token_ids[..first], "{server:?}");

@@ -1,4 +1,4 @@
-//! Weights on their way to a server.
+//! Weight updates of a server.
 
 use super::super::dialect::Server;
 use super::super::options::{Endpoint, Weights};
@@ -20,7 +20,7 @@ fn handed(server: Server, url: &str, folder: &Path) -> Endpoint {
     Endpoint { weights: Some(weights), ..options(server, url) }
 }
 
-/// Weights after some steps.
+/// Returns weights after some steps.
 fn learned(model: &ModelFolder, learns: Learns) -> Parameters {
     let mut learner = Cpu.learner(model, &LearnerOptions { learns, ..LearnerOptions::default() }).unwrap();
     let tokens: &[u32] = &[10, 11, 12, 13, 14, 15];
@@ -40,7 +40,7 @@ fn adapted() -> ModelFolder {
     model.adapted(adapter).unwrap()
 }
 
-/// The greedy turn of a model on the reference.
+/// Returns the greedy turn of a model on the reference.
 fn expected(model: &ModelFolder) -> Vec<u32> {
     let mut sampler = Cpu.sampler(model, &SamplerOptions { threads: 1 }).unwrap();
     turn(&mut *sampler, request(GREEDY, 8)).unwrap().token_ids
@@ -94,7 +94,7 @@ fn adapters_go_by_themselves() {
         assert_ne!(expected(&after), expected(&model));
         let plain = sampler.logprobs_of(&[&state.token_ids], &PLAIN).unwrap().remove(0).logprobs;
         assert!((plain[4] - state.logprobs[4]).abs() < 1e-5, "given tokens are scored by the adapter");
-        // A stage that is run again finds the names of the first one taken.
+        // A stage that is run again finds the adapter names of the first run taken.
         let mut again = open(options, &model).unwrap();
         assert_eq!(turn(&mut *again, request(GREEDY, 8)).unwrap().token_ids, expected(&model));
     }
