@@ -277,7 +277,7 @@ fn the_pages_of_systems_are_generated_from_results() {
 fn contradictions_of_compare_are_found_by_check() {
     let s = sandbox();
     write(&s, "tiny", |text| text.replace("[baseline, treatment]", "[baseline, treatment, third]"));
-    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("takes those of two arms, but gets 3");
+    s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("two arms are compared, but 3 are wired");
     write(&s, "tiny", |text| text.replace("metrics: [void, reward]", "metrics: [rewards.answer]"));
     s.run(&["check", "workflows/recipes/tiny.yaml"]).code(2).says("is one of trajectories, and none are");
     write(&s, "tiny", |text| text.replace(", metrics: [void, reward]", ""));

@@ -130,5 +130,6 @@ fn retry() -> Retry {
 }
 
 fn check(min: f64) -> Check {
-    Check { metric: "accuracy".into(), of: None, min: Some(min), max: None, severity: Severity::Error, role: None }
+    let metric = "accuracy".into();
+    Check { metric, of: None, min: Some(min), max: None, severity: Severity::Error, role: None, pooled: false }
 }

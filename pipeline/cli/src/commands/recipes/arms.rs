@@ -17,12 +17,14 @@ const PARTS: [(&str, &str); 10] = [
     ("/replay", "replay"),
 ];
 
-/// The stage that has two arms: the first with an axis `arm` of `baseline` and `treatment`.
+/// The stage that has arms: the first with an axis `arm` of `baseline` and `treatment`.
 pub struct Arms {
     pub kind: String,
     /// Complete configs.
     pub baseline: Value,
     pub treatment: Value,
+    /// Absent where the axis has no `placebo`.
+    pub placebo: Option<Value>,
 }
 
 impl Arms {
@@ -35,7 +37,9 @@ impl Arms {
                 .then(|| baseline.key.0.replace("arm=baseline", "arm=treatment"))?;
             let treatment = plan.nodes.iter().find(|n| n.key.0 == key)?;
             let (a, b) = (baseline.config.as_literal()?, treatment.config.as_literal()?);
-            Some(Self { kind: baseline.kind.clone(), baseline: a, treatment: b })
+            let key = key.replace("arm=treatment", "arm=placebo");
+            let placebo = plan.nodes.iter().find(|n| n.key.0 == key).and_then(|n| n.config.as_literal());
+            Some(Self { kind: baseline.kind.clone(), baseline: a, treatment: b, placebo })
         })
     }
 
@@ -86,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     fn switched(baseline: Value, treatment: Value) -> Vec<String> {
-        Arms { kind: "rl".into(), baseline, treatment }.switched()
+        Arms { kind: "rl".into(), baseline, treatment, placebo: None }.switched()
     }
 
     #[test]

@@ -4,6 +4,9 @@ use super::arms::Arms;
 use super::difference::difference;
 use super::effects::{Change, Effects, Measured, shown};
 use super::found::Found;
+use super::seeds;
+use super::seeds::judge::Judgment;
+use super::seeds::result::SeedResult;
 use crate::shipped;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,8 +15,16 @@ use trainyard_spec::merged::relative;
 /// Marks files that may be written over.
 pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
 
+/// What is known of a recipe's effects.
+pub enum Evidence {
+    /// Checks of one run, of a recipe that shows its mechanism alone.
+    OneRun(Option<Effects>),
+    /// Results of several seeds, of a recipe with a `result`.
+    Seeds(Vec<SeedResult>, Box<Judgment>),
+}
+
 /// The page, to be written into `folder`.
-pub fn page(found: &Found, effects: Option<&Effects>, folder: &Path) -> String {
+pub fn page(found: &Found, evidence: &Evidence, folder: &Path) -> String {
     let recipe = &found.recipe;
     let mut text = format!("# {}\n\n{MARK}\n\n{}\n\n", recipe.system, recipe.mechanism);
     let parts: Vec<String> = found.parts.iter().map(|p| format!("`{p}`")).collect();
@@ -21,19 +32,40 @@ pub fn page(found: &Found, effects: Option<&Effects>, folder: &Path) -> String {
         let _ = writeln!(text, "Switched: {}.", parts.join(", "));
     }
     let _ = writeln!(text, "Source: {}. Recipe: {}.", paper(&recipe.source), file(found, folder));
-    let difference = Arms::of(&found.plan).map(|arms| difference(&arms.baseline, &arms.treatment)).unwrap_or_default();
-    if !difference.is_empty() {
-        let _ = write!(text, "\n## Difference of the arms\n\n```diff\n{difference}```\n");
-    }
-    text.push_str("\n## Checks\n\n");
-    match effects {
-        None => text.push_str("Not run.\n"),
-        Some(effects) => measured(effects, &mut text),
+    if let Some(arms) = Arms::of(&found.plan) {
+        differences(&arms, &mut text);
     }
     let name = &found.name;
+    let seeds = match evidence {
+        Evidence::OneRun(effects) => {
+            text.push_str("\n## Checks\n\n");
+            match effects {
+                None => text.push_str("Not run.\n"),
+                Some(effects) => measured(effects, &mut text),
+            }
+            String::new()
+        }
+        Evidence::Seeds(results, judgment) => {
+            seeds::page::write(found, results, judgment, &mut text);
+            format!("trainyard recipes run {name} --seeds 41..45 --jobs 2\n")
+        }
+    };
     let _ = write!(text, "\n## Limits\n\n{}\n\n", recipe.limits);
-    let _ = write!(text, "## Run it\n\n```sh\ntrainyard recipes run {name}\ntrainyard recipes show {name}\n```\n");
+    let run = format!("trainyard recipes run {name}\ntrainyard recipes show {name}\n");
+    let _ = write!(text, "## Run it\n\n```sh\n{seeds}{run}```\n");
     text
+}
+
+/// The keys in which the arms differ.
+fn differences(arms: &Arms, text: &mut String) {
+    let treatment = difference(&arms.baseline, &arms.treatment);
+    if !treatment.is_empty() {
+        let _ = write!(text, "\n## Difference of the arms\n\n```diff\n{treatment}```\n");
+    }
+    let placebo = arms.placebo.as_ref().map(|placebo| difference(&arms.treatment, placebo)).unwrap_or_default();
+    if !placebo.is_empty() {
+        let _ = write!(text, "\nThe placebo differs from the treatment:\n\n```diff\n{placebo}```\n");
+    }
 }
 
 fn measured(effects: &Effects, text: &mut String) {

@@ -5,6 +5,7 @@
 
 pub mod judge;
 pub mod list;
+pub mod page;
 pub mod pooled;
 pub mod result;
 pub mod text;

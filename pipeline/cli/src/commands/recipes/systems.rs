@@ -3,7 +3,8 @@
 use super::effects::{Effects, effects};
 use super::found::{self, Found};
 use super::library::Library;
-use super::page::{MARK, cell, page, paper};
+use super::page::{Evidence, MARK, cell, page, paper};
+use super::seeds::{self, judge, result};
 use crate::args::{Format, RecipesArgs};
 use crate::compiled;
 use crate::exit::Exit;
@@ -18,6 +19,10 @@ use trainyard_app::{Catalogue, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Result, SystemClock};
 use trainyard_runtime::Silent;
+use trainyard_spec::recipe::RecipeResult;
+
+/// Folder of the result files of seeds, in the folder of the pages.
+const RESULTS: &str = "results";
 
 /// Writes the index over `file`, and the pages, with the effects of the recipes whose runs this store holds.
 pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Result<Exit> {
@@ -25,18 +30,25 @@ pub fn run(args: &RecipesArgs, file: &Path, catalogue: &Arc<Catalogue>) -> Resul
     let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
     let recipes = found::find(&library, &[], &args.params, catalogue, &session.site)?;
     let world = wiring::outside(&session, catalogue, Arc::new(SystemClock::new()), Arc::new(Silent))?;
+    let folder = file.with_extension("");
     let mut rows = Vec::new();
     for recipe in &recipes {
-        rows.push((recipe, session.block_on(effects(&recipe.plan, &world))?));
+        let evidence = if recipe.recipe.result.is_some() {
+            let results = result::all(&folder.join(RESULTS), &recipe.name)?;
+            let judgment = judge::judge(&recipe.plan, &results);
+            Evidence::Seeds(results, Box::new(judgment))
+        } else {
+            Evidence::OneRun(session.block_on(effects(&recipe.plan, &world))?)
+        };
+        rows.push((recipe, evidence));
     }
-    let folder = file.with_extension("");
     write(file, &index(&rows, &folder, &args.params))?;
     std::fs::create_dir_all(&folder).map_err(|e| io_error(&folder, &e))?;
-    for (recipe, effects) in &rows {
-        write(&folder.join(format!("{}.md", recipe.name)), &page(recipe, effects.as_ref(), &folder))?;
+    for (recipe, evidence) in &rows {
+        write(&folder.join(format!("{}.md", recipe.name)), &page(recipe, evidence, &folder))?;
     }
     remove_stale(&folder, &recipes)?;
-    let measured = rows.iter().filter(|(_, effects)| effects.is_some()).count();
+    let measured = rows.iter().filter(|(_, evidence)| is_measured(evidence)).count();
     let (file, store) = (file.display().to_string(), session.store.url());
     match args.format {
         Format::Json => {
@@ -66,12 +78,45 @@ fn remove_stale(folder: &Path, recipes: &[Found]) -> Result<()> {
     Ok(())
 }
 
-fn index(rows: &[(&Found, Option<Effects>)], pages: &Path, params: &[String]) -> String {
-    let mut text = format!("# Published systems\n\n{MARK}\n\n{HEAD}");
+fn is_measured(evidence: &Evidence) -> bool {
+    match evidence {
+        Evidence::OneRun(effects) => effects.is_some(),
+        Evidence::Seeds(results, _) => !results.is_empty(),
+    }
+}
+
+/// How many systems have which result; a system that several recipes try has its best.
+fn count(rows: &[(&Found, Evidence)]) -> String {
+    let mut results: BTreeMap<&str, Option<RecipeResult>> = BTreeMap::new();
+    for (found, evidence) in rows {
+        let result = match evidence {
+            Evidence::Seeds(_, judgment) => judgment.result,
+            Evidence::OneRun(_) => None,
+        };
+        let best = results.entry(&found.recipe.system).or_default();
+        let rank = |r: Option<RecipeResult>| RecipeResult::ALL.iter().position(|known| Some(*known) == r);
+        if best.is_none() || rank(result).is_some_and(|new| rank(*best).is_some_and(|old| new < old)) {
+            *best = result;
+        }
+    }
+    let of = |result: Option<RecipeResult>| results.values().filter(|found| **found == result).count();
+    format!(
+        "{} systems: **{} shown to help, {} not shown, {} harm** by the protocol of [effects.md](effects.md); the \
+         effects of the other {} are not judged yet, and their recipes show the mechanism alone.\n\n",
+        results.len(),
+        of(Some(RecipeResult::Shown)),
+        of(Some(RecipeResult::NotShown)),
+        of(Some(RecipeResult::Harm)),
+        of(None)
+    )
+}
+
+fn index(rows: &[(&Found, Evidence)], pages: &Path, params: &[String]) -> String {
+    let mut text = format!("# Published systems\n\n{MARK}\n\n{}{HEAD}", count(rows));
     if !params.is_empty() {
         let _ = writeln!(text, "Parameters of these runs: `{}`.\n", params.join("`, `"));
     }
-    let mut subjects: BTreeMap<Option<&str>, Vec<&(&Found, Option<Effects>)>> = BTreeMap::new();
+    let mut subjects: BTreeMap<Option<&str>, Vec<&(&Found, Evidence)>> = BTreeMap::new();
     for row in rows {
         subjects.entry(row.0.subject.as_deref()).or_default().push(row);
     }
@@ -80,14 +125,14 @@ fn index(rows: &[(&Found, Option<Effects>)], pages: &Path, params: &[String]) ->
         if let Some(subject) = subject {
             let _ = writeln!(text, "## {}\n", title(subject));
         }
-        text.push_str("| system | paper | switched | shown | page |\n|---|---|---|---|---|\n");
-        for (found, effects) in rows {
+        text.push_str("| system | paper | switched | measured | page |\n|---|---|---|---|---|\n");
+        for (found, evidence) in rows {
             let parts: Vec<String> = found.parts.iter().map(|p| format!("`{p}`")).collect();
             let cells = [
                 cell(&found.recipe.system),
                 paper(&found.recipe.source),
                 parts.join(", "),
-                effects.as_ref().map_or_else(|| "not run".to_string(), |e| cell(&shown(e))),
+                cell(&clause(evidence)),
                 format!("[{0}]({pages}/{0}.md)", found.name),
             ];
             let _ = writeln!(text, "| {} |", cells.join(" | "));
@@ -95,6 +140,17 @@ fn index(rows: &[(&Found, Option<Effects>)], pages: &Path, params: &[String]) ->
         text.push('\n');
     }
     text.trim_end().to_string() + "\n"
+}
+
+/// What was measured, in one cell.
+fn clause(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::OneRun(effects) => effects.as_ref().map_or_else(|| "not run".to_string(), shown),
+        Evidence::Seeds(results, _) if results.is_empty() => "not run".to_string(),
+        Evidence::Seeds(_, judgment) => {
+            format!("**{}**: {}", seeds::page::word(judgment.result), seeds::page::clause(judgment))
+        }
+    }
 }
 
 /// The first number of the mechanism, if possible one that both arms have, and every guard that moved.
@@ -117,9 +173,10 @@ fn title(subject: &str) -> String {
 }
 
 const HEAD: &str = "\
-Each system is a recipe: one training with two arms, equal but for the system's mechanism. `shown` is the first
-number that the mechanism moved (baseline → treatment) and every guard that moved, with its 95% interval paired by
-problem. Harm is written as harm, even where the recipe's bound tolerates it. The pages have all checks.
+Each system is a recipe: one training with arms that are equal but for the system's mechanism. Where an effect is
+judged, `measured` is the result over pooled seeds with the effect (baseline → treatment, difference, 95% t interval
+over seeds); a placebo arm has the mechanism with its signal replaced by chance. Elsewhere it is the first number that
+the mechanism moved on one seed, and every guard that moved, with its 95% interval paired by problem.
 `trainyard recipes run NAME` runs one; with `-p mechanism=off` its arms are one computation.
 
 ";

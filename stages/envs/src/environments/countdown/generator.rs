@@ -12,6 +12,8 @@
 //! | 4 | 5 | 50 | 499 |
 //! | 5 | 6 | 100 | 999 |
 //!
+//! A [`Form`] may change the largest number and restrict the operations, which makes levels in between.
+//!
 //! Level 1 needs large numbers, or there would be too few pairs. Levels differ in the count of numbers, so no puzzle
 //! belongs to two. The canonical form is the sorted numbers and the target. Puzzles are too easy and drawn again if the
 //! target is among the numbers or, with three or more numbers, two of them make it.
@@ -26,6 +28,21 @@ pub const MAX_LEVEL: u32 = 5;
 /// Intermediate products are at most this.
 const MOST: i64 = 1_000_000;
 
+/// What puzzles of a level are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form {
+    /// Largest given number; `None` = that of the level.
+    pub largest: Option<u32>,
+    /// Operations of solutions: some of `+-*/`, with `+`, which joins any two numbers.
+    pub operations: String,
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self { largest: None, operations: "+-*/".into() }
+    }
+}
+
 /// A puzzle with its known solution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Puzzle {
@@ -39,11 +56,11 @@ pub struct Puzzle {
 
 impl Puzzle {
     /// Puzzle number `index` of a level under this seed. `level` is clamped to 1..=[`MAX_LEVEL`].
-    pub fn at(level: u32, index: u64, chance: &Chance) -> Self {
+    pub fn at(form: &Form, level: u32, index: u64, chance: &Chance) -> Self {
         let level = level.clamp(1, MAX_LEVEL);
-        Self::draw(level, &mut chance.at("countdown", &[u64::from(level), index]))
+        Self::draw(form, level, &mut chance.at("countdown", &[u64::from(level), index]))
     }
-    fn draw(level: u32, draws: &mut Draws) -> Self {
+    fn draw(form: &Form, level: u32, draws: &mut Draws) -> Self {
         let (largest, most) = match level {
             1 => (99, 999),
             2 => (20, 99),
@@ -51,9 +68,10 @@ impl Puzzle {
             4 => (50, 499),
             _ => (100, 999),
         };
+        let largest = form.largest.map_or(largest, i64::from);
         loop {
             let mut numbers: Vec<i64> = (0..=level).map(|_| draws.between(1, largest)).collect();
-            let Term { value: target, text: expression, .. } = joined(&numbers, draws);
+            let Term { value: target, text: expression, .. } = joined(&numbers, &form.operations, draws);
             if target <= most && !easy(&numbers, target) {
                 numbers.sort_unstable();
                 return Self { numbers, target, expression };
@@ -83,9 +101,10 @@ impl Puzzle {
         }
     }
     /// A careless first try: an expression that makes something else, or one that cannot be read.
-    pub fn mistake(&self, draws: &mut Draws) -> String {
+    pub fn mistake(&self, form: &Form, draws: &mut Draws) -> String {
         let tries = if draws.below(2) == 0 { 0 } else { 100 };
-        let other = (0..tries).map(|_| joined(&self.numbers, draws)).find(|term| term.value != self.target);
+        let other =
+            (0..tries).map(|_| joined(&self.numbers, &form.operations, draws)).find(|term| term.value != self.target);
         other.map_or_else(|| broken(&self.expression, draws), |term| term.text)
     }
     fn listed(&self, between: &str) -> String {
@@ -109,17 +128,17 @@ impl Term {
 }
 
 /// Joins all numbers in random order with random operators. `numbers` must not be empty.
-fn joined(numbers: &[i64], draws: &mut Draws) -> Term {
+fn joined(numbers: &[i64], operations: &str, draws: &mut Draws) -> Term {
     let mut terms: Vec<Term> = numbers.iter().map(|n| Term { value: *n, text: n.to_string(), rank: 2 }).collect();
     while terms.len() > 1 {
         let left = terms.swap_remove(draws.below(terms.len() as u64) as usize);
         let right = terms.swap_remove(draws.below(terms.len() as u64) as usize);
-        terms.push(join(&left, &right, draws));
+        terms.push(join(&left, &right, operations, draws));
     }
     terms.swap_remove(0)
 }
 
-fn join(left: &Term, right: &Term, draws: &mut Draws) -> Term {
+fn join(left: &Term, right: &Term, operations: &str, draws: &mut Draws) -> Term {
     let (a, b) = (left.value, right.value);
     let mut possible = vec![('+', a + b)];
     if a > b {
@@ -131,6 +150,7 @@ fn join(left: &Term, right: &Term, draws: &mut Draws) -> Term {
     if b > 1 && a % b == 0 {
         possible.push(('/', a / b));
     }
+    possible.retain(|(sign, _)| operations.contains(*sign));
     let (sign, value) = *draws.choose(&possible);
     let (rank, behind) = match sign {
         '+' => (0, 0),

@@ -9,17 +9,36 @@ use crate::environments::{
     Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
     WithDialogue,
 };
-use generator::Puzzle;
+use generator::{Form, Puzzle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use trainyard_core::{Chance, Result};
+use trainyard_core::{Chance, OptionProblem, Result};
 use trainyard_tables::Problem;
 
-/// `countdown` has no options besides those of a dialogue.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+/// Options of `countdown` in addition to those of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CountdownExtra {}
+pub struct CountdownExtra {
+    /// Largest given number of generated puzzles; null = that of the level (99, 20, 25, 50, 100).
+    #[schemars(range(min = 10, max = 1000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest: Option<u32>,
+    /// Operations of generated solutions: `+` and some of `-`, `*`, `/`.
+    #[serde(skip_serializing_if = "is_all")]
+    pub operations: String,
+}
+
+impl Default for CountdownExtra {
+    fn default() -> Self {
+        let Form { largest, operations } = Form::default();
+        Self { largest, operations }
+    }
+}
+
+fn is_all(operations: &String) -> bool {
+    *operations == Form::default().operations
+}
 
 impl ExtraOptions for CountdownExtra {
     const KIND: &'static str = "countdown";
@@ -36,25 +55,41 @@ impl ExtraOptions for CountdownExtra {
             ..DialogueOptions::default()
         }
     }
+    fn check(&self) -> Vec<OptionProblem> {
+        let mut problems: Vec<OptionProblem> =
+            self.largest.and_then(|n| OptionProblem::outside("/largest", n, 10..=1000)).into_iter().collect();
+        let known = self.operations.chars().all(|sign| "+-*/".contains(sign));
+        if !known || !self.operations.contains('+') {
+            let message = format!("`{}` is no set of operations", self.operations);
+            let problem = OptionProblem::new("/operations", message);
+            problems.push(problem.help("write `+`, which joins any two numbers, and some of `-`, `*`, `/`"));
+        }
+        problems
+    }
 }
 
 /// Options of `countdown`: those of a dialogue, by default with the calculator and 8 turns.
 pub type CountdownOptions = WithDialogue<CountdownExtra>;
 
 /// The environment `countdown`.
-pub struct Countdown(Arc<Dialogue>);
+pub struct Countdown {
+    dialogue: Arc<Dialogue>,
+    form: Form,
+}
 
 impl Countdown {
     /// An environment with these options.
     pub fn new(options: CountdownOptions, setup: &Setup) -> Result<Self> {
-        Ok(Self(Dialogue::new(options.dialogue, setup, marked_or_last_line)?))
+        let CountdownExtra { largest, operations } = options.extra;
+        let dialogue = Dialogue::new(options.dialogue, setup, marked_or_last_line)?;
+        Ok(Self { dialogue, form: Form { largest, operations } })
     }
 }
 
 impl DialogueEnvironment for Countdown {
     const KIND: &'static str = CountdownExtra::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.0
+        &self.dialogue
     }
     fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
         Some(self)
@@ -67,7 +102,7 @@ impl ProblemGenerator for Countdown {
         generator::MAX_LEVEL
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Puzzle::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
+        Puzzle::at(&self.form, level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
     fn demonstration(
         &self,
@@ -77,12 +112,12 @@ impl ProblemGenerator for Countdown {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let puzzle = Puzzle::at(level, index, chance);
+        let puzzle = Puzzle::at(&self.form, level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
-        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&mut draws));
+        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&self.form, &mut draws));
         let mistaken = mistake.is_some();
         let tries = mistake.into_iter().chain([puzzle.expression.clone()]);
-        let calls = tries.filter_map(|expression| self.0.call(&expression)).map(ScriptedTurn::Call);
+        let calls = tries.filter_map(|expression| self.dialogue.call(&expression)).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::Say(puzzle.expression)]).collect(), mistaken }
     }
     fn plural(&self) -> &'static str {

@@ -244,6 +244,41 @@ fn advantage_schema(parts: &Parts) -> Value {
     schema
 }
 
+/// The keys that only arms of a recipe have, and their descriptions.
+const SWITCHES: [(&str, &str); 2] = [
+    (
+        trainyard_learn::mechanism::KEY,
+        "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves \
+         no trace.",
+    ),
+    (
+        trainyard_learn::mechanism::PLACEBO,
+        "The mechanism with its signal replaced by chance: enabled, its options are laid over those of `mechanism`.",
+    ),
+];
+
+fn switch(description: &str) -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "description": description,
+        "properties": {
+            "enabled": {
+                "type": "boolean",
+                "default": true,
+                "description": "False: the config is that of an arm without the key.",
+            },
+            "with": {
+                "type": "object",
+                "description": concat!(
+                    "Options of this stage: maps merge key by key, lists replace, ",
+                    "another `kind` drops the old one's siblings.",
+                ),
+            },
+        },
+    })
+}
+
 /// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
 pub fn schema(parts: &Parts) -> Value {
     let mut schema = schemars::schema_for!(Config).to_value();
@@ -270,28 +305,9 @@ pub fn schema(parts: &Parts) -> Value {
         "default": trainyard_learn::compositions::DEFAULT,
         "description": "A named composition of parts; the other keys override it.",
     });
-    schema["properties"][trainyard_learn::mechanism::KEY] = json!({
-        "type": "object",
-        "additionalProperties": false,
-        "description": concat!(
-            "One mechanism that a recipe switches on in one arm only. ",
-            "It is laid over all other options; disabled it leaves no trace.",
-        ),
-        "properties": {
-            "enabled": {
-                "type": "boolean",
-                "default": true,
-                "description": "False: the config is that of an arm without the key.",
-            },
-            "with": {
-                "type": "object",
-                "description": concat!(
-                    "Options of this stage: maps merge key by key, lists replace, ",
-                    "another `kind` drops the old one's siblings.",
-                ),
-            },
-        },
-    });
+    for (key, description) in SWITCHES {
+        schema["properties"][key] = switch(description);
+    }
     schema
 }
 

@@ -1,7 +1,7 @@
 //! The outcome of a recipe over its pooled seeds.
 //!
 //! `mechanism` and `sanity` checks must hold on every seed. The others are checked on the pooled rows: the ends of an
-//! interval are those of the two-sided 95% t interval over seeds, of guards the one-sided 95% bounds.
+//! interval are those of the two-sided 95% t interval over seeds, of premises and guards the one-sided 95% bounds.
 
 use super::super::effects::bound;
 use super::pooled::{PooledRow, rows};
@@ -105,8 +105,8 @@ fn one(stage: &str, check: &Check, role: &str, rows: &[PooledRow], results: &[Se
 /// The number of a pooled row that a check of this role means.
 fn pooled_value(row: &PooledRow, of: Of, role: &str) -> Option<f64> {
     match (of, role) {
-        (Of::Low, "guard") => row.one_sided.map(|bounds| bounds.0),
-        (Of::High, "guard") => row.one_sided.map(|bounds| bounds.1),
+        (Of::Low, "guard" | "premise") => row.one_sided.map(|bounds| bounds.0),
+        (Of::High, "guard" | "premise") => row.one_sided.map(|bounds| bounds.1),
         _ => row.row.get(of),
     }
 }
@@ -153,11 +153,14 @@ fn outcome(checks: &[JudgedCheck], rows: &[PooledRow], seeds: usize) -> (Option<
     if !premise.is_empty() {
         return (None, premise);
     }
-    let reasons: Vec<String> =
-        ["mechanism", "effect", "placebo", "guard", "sanity"].iter().flat_map(|role| -> Vec<String> { failures(role) }).collect();
-    let harm = checks.iter().filter(|c| c.harms).map(|c| {
-        format!("the interval of {} in {} lies on the wrong side", c.metric, c.stage)
-    });
+    let reasons: Vec<String> = ["mechanism", "effect", "placebo", "guard", "sanity"]
+        .iter()
+        .flat_map(|role| -> Vec<String> { failures(role) })
+        .collect();
+    let harm = checks
+        .iter()
+        .filter(|c| c.harms)
+        .map(|c| format!("the interval of {} in {} lies on the wrong side", c.metric, c.stage));
     let harm: Vec<String> = harm.collect();
     if !harm.is_empty() {
         return (Some(RecipeResult::Harm), harm.into_iter().chain(reasons).collect());
