@@ -42,6 +42,7 @@ mod ported;
 mod preference;
 mod prelude;
 mod ray;
+mod recipe_seeds;
 mod recipes;
 mod resume;
 mod run_stages;
