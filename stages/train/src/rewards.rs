@@ -60,7 +60,7 @@ impl Rewards {
         };
         self.0.iter_mut().flat_map(named).collect()
     }
-    /// Returns the rewards' state across steps, by place in the list; null if there is none. Every checkpoint must
+    /// Returns the rewards' state across steps, by place in the list; null if all are stateless. Every checkpoint must
     /// include it.
     pub fn save(&self) -> Value {
         weighted::save(&self.0)

@@ -81,8 +81,8 @@ impl Trainer {
     pub fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
         self.learner.backward(slopes)
     }
-    /// Takes one optimizer step with the accumulated gradients. `None` = there were none. Errors: data, if a gradient
-    /// is not finite.
+    /// Takes one optimizer step with the accumulated gradients. `None` = no gradient was added. Errors: data, if a
+    /// gradient is not finite.
     pub fn step(&mut self) -> Result<Option<StepReport>> {
         let Some(report) = self.learner.step(self.rate())? else { return Ok(None) };
         finite(report.gradient_norm, "the gradient norm", self.steps())?;
