@@ -15,10 +15,10 @@ use trainyard_core::{Metric, OptionProblem, Reduce, above};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
-    /// The best and the worst; the first in the minibatch among equals.
+    /// Pair of the best and the worst; the first in the minibatch among equals.
     #[default]
     Extremes,
-    /// Every two with different rewards.
+    /// All pairs with different rewards.
     All,
 }
 

@@ -18,7 +18,7 @@ use trainyard_core::{Metric, OptionProblem, Reduce};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Others {
-    /// The loss of `clip`.
+    /// Loss of `clip`.
     #[default]
     Clipped,
     /// −ρA, as published.

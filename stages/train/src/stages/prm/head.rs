@@ -199,8 +199,8 @@ pub fn train(
     Ok((head, state.curves))
 }
 
-/// Groups examples into batches: those of one problem with known outcomes share a batch, so that they can be
-/// contrasted; others are separate, since batches of many problems are less noisy.
+/// Groups examples that must share a batch: those of one problem with known outcomes, so that they can be contrasted.
+/// All others are separate, since batches of many problems are less noisy.
 fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
     let (known, unknown): (Vec<&Example>, Vec<&Example>) =
