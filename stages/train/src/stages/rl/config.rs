@@ -243,8 +243,7 @@ fn advantage_schema(parts: &Parts) -> Value {
     schema
 }
 
-/// Returns the stage's schema: options that `algorithm` supplies are optional, and `algorithm` is one of the
-/// compositions.
+/// The stage's schema: what `algorithm` supplies is optional, `algorithm` itself is one of the compositions.
 pub fn schema(parts: &Parts) -> Value {
     let mut schema = schemars::schema_for!(Config).to_value();
     fill_schema(&mut schema, parts.learn.advantages.folder, &advantage_schema(parts));
