@@ -7,10 +7,10 @@ use crate::batch::Grid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Added to a sequence's token count in `sequence_mean_token_mean`.
+/// Term added to a sequence's token count in `sequence_mean_token_mean`.
 pub const EPSILON: f64 = 1e-8;
 
-/// How token losses become one loss. n_i = tokens in the loss of sequence i, B = number of sequences with n_i > 0.
+/// Reduction of token losses to one loss. n_i = tokens in the loss of sequence i, B = number of sequences with n_i > 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
@@ -26,7 +26,7 @@ pub enum Aggregate {
 }
 
 impl Aggregate {
-    /// Weights in the shape of `mask`, 0 where it is false. `horizon` replaces T.
+    /// Returns weights in the shape of `mask`, 0 where it is false. `horizon` replaces T.
     pub fn weights(self, mask: &[Vec<bool>], horizon: Option<usize>) -> Grid {
         let counts: Vec<f64> = mask.iter().map(|row| row.iter().filter(|m| **m).count() as f64).collect();
         let tokens: f64 = counts.iter().sum();

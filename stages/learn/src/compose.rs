@@ -1,7 +1,7 @@
-//! Lays a config over a named composition, and reads the parts of the result.
+//! Merging of a config over a named composition, and reading of the resulting parts.
 //!
-//! A workflow writes only what differs from a published method; it is laid over the method's options ([`merge`]). The
-//! expansion removes the name, so two spellings of one method have the same digest.
+//! A workflow contains only the differences from a published method; they are laid over the method's options
+//! ([`merge`]). The expansion removes the name, so two spellings of one method have the same digest.
 
 use crate::corrections::Correction;
 use crate::merge::merge;
@@ -25,39 +25,41 @@ pub fn lay(parts: &Parts, config: Value) -> Result<Value> {
     };
     let base = *parts.algorithms.build(&Value::String(name), &())?;
     let arm = merge(base, Value::Object(config));
-    // Laid over the whole arm, so that another `kind` discards the options of the composition and of the config alike.
+    // The mechanism is laid over the whole arm, so that another `kind` discards the options of both the composition and
+    // the config.
     Ok(match mechanism {
         Some(with) => merge(arm, Value::Object(with)),
         None => arm,
     })
 }
 
-/// Like [`lay`], and fills in every part's defaults. A part that does not exist or does not parse stays as it is.
+/// Expands like [`lay`], and fills in every part's defaults. A part that does not exist or does not parse stays as it
+/// is.
 pub fn expand(parts: &Parts, config: Value) -> Result<Value> {
     let mut config = lay(parts, config)?;
     Composed::read(parts, &mut config);
     Ok(config)
 }
 
-/// The parts that a config names, each parsed once. Fields are named by their key in the config.
+/// Parts of a config, each parsed once. Fields are named by their key in the config.
 pub struct Composed {
-    /// `curriculum`: which problems come next.
+    /// `curriculum`: order of the problems.
     pub curriculum: Slot<dyn Curriculum>,
-    /// `rollout.strategy`: which sequences are sampled and kept.
+    /// `rollout.strategy`: sequences to sample and to keep.
     pub strategy: Slot<dyn Strategy>,
-    /// `filters`, in the order in which they judge.
+    /// `filters`, in the order in which they are applied.
     pub filters: Vec<Slot<dyn Filter>>,
     /// `advantage`, without its list of modulations.
     pub advantage: Slot<dyn Advantage>,
-    /// `advantage.modulations`, in the order in which they act.
+    /// `advantage.modulations`, in the order in which they are applied.
     pub modulations: Vec<Slot<dyn Modulation>>,
-    /// `replay`: which earlier rollouts enter again.
+    /// `replay`: earlier rollouts in the update.
     pub replay: Slot<dyn Replay>,
     /// `loss.correction`: importance weights for foreign samples.
     pub correction: Slot<dyn Correction>,
     /// `loss.terms`, whose losses add up.
     pub terms: Vec<Slot<dyn LossTerm>>,
-    /// The value of `advantage.modulations`, if it is not a list.
+    /// Value of `advantage.modulations`, if it is not a list.
     not_a_list: Option<Value>,
 }
 
@@ -77,7 +79,7 @@ impl Composed {
             not_a_list,
         }
     }
-    /// Problems with the options of each part by itself, at their pointers into the config.
+    /// Returns problems with the options of each part, at their pointers into the config.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.curriculum.problems();
         problems.extend(self.strategy.problems());
@@ -99,8 +101,8 @@ impl Composed {
 
 type ReadAdvantage = (Slot<dyn Advantage>, Vec<Slot<dyn Modulation>>, Option<Value>);
 
-/// Reads `advantage`, whose map holds the list of modulations beside the options of the part. Defaults are filled in
-/// for both or, if the part cannot be read, for neither.
+/// Reads `advantage`, whose map holds the list of modulations in addition to the options of the part. Defaults are
+/// filled in for both or, if the part cannot be read, for neither.
 fn read_advantage(parts: &Parts, options: Option<&mut Value>) -> ReadAdvantage {
     let mut missing = Value::Null;
     let options = options.unwrap_or(&mut missing);

@@ -1,5 +1,5 @@
-//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source, over which a
-//! config is laid.
+//! Published methods as compositions of parts (`algorithm: grpo`). Each is plain data with its source; a config is
+//! merged over it.
 
 use crate::merge::merge;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ struct Composition {
     config: fn() -> Value,
 }
 
-/// Every composition, sorted by name.
+/// All compositions, sorted by name.
 const COMPOSITIONS: &[Composition] = &[
     Composition {
         name: "aepo",
@@ -131,7 +131,7 @@ const COMPOSITIONS: &[Composition] = &[
     },
 ];
 
-/// The composition that applies when a config names none.
+/// Composition of a config without `algorithm`.
 pub const DEFAULT: &str = "grpo";
 
 fn grpo() -> Value {
@@ -182,7 +182,7 @@ fn epo() -> Value {
     merge(grpo(), json!({ "loss": { "terms": terms } }))
 }
 
-/// The loss reads pass rates instead of advantages; groups that are all right or all wrong are still dropped.
+/// NFT: the loss reads pass rates instead of advantages; groups that are all right or all wrong are still dropped.
 fn nft() -> Value {
     merge(grpo(), json!({ "loss": { "terms": [{ "kind": "nft" }] } }))
 }
@@ -195,12 +195,12 @@ fn gspo() -> Value {
     merge(grpo(), json!({ "loss": { "aggregate": "sequence_mean_token_mean", "terms": [{ "kind": "gspo" }] } }))
 }
 
-/// Takes one optimizer step on fresh rollouts. That is on-policy, so no ratio is ever clipped.
+/// OPO: takes one optimizer step on fresh rollouts. That is on-policy, so no ratio is ever clipped.
 fn opo() -> Value {
     merge(grpo(), json!({ "minibatches": 1, "advantage": { "kind": "opo", "modulations": [] } }))
 }
 
-/// The baseline is taken over the whole batch, so groups without spread stay.
+/// REINFORCE++: the baseline is taken over the whole batch, so groups without spread stay.
 fn reinforce_plus_plus() -> Value {
     let advantage = json!({ "kind": "discounted_return", "gamma": 1.0, "modulations": [{ "kind": "whiten" }] });
     merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": advantage }))
@@ -210,7 +210,7 @@ fn reinforce_plus_plus_baseline() -> Value {
     merge(grpo(), json!({ "advantage": { "scale": "none", "modulations": [{ "kind": "whiten" }] } }))
 }
 
-/// Soft attribution: shared tokens are learned once per branch, with the advantage of that branch.
+/// ARPO with soft attribution: shared tokens are learned once per branch, with the advantage of that branch.
 fn arpo() -> Value {
     merge(grpo(), json!({ "rollout": { "strategy": { "kind": "entropy_branching" } } }))
 }
@@ -224,7 +224,7 @@ fn aepo() -> Value {
     merge(grpo(), over)
 }
 
-/// No filter drops void turns: as in the source, the choice among successes deals with them.
+/// GRPO-RoC: no filter drops void turns; as in the source, they are handled by the selection among successes.
 fn grpo_roc() -> Value {
     let over = json!({
         "rollout": { "strategy": { "kind": "resample_on_correct" } },
@@ -233,8 +233,8 @@ fn grpo_roc() -> Value {
     merge(grpo(), over)
 }
 
-/// Aggregation and clip are those of `grpo`. The length penalty is a reward, whose limits must fit those of the
-/// rollouts.
+/// GRPO-TCR: aggregation and clip are those of `grpo`. The length penalty is a reward, whose limits must fit those of
+/// the rollouts.
 fn grpo_tcr() -> Value {
     merge(
         grpo(),
@@ -242,7 +242,7 @@ fn grpo_tcr() -> Value {
     )
 }
 
-/// The filter on given tokens comes last, so that it measures only what the others left.
+/// Prefix-RFT: the filter on given tokens comes last, so that it measures only the rollouts left by the others.
 fn prefix_rft() -> Value {
     let over = json!({
         "rollout": { "strategy": { "kind": "demonstration_prefix" } },
@@ -255,7 +255,8 @@ fn ruscarl() -> Value {
     merge(grpo(), json!({ "rollout": { "strategy": { "kind": "rubric_scaffold" } } }))
 }
 
-/// Trajectories with a void turn are masked as a whole, but still count in their group's accuracy and baseline.
+/// SimpleTIR: trajectories with a void turn are masked as a whole, but still count in their group's accuracy and
+/// baseline.
 fn simpletir() -> Value {
     merge(
         grpo(),
@@ -267,12 +268,12 @@ fn empg() -> Value {
     merge(grpo(), json!({ "advantage": { "modulations": [{ "kind": "entropy_modulated" }] } }))
 }
 
-/// Rewards with equal sums may differ in their components, so such groups are not dropped.
+/// GDPO: rewards with equal sums may differ in their components, so such groups are not dropped.
 fn gdpo() -> Value {
     merge(grpo(), json!({ "filters": [{ "kind": "void_turn" }], "advantage": { "kind": "gdpo", "modulations": [] } }))
 }
 
-/// Groups with equal outcomes still differ in the information that their turns gained, so they stay.
+/// IGPO: groups with equal outcomes still differ in the information that their turns gained, so they stay.
 fn igpo() -> Value {
     merge(
         grpo(),
@@ -280,13 +281,13 @@ fn igpo() -> Value {
     )
 }
 
-/// Two techniques on the plain PPO loss. There is no clip-higher and no filter, and groups without spread count in the
-/// batch's deviation.
+/// Lite PPO: two techniques on the plain PPO loss. There is no clip-higher and no filter, and groups without spread
+/// count in the batch's deviation.
 fn lite_ppo() -> Value {
     merge(grpo(), json!({ "filters": [], "advantage": { "scale": "batch" }, "loss": { "terms": [plain_clip()] } }))
 }
 
-/// Every rollout enters, and each serves several updates, which the clip keeps in bounds.
+/// LOOP: every rollout enters the update and is used for several optimizer steps, which the clip keeps in bounds.
 fn loop_ppo() -> Value {
     let advantage = json!({ "center": "leave_one_out", "scale": "none" });
     let loss = json!({ "terms": [plain_clip()] });
@@ -297,16 +298,16 @@ fn stratified_grpo() -> Value {
     merge(grpo(), json!({ "advantage": { "kind": "stratified", "modulations": [] } }))
 }
 
-/// PPO's clip with equal bounds.
+/// Returns PPO's clip with equal bounds.
 fn plain_clip() -> Value {
     json!({ "kind": "clip", "clip_low": 0.2, "clip_high": 0.2 })
 }
 
-/// The page of every composition, below its summary.
+/// Documentation of every composition, below its summary.
 const DOC: &str = "A named composition: the options of `rl` that it stands for. Other keys of `rl` are laid \
 over it: maps merge key by key, lists replace, another `kind` drops the old one's siblings.";
 
-/// All compositions, as parts without options; building one returns the options of `rl` that it stands for.
+/// Returns all compositions as parts without options; building one returns its options of `rl`.
 pub fn algorithms() -> Family<Value> {
     let member =
         |c: &'static Composition| PartKind::plain(c.name, c.summary, DOC, move |()| Ok(Box::new((c.config)())));

@@ -1,11 +1,9 @@
-//! The mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters, curricula,
+//! Mathematics of agentic reinforcement learning on slices of `f64`: advantages, loss terms, filters, curricula,
 //! rollout strategies, replay, preference losses and evaluation statistics.
 //!
 //! A published method is a composition of small named parts ([`compose`]); the training loop in `trainyard-train` knows
 //! only the traits of [`part`]. No tensors are needed because loss terms return their own gradients, so every formula
 //! can be checked against stored vectors ([`parity`]) and finite differences.
-
-#![warn(missing_docs)]
 
 pub mod advantages;
 pub mod aggregate;

@@ -1,10 +1,10 @@
-//! The keys `mechanism` and `placebo` of `rl`, `{enabled: true, with: {…options of rl…}}`, which are the only
-//! differences between the arms of a recipe.
+//! Keys `mechanism` and `placebo` of `rl`, `{enabled: true, with: {…options of rl…}}`, which are the only differences
+//! between the arms of a recipe.
 //!
-//! Enabled, `mechanism.with` is laid over the rest of the config, and an `algorithm` in it replaces the config's own. An
-//! enabled placebo lays the mechanism's options first and its own over them: the same mechanism with its signal
-//! replaced by chance. Disabled, a key has no effect. The expansion removes both keys in all cases, so a disabled arm
-//! has the baseline's digest and is found in the cache.
+//! If enabled, `mechanism.with` is merged over the rest of the config, and an `algorithm` in it replaces the config's
+//! own. An enabled placebo merges the mechanism's options first and its own over them: the same mechanism with its
+//! signal replaced by chance. A disabled key has no effect. The expansion removes both keys in all cases, so a disabled
+//! arm has the baseline's digest and is found in the cache.
 
 use crate::merge::merge;
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub const KEY: &str = "mechanism";
 /// Name of the placebo's key in the options of `rl`.
 pub const PLACEBO: &str = "placebo";
 
-/// Removes both keys from a config and returns the options to lay over the rest: `None` without an enabled key.
+/// Removes both keys from a config and returns the options to merge over the rest: `None` without an enabled key.
 ///
 /// Errors: invalid, naming the key that is wrong.
 pub fn take(config: &mut Map<String, Value>) -> Result<Option<Map<String, Value>>> {

@@ -1,9 +1,9 @@
-//! Lays one map of options over another: maps merge key by key, lists are replaced, and another `kind` discards the
-//! options beside the old one.
+//! Merging of options: maps merge key by key, lists are replaced, and another `kind` discards the options next to the
+//! old one.
 
 use serde_json::{Map, Value};
 
-/// Lays `over` on `base`. Where the other side is a map, the bare name of a part stands for `{kind: name}`.
+/// Merges `over` into `base`. If the other side is a map, the bare name of a part means `{kind: name}`.
 pub fn merge(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => Value::Object(merge_maps(base, over)),

@@ -1,4 +1,4 @@
-//! Recomputes stored vectors of algorithms and reports the largest error of each case: the strongest proof that a
+//! Comparison of formulas with stored vectors, with the largest error of each case. The strongest evidence that a
 //! formula is the published one is agreement with another implementation in float64, gradients included.
 //!
 //! A file is `{cases: [{kind, name, inputs, config, expected}]}` with all lists `[sequence][token]`. Per-token values
@@ -20,10 +20,10 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// A case agrees if its largest error, relative or absolute, is at most this.
+/// Largest relative or absolute error of a case that agrees.
 pub const TOLERANCE: f64 = 1e-9;
 
-/// The outcome of one case.
+/// Result of one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Case {
     /// Position in the file, from 0.
@@ -38,13 +38,13 @@ pub struct Case {
 }
 
 impl Case {
-    /// Whether the case is covered and within [`TOLERANCE`].
+    /// Returns whether the case is covered and within [`TOLERANCE`].
     pub fn agrees(&self) -> bool {
         self.largest_error.is_some_and(|e| e <= TOLERANCE)
     }
 }
 
-/// Recomputes every case of a file's text. Fails with kind `data` if the file is not in this format.
+/// Recomputes every case of a file's text. Errors: data, if the file is not in this format.
 pub fn check(text: &str) -> Result<Vec<Case>> {
     let file: Value = serde_json::from_str(text).map_err(|e| Error::data(format!("not a JSON file: {e}")))?;
     let cases = file["cases"].as_array().ok_or_else(|| Error::data("the file has no list `cases`"))?;
@@ -90,7 +90,7 @@ fn advantage(name: &str, case: &Value) -> Result<Option<Found>> {
     .map(Some)
 }
 
-/// Forms that take a reward per rollout and its group.
+/// Computes forms that take a reward per rollout and its group.
 fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<Found> {
     let (batch, order) = batch(case)?;
     let mut values = part.assign(&batch);
@@ -104,7 +104,7 @@ fn grouped(mut part: Box<dyn Advantage>, whiten: bool, case: &Value) -> Result<F
     Ok(BTreeMap::from([("advantages", rows)]))
 }
 
-/// Forms that take a reward per token; both are whitened.
+/// Computes forms that take a reward per token; both are whitened.
 fn by_token(name: &str, case: &Value) -> Result<Found> {
     let number =
         |key: &str| case["config"][key].as_f64().ok_or_else(|| Error::data(format!("config `{key}` is missing")));
@@ -129,7 +129,7 @@ fn by_token(name: &str, case: &Value) -> Result<Found> {
     Ok(BTreeMap::from([("advantages", advantages), ("returns", returns)]))
 }
 
-/// The rollouts of a case by group, and the file's row of each.
+/// Returns the rollouts of a case by group, and the file's row of each.
 fn batch(case: &Value) -> Result<(Batch, Vec<usize>)> {
     let group: Vec<u64> = list(&case["inputs"]["group"], "group")?.iter().map(|g| *g as u64).collect();
     let rewards = list(&case["inputs"]["reward"], "reward")?;
@@ -182,7 +182,7 @@ fn loss(name: &str, case: &Value) -> Result<Option<Found>> {
     Ok(Some(BTreeMap::from([("loss", vec![vec![term.loss]]), ("grad_logprobs", term.d_logprobs)])))
 }
 
-/// Weights that sum to 1/B for every sequence.
+/// Returns weights that sum to 1/B for every sequence.
 fn equal_sequences(mask: &[Vec<bool>]) -> Grid {
     let count = |row: &Vec<bool>| row.iter().filter(|m| **m).count() as f64;
     mask.iter()
@@ -243,7 +243,7 @@ fn kl(name: &str, case: &Value) -> Result<Option<Found>> {
     Ok(Some(BTreeMap::from([("kl", of(|v| v.0)), ("grad_logprobs", of(|v| v.1))])))
 }
 
-/// The largest error over all expected lists. A list that was not computed is an error.
+/// Returns the largest error over all expected lists. A list that was not computed is an error.
 fn compare(found: &Found, case: &Value, everywhere: bool) -> Result<f64> {
     let expected = case["expected"].as_object().ok_or_else(|| Error::data("`expected` is missing"))?;
     let mask = if everywhere { None } else { Some(mask(case)?) };
@@ -295,7 +295,7 @@ mod tests {
     use std::io::Write as _;
     use std::path::Path;
 
-    /// A few rows each, computed from the papers' formulas outside of this crate.
+    /// Compares a few rows each, computed from the papers' formulas outside of this crate.
     #[test]
     fn independently_computed_numbers_agree() {
         let cases = check(include_str!("parity_sample.json")).unwrap();
@@ -305,11 +305,11 @@ mod tests {
         }
     }
 
-    /// Another implementation's numbers, from the folder in `TRAINYARD_TEST_DATA`.
+    /// Compares with another implementation's numbers, from the folder in `TRAINYARD_TEST_DATA`.
     #[test]
     fn stored_vectors_agree() {
         let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {
-            // Written past the test harness, which hides what passing tests print.
+            // Writes past the test harness, which hides the output of passing tests.
             let _ =
                 writeln!(std::io::stderr(), "skipped: {}: TRAINYARD_TEST_DATA names no folder of real data", file!());
             return;

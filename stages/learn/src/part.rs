@@ -1,6 +1,6 @@
-//! The traits that RL parts implement, and the types that they exchange with the training loop (`docs/design/0005`).
+//! Traits that RL parts implement, and the types that they exchange with the training loop (`docs/design/0005`).
 //!
-//! One step asks the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
+//! One step calls the parts in this order: the curriculum for problems, the strategy for sequences (`start`, `at_turn`,
 //! `select`), the rewards, the filters one after another (drawing again until the batch is full), the advantage, its
 //! modulations, the replay, the correction, and the loss terms, whose sum drives the updates. A checkpoint stores each
 //! part's state through [`Part::save`]. Rewards read chat text and are therefore defined with the environments.
@@ -15,8 +15,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_core::{Chance, Error, Result};
 
-/// What a part cannot work without. `check` compares the union over all parts with what the environment, the strategy
-/// and the stage offer.
+/// Requirements of a part. `check` compares the union over all parts with the capabilities of the environment, the
+/// strategy and the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Entropies of the current policy per token.
@@ -25,7 +25,7 @@ pub struct Needs {
     pub rollout_entropies: bool,
     /// Logprobs under the reference (initial) policy.
     pub reference: bool,
-    /// A value head.
+    /// Value head.
     pub values: bool,
     /// Logprobs of forced text (a gold answer) at every turn.
     pub forced_scores: bool,
@@ -39,15 +39,15 @@ pub struct Needs {
     pub all_groups: bool,
     /// Demonstrations of the problems, as tokens ([`PoolProblem::demonstrations`]).
     pub demonstrations: bool,
-    /// Episodes that do not begin with the plain prompt: they continue a prefix, or see a text that is left out of the
-    /// update.
+    /// Episodes that do not begin with the plain prompt: they continue a prefix, or have a text in the prompt that is
+    /// left out of the update.
     pub altered_start: bool,
-    /// A process reward model's score of every step.
+    /// Score of a process reward model for every step.
     pub step_scores: bool,
 }
 
 impl Needs {
-    /// Nothing beyond rollouts and their rewards.
+    /// No needs beyond rollouts and their rewards.
     pub const NONE: Self = Self {
         entropies: false,
         rollout_entropies: false,
@@ -62,7 +62,7 @@ impl Needs {
         altered_start: false,
         step_scores: false,
     };
-    /// Each need by name, in a fixed order.
+    /// Returns each need with its name, in a fixed order.
     pub fn named(self) -> [(&'static str, bool); 12] {
         [
             ("entropies", self.entropies),
@@ -79,11 +79,11 @@ impl Needs {
             ("step_scores", self.step_scores),
         ]
     }
-    /// Names of the needs that are set.
+    /// Returns the names of the needs that are set.
     pub fn names(self) -> Vec<&'static str> {
         self.missing(Self::NONE)
     }
-    /// What either of the two needs.
+    /// Returns the needs that either of the two has.
     #[must_use]
     pub fn union(self, o: Self) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Needs {
             step_scores: self.step_scores | o.step_scores,
         }
     }
-    /// Names of the needs that `offered` lacks.
+    /// Returns the names of the needs that `offered` lacks.
     pub fn missing(self, offered: Self) -> Vec<&'static str> {
         self.named()
             .iter()
@@ -112,17 +112,17 @@ impl Needs {
     }
 }
 
-/// What all parts have in common: needs, and state that checkpoints keep.
+/// Interface of all parts: needs, and state that checkpoints keep.
 pub trait Part: Send + Sync {
-    /// What the part, with these options, cannot do without.
+    /// Returns the needs of the part with these options.
     fn needs(&self) -> Needs {
         Needs::NONE
     }
-    /// The state that later steps depend on; null for parts without state.
+    /// Returns the state that later steps depend on; null for parts without state.
     fn save(&self) -> Value {
         Value::Null
     }
-    /// Restores what [`Part::save`] returned. Errors: data, if the value has another shape.
+    /// Restores the state returned by [`Part::save`]. Errors: data, if the value has another shape.
     fn load(&mut self, state: Value) -> Result<()> {
         if state.is_null() {
             Ok(())
@@ -132,44 +132,44 @@ pub trait Part: Send + Sync {
     }
 }
 
-/// How far the run has come.
+/// Progress of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Number of the current step, from 0.
     pub step: u64,
-    /// Steps of the whole run.
+    /// Number of steps of the whole run.
     pub steps: u64,
 }
 
 impl Progress {
-    /// Share of the run that is done, in [0, 1): 0 at the first step.
+    /// Returns the completed share of the run, in [0, 1): 0 at the first step.
     pub fn share(self) -> f64 {
         self.step as f64 / self.steps.max(1) as f64
     }
 }
 
-/// What curricula and strategies may know of one problem.
+/// Data of one problem that is available to curricula and strategies.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PoolProblem {
-    /// Id of its row in the `problems` artifact.
+    /// Id of the row in the `problems` artifact.
     pub id: String,
     /// Difficulty level; curricula count pass rates by it.
     pub level: u32,
-    /// Lines of a worked solution, for strategies that reveal a part of it; empty if the problem has none.
+    /// Lines of a worked solution, for strategies that reveal a part of it; empty if there is no solution.
     pub hints: Vec<String>,
     /// `[demonstration][turn][token]`, stop tokens included; filled only if a part needs demonstrations.
     pub demonstrations: Vec<Vec<Vec<u32>>>,
 }
 
-/// All problems that RL may draw from, in artifact order.
+/// Problems that RL may draw from, in artifact order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pool {
-    /// Parts refer to a problem by its index here.
+    /// Problems; parts refer to them by index.
     pub problems: Vec<PoolProblem>,
 }
 
 impl Pool {
-    /// Level → places in the pool, both ascending.
+    /// Maps each level to its places in the pool, both ascending.
     pub fn by_level(&self) -> BTreeMap<u32, Vec<usize>> {
         let mut levels: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (i, p) in self.problems.iter().enumerate() {
@@ -179,43 +179,43 @@ impl Pool {
     }
 }
 
-/// The problems of one step, with the turn limit and the scaffold that apply to them.
+/// Problems of one step, with their turn limit and scaffold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Draw {
     /// Indexes in the pool; each becomes one group.
     pub problems: Vec<usize>,
-    /// Turn limit of this step; none = the environment's own.
+    /// Turn limit of this step; `None` = the environment's.
     pub max_turns: Option<u32>,
     /// Text put before the problem in this step only (a rubric, a hint); empty = none.
     pub scaffold: String,
 }
 
-/// Which problems come next.
+/// Selection of the next problems.
 pub trait Curriculum: Part {
-    /// Chooses `count` problems of the pool for this step, with repeats only if the pool is smaller. A step that must
-    /// resample calls it again.
+    /// Chooses `count` problems of the pool for this step, with repeats only if the pool is smaller. Called again in a
+    /// step that must resample.
     fn next(&mut self, step: u64, count: usize, pool: &Pool, rates: &PassRates, chance: &Chance) -> Draw;
-    /// Metrics of its present state, such as the unlocked level: (name, value).
+    /// Returns metrics of the current state, such as the unlocked level: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// A sequence to start.
+/// Sequence to start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spawn {
     /// Place in [`Draw::problems`].
     pub group: usize,
     /// Number of the sequence within its group, from 0.
     pub sample: u32,
-    /// The beginning of a demonstration. The environment answers its whole turns again; all its tokens stay in the
-    /// mask and lie before [`crate::Rollout::given`].
+    /// Beginning of a demonstration. The environment replays its whole turns; all its tokens stay in the mask and
+    /// precede [`crate::Rollout::given`].
     pub prefix: Option<Prefix>,
-    /// Text put before the problem for this sequence only; empty = none. The update sees the prompt without it.
+    /// Text put before the problem for this sequence only; empty = none. The update uses the prompt without it.
     pub scaffold: String,
 }
 
-/// The beginning of an episode, as the tokens of the agent.
+/// Beginning of an episode, as the tokens of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Prefix {
     /// Whole agent turns, stop tokens included.
@@ -224,10 +224,10 @@ pub struct Prefix {
     pub partial: Vec<u32>,
 }
 
-/// A sequence that has just sampled a turn, which its environment has not seen yet.
+/// Sequence that has just sampled a turn, which its environment has not seen yet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
-    /// Place of its problem in [`Draw::problems`].
+    /// Place of the problem in [`Draw::problems`].
     pub group: usize,
     /// Number of the sequence within its group, from 0, roots and forks alike.
     pub sample: u32,
@@ -237,66 +237,66 @@ pub struct Live {
     pub first: usize,
     /// `[turn][token]`: entropy in nats of every token sampled so far; the last list is this turn's.
     pub entropies: Vec<Vec<f64>>,
-    /// Tool calls made before this turn.
+    /// Number of tool calls before this turn.
     pub tool_calls: u32,
-    /// Forks along its ancestry.
+    /// Number of forks along the ancestry.
     pub forks: u32,
-    /// Turns since the last fork along its ancestry; none if there was none.
+    /// Number of turns since the last fork along the ancestry; `None` without a fork.
     pub since_fork: Option<u32>,
 }
 
-/// How many sequences a group has and may have: what a strategy sees of the rest of it.
+/// Number of sequences that a group has and may have; the strategy's view of the rest of the group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupBudget {
-    /// Sequences that were started, whether they have ended or not.
+    /// Number of started sequences, whether they have ended or not.
     pub started: u32,
-    /// Most sequences the group may hold.
+    /// Limit of sequences of the group.
     pub budget: u32,
 }
 
-/// What happens to a live sequence at the end of a turn.
+/// Action on a live sequence at the end of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The environment answers the turn and the episode goes on.
+    /// Send the turn to the environment and continue the episode.
     Continue,
-    /// Copies continue from a token of the last turn beside the original, each with random draws of its own and with
-    /// the tool state from before the turn. The group's budget limits how many are made.
+    /// Continue copies from a token of the last turn, in addition to the original, each with separate random draws and
+    /// with the tool state from before the turn. The group's budget limits their number.
     Fork {
-        /// Index in the sequence of the first token that the copies sample themselves: from the first token of the last
-        /// turn to the place behind its last one.
+        /// Index in the sequence of the first token that the copies sample: from the first token of the last turn to
+        /// the exclusive end of the turn.
         at: usize,
-        /// Copies beside the original.
+        /// Number of copies in addition to the original.
         copies: u32,
     },
-    /// The episode ends here.
+    /// End the episode.
     Stop,
 }
 
-/// Which sequences are sampled for a problem, and which are kept.
+/// Selection of the sequences to sample for a problem, and of those to keep.
 ///
-/// A strategy that needs forks is asked after every sampled turn. It waits until all live sequences of the group have
-/// sampled theirs and answers in the order of sample numbers, so its answers do not depend on how long tools take.
+/// A strategy that needs forks is called after every sampled turn: once all live sequences of the group have sampled
+/// theirs, in the order of sample numbers, so its decisions do not depend on how long tools take.
 pub trait Strategy: Part {
-    /// The sequences that start from the prompt; `size` is the group size.
+    /// Returns the sequences that start from the prompt; `size` is the group size.
     fn start(&mut self, draw: &Draw, pool: &Pool, size: u32, progress: Progress, chance: &Chance) -> Vec<Spawn>;
-    /// What happens to a sequence that has just sampled a turn; asked only if the strategy needs forks.
+    /// Returns the action on a sequence that has just sampled a turn; called only if the strategy needs forks.
     fn at_turn(&mut self, _live: &Live, _group: &GroupBudget, _chance: &Chance) -> Action {
         Action::Continue
     }
-    /// How many more sequences to start from the prompt once all of the group have ended and the last round made no
-    /// fork.
+    /// Returns the number of additional sequences to start from the prompt once all of the group have ended and the
+    /// last round made no fork.
     fn refill(&mut self, _group: usize, view: &GroupBudget) -> u32 {
         view.budget.saturating_sub(view.started)
     }
-    /// Which of a group's sampled rollouts are kept: one flag per rollout.
+    /// Returns one flag per rollout of a group: whether it is kept.
     fn select(&mut self, done: &[Rollout], _size: u32, _chance: &Chance) -> Vec<bool> {
         vec![true; done.len()]
     }
-    /// The most sequences per group that `start`, `at_turn` and `refill` may make together.
+    /// Returns the maximum number of sequences per group that `start`, `at_turn` and `refill` may create together.
     fn most(&self, size: u32) -> u32 {
         size
     }
-    /// Metrics of the last step: (name, value).
+    /// Returns metrics of the last step: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
@@ -305,81 +305,82 @@ pub trait Strategy: Part {
 /// A filter's judgment of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// Enters the update as it is.
+    /// Use the rollout in the update as it is.
     Keep,
-    /// Leaves the batch; the text is the reason.
+    /// Remove the rollout from the batch; the text is the reason.
     Drop(String),
-    /// Still counts in the baseline, but these tokens (half-open ranges) leave the loss; the text is the reason.
+    /// Keep the rollout in the baseline, but remove these tokens (half-open ranges) from the loss; the text is the
+    /// reason.
     Mask(Vec<(usize, usize)>, String),
 }
 
-/// Which rollouts enter the update.
+/// Selection of the rollouts of an update.
 pub trait Filter: Part {
-    /// One verdict per rollout, `[group][rollout]`.
+    /// Returns one verdict per rollout, `[group][rollout]`.
     fn judge(&mut self, groups: &[Group]) -> Vec<Vec<Verdict>>;
-    /// Whether the loop draws another group for one that this filter emptied.
+    /// Returns whether the loop draws another group for one that this filter emptied.
     fn resamples(&self) -> bool {
         true
     }
 }
 
-/// Turns rewards into an advantage per token.
+/// Conversion of rewards to an advantage per token.
 pub trait Advantage: Part {
-    /// `[rollout][token]`, 0 where the mask is false.
+    /// Returns advantages, `[rollout][token]`, 0 where the mask is false.
     fn assign(&mut self, batch: &Batch) -> Grid;
-    /// Targets for a value head in the same shape; none for forms without a critic. Called after `assign`, with its
-    /// result.
+    /// Returns targets for a value head in the same shape; `None` for forms without a critic. Called after `assign`,
+    /// with its result.
     fn returns(&self, _batch: &Batch, _advantages: &Grid) -> Option<Grid> {
         None
     }
-    /// Metrics of the last call: (name, value).
+    /// Returns metrics of the last call: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// Changes advantages after they were assigned.
+/// Change of advantages after they were assigned.
 pub trait Modulation: Part {
     /// Changes `advantages` (`[rollout][token]`) in place; they stay 0 where the mask is false.
     fn apply(&mut self, batch: &Batch, advantages: &mut Grid);
-    /// Metrics of the last call: (name, value).
+    /// Returns metrics of the last call: (name, value).
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
     }
 }
 
-/// How far a loss term's tokens depend on each other, which decides what separate micro-batches may compute.
+/// Extent to which a loss term's tokens depend on each other, which decides what separate micro-batches may compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Within a sequence only; sums over the batch are already in the aggregation weights.
+    /// Dependence within a sequence only; sums over the batch are already in the aggregation weights.
     Sequence,
-    /// Across the whole minibatch: the logprobs of all sequences are computed before the term, and the gradients after
-    /// it. If the term also needs groups, its minibatches hold whole groups.
+    /// Dependence across the whole minibatch: the logprobs of all sequences are computed before the term, and the
+    /// gradients after it. If the term also needs groups, its minibatches hold whole groups.
     Minibatch,
 }
 
 /// Value and gradient of one loss term.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Term {
-    /// The loss, already weighted by the aggregation; the terms of one minibatch add up.
+    /// Loss, already weighted by the aggregation; the terms of one minibatch are added.
     pub loss: f64,
-    /// d loss / d current logprob, `[sequence][token]`.
+    /// Derivative d loss / d current logprob, `[sequence][token]`.
     pub d_logprobs: Grid,
-    /// d loss / d entropy in the same shape; none if the term does not read entropies.
+    /// Derivative d loss / d entropy in the same shape; `None` if the term does not read entropies.
     pub d_entropies: Option<Grid>,
-    /// d loss / d value in the same shape; none if the term does not read values.
+    /// Derivative d loss / d value in the same shape; `None` if the term does not read values.
     pub d_values: Option<Grid>,
-    /// Sums that add over micro-batches; the loop divides each by the number of tokens in the loss.
+    /// Sums over micro-batches; the loop divides each by the number of tokens in the loss.
     pub sums: Vec<(&'static str, f64)>,
 }
 
-/// A pure function of current logprobs, entropies and values that returns its own gradient.
+/// Pure function of current logprobs, entropies and values that returns its own gradient.
 pub trait LossTerm: Part {
-    /// Called once per step with the fresh batch, before its updates, for schedules and running means.
+    /// Updates schedules and running means, once per step with the fresh batch, before its updates.
     fn begin(&mut self, _batch: &Batch, _progress: Progress) {}
-    /// Loss and gradient on one minibatch, or on a micro-batch of it where [`Scope::Sequence`] allows that.
+    /// Computes loss and gradient on one minibatch, or on a micro-batch of it if [`Scope::Sequence`] allows that.
     fn value(&self, batch: &TokenBatch) -> Term;
-    /// How far the tokens of this term depend on each other.
+    /// Returns how far the tokens of this term depend on each other.
     fn scope(&self) -> Scope {
         Scope::Sequence
     }

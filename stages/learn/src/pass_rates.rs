@@ -1,10 +1,10 @@
-//! Measured pass rates by level and by problem, on which curricula decide. The loop keeps the counts and saves them. A
-//! level that was never tried has no rate.
+//! Measured pass rates by level and by problem, as input of curricula. The loop updates and saves the counts. A level
+//! that was never tried has no rate.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Outcomes kept per level for the recent rate.
+/// Number of outcomes kept per level for the recent rate.
 pub const RECENT: usize = 1024;
 
 /// Attempts and passes by level and by problem.
@@ -19,7 +19,7 @@ pub struct PassRates {
 struct Level {
     attempts: u64,
     passes: u64,
-    /// Newest last, at most [`RECENT`].
+    /// Outcomes, newest last, at most [`RECENT`].
     recent: VecDeque<u8>,
 }
 
@@ -37,7 +37,7 @@ impl PassRates {
         problem.0 += 1;
         problem.1 += u64::from(passed);
     }
-    /// Share of passes among the last `window` rollouts of a level; `None` before there were that many.
+    /// Returns the share of passes among the last `window` rollouts of a level; `None` before there were that many.
     pub fn recent(&self, level: u32, window: usize) -> Option<f64> {
         let recent = &self.levels.get(&level)?.recent;
         let window = window.clamp(1, RECENT);
@@ -46,20 +46,20 @@ impl PassRates {
         }
         Some(recent.iter().rev().take(window).map(|&p| f64::from(p)).sum::<f64>() / window as f64)
     }
-    /// Like [`Self::recent`], over as many rollouts as there are if fewer than `window`.
+    /// Returns the share like [`Self::recent`], over all rollouts if there are fewer than `window`.
     pub fn estimate(&self, level: u32, window: usize) -> Option<f64> {
         let have = self.levels.get(&level)?.recent.len();
         if have == 0 { None } else { self.recent(level, window.min(have)) }
     }
-    /// (attempts, passes) of a level since the start.
+    /// Returns (attempts, passes) of a level since the start.
     pub fn level(&self, level: u32) -> (u64, u64) {
         self.levels.get(&level).map_or((0, 0), |l| (l.attempts, l.passes))
     }
-    /// (attempts, passes) of one problem since the start.
+    /// Returns (attempts, passes) of one problem since the start.
     pub fn problem(&self, problem: usize) -> (u64, u64) {
         self.problems.get(&problem).copied().unwrap_or((0, 0))
     }
-    /// The levels that were tried, ascending.
+    /// Returns the levels that were tried, ascending.
     pub fn levels(&self) -> impl Iterator<Item = u32> + '_ {
         self.levels.keys().copied()
     }

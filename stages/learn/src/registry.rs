@@ -1,5 +1,5 @@
-//! The parts of this crate, one list per family, sorted by kind. A new part is one file beside the others of its family
-//! and one line here.
+//! Parts of this crate, one list per family, sorted by kind. A new part is one file in the folder of its family and one
+//! line here.
 
 use crate::corrections::{self, Correction};
 use crate::part::{Advantage, Curriculum, Filter, LossTerm, Modulation, Part, Replay, Strategy};
@@ -8,17 +8,17 @@ use crate::{advantages, compositions, curricula, filters, losses, modulations, r
 use serde_json::Value;
 use trainyard_api::{AnyFamily, Family, PartKind, PartOptions};
 
-/// All families of RL parts. A program may add its own parts before it hands the families to the stages.
+/// Families of RL parts. A program may add custom parts before it passes the families to the stages.
 pub struct Parts {
-    /// From rewards to a number per token (`advantage`).
+    /// Conversions of rewards to a number per token (`advantage`).
     pub advantages: Family<dyn Advantage>,
-    /// Named compositions: the options of `rl` that `algorithm: grpo` stands for.
+    /// Named compositions: the options of `rl` that `algorithm: grpo` is replaced by.
     pub algorithms: Family<Value>,
     /// Importance weights of stale or foreign samples (`loss.correction`).
     pub corrections: Family<dyn Correction>,
-    /// Which problems come next (`curriculum`).
+    /// Orders of problems (`curriculum`).
     pub curricula: Family<dyn Curriculum>,
-    /// Which rollouts enter the update (`filters`).
+    /// Selections of rollouts for the update (`filters`).
     pub filters: Family<dyn Filter>,
     /// Terms of the loss (`loss.terms`).
     pub losses: Family<dyn LossTerm>,
@@ -26,14 +26,14 @@ pub struct Parts {
     pub modulations: Family<dyn Modulation>,
     /// Losses on pairs of answers (`loss` of `preference`).
     pub preference_losses: Family<dyn PreferenceLoss>,
-    /// Learning again from earlier rollouts (`replay`).
+    /// Reuses of earlier rollouts (`replay`).
     pub replay: Family<dyn Replay>,
-    /// Which sequences are sampled and kept (`rollout.strategy`).
+    /// Selections of sequences to sample and to keep (`rollout.strategy`).
     pub strategies: Family<dyn Strategy>,
 }
 
 impl Parts {
-    /// The parts of this crate.
+    /// Returns the parts of this crate.
     pub fn standard() -> Self {
         Self {
             advantages: advantages(),
@@ -48,7 +48,7 @@ impl Parts {
             strategies: strategies(),
         }
     }
-    /// All families, sorted by name.
+    /// Returns all families, sorted by name.
     pub fn families(&self) -> [&dyn AnyFamily; 10] {
         [
             &self.advantages,
@@ -65,7 +65,8 @@ impl Parts {
     }
 }
 
-/// Defines one function per family, which makes the registry line of a part. The options of a part are the part itself.
+/// Defines one function per family, which creates the registry line of a part. The options of a part are the part
+/// itself.
 macro_rules! lines {
     ($($(#[$doc:meta])* $line:ident: $part:ident;)*) => {$(
         $(#[$doc])*
@@ -96,7 +97,7 @@ lines! {
     strategy: Strategy;
 }
 
-/// Advantages of this crate, sorted by kind.
+/// Returns the advantages of this crate, sorted by kind.
 pub fn advantages() -> Family<dyn Advantage> {
     let members = vec![
         advantage::<advantages::discounted_return::DiscountedReturn>(),
@@ -109,7 +110,7 @@ pub fn advantages() -> Family<dyn Advantage> {
     ];
     Family::new("advantages", "advantage", members)
 }
-/// Corrections of this crate, sorted by kind.
+/// Returns the corrections of this crate, sorted by kind.
 pub fn corrections() -> Family<dyn Correction> {
     let members = vec![
         correction::<corrections::masked::Masked>(),
@@ -119,7 +120,7 @@ pub fn corrections() -> Family<dyn Correction> {
     ];
     Family::new("corrections", "correction", members)
 }
-/// Curricula of this crate, sorted by kind.
+/// Returns the curricula of this crate, sorted by kind.
 pub fn curricula() -> Family<dyn Curriculum> {
     let members = vec![
         curriculum::<curricula::interaction_stages::InteractionStages>(),
@@ -129,7 +130,7 @@ pub fn curricula() -> Family<dyn Curriculum> {
     ];
     Family::new("curricula", "curriculum", members)
 }
-/// Filters of this crate, sorted by kind.
+/// Returns the filters of this crate, sorted by kind.
 pub fn filters() -> Family<dyn Filter> {
     let members = vec![
         filter::<filters::accuracy_band::AccuracyBand>(),
@@ -143,7 +144,7 @@ pub fn filters() -> Family<dyn Filter> {
     ];
     Family::new("filters", "filter", members)
 }
-/// Loss terms of this crate, sorted by kind.
+/// Returns the loss terms of this crate, sorted by kind.
 pub fn losses() -> Family<dyn LossTerm> {
     let members = vec![
         loss::<losses::cispo::Cispo>(),
@@ -162,7 +163,7 @@ pub fn losses() -> Family<dyn LossTerm> {
     ];
     Family::new("losses", "loss term", members)
 }
-/// Modulations of this crate, sorted by kind.
+/// Returns the modulations of this crate, sorted by kind.
 pub fn modulations() -> Family<dyn Modulation> {
     let members = vec![
         modulation::<modulations::entropy_balanced::EntropyBalanced>(),
@@ -172,7 +173,7 @@ pub fn modulations() -> Family<dyn Modulation> {
     ];
     Family::new("modulations", "modulation", members)
 }
-/// Preference losses of this crate, sorted by kind.
+/// Returns the preference losses of this crate, sorted by kind.
 pub fn preference_losses() -> Family<dyn PreferenceLoss> {
     let members = vec![
         preference_loss::<preference_losses::dpo::Dpo>(),
@@ -184,7 +185,7 @@ pub fn preference_losses() -> Family<dyn PreferenceLoss> {
     ];
     Family::new("preference_losses", "preference loss", members)
 }
-/// Replays of this crate, sorted by kind.
+/// Returns the replays of this crate, sorted by kind.
 pub fn replay() -> Family<dyn Replay> {
     Family::new(
         "replay",
@@ -192,7 +193,7 @@ pub fn replay() -> Family<dyn Replay> {
         vec![replayed::<replay::none::None>(), replayed::<replay::self_imitation::SelfImitation>()],
     )
 }
-/// Strategies of this crate, sorted by kind.
+/// Returns the strategies of this crate, sorted by kind.
 pub fn strategies() -> Family<dyn Strategy> {
     let members = vec![
         strategy::<strategies::demonstration_prefix::DemonstrationPrefix>(),

@@ -1,4 +1,4 @@
-//! Adapters through the stages: what is trained, published, resumed, built upon and refused.
+//! Adapters through the stages: training, publishing, resuming, further training and refusals.
 
 use crate::stages::evaluate::Evaluate;
 use crate::stages::prm::Prm;
@@ -14,7 +14,7 @@ use trainyard_api::StageContext;
 use trainyard_core::{ArtifactKind, Digest, ErrorKind};
 use trainyard_lm::ModelFolder;
 
-/// A folder that is wired as the input `port`.
+/// Wires a folder to the input `port`.
 fn wire(context: &mut StageContext, folder: &Path, port: &str, model: &Path) {
     input(context, folder, port, ArtifactKind::Model, |to| copy(model, to));
 }
@@ -70,7 +70,7 @@ fn sft_publishes_the_adapter_beside_the_very_base_and_resumes_to_the_same_bytes(
     assert_eq!(base_of(&published), Digest::of(&std::fs::read(input).unwrap()));
     assert!(published.join("adapter_config.json").exists() && !published.join("model.safetensors").exists());
     assert_eq!(straight.metadata["model"]["adapter"]["rank"], json!(4));
-    // A resume point holds what learns, and nothing of the base.
+    // A resume point holds the trained weights only, without the base.
     let point = whole.path().join("checkpoints/15/weights.safetensors");
     let adapter = std::fs::metadata(published.join("adapter_model.safetensors")).unwrap().len();
     assert!(std::fs::metadata(point).unwrap().len() <= adapter);
@@ -96,7 +96,7 @@ fn every_stage_takes_a_model_with_an_adapter() {
     run_stage::<Sft>(options.clone(), &mut first).unwrap();
     let sft_model = model_of(&first);
 
-    // `rl` goes on in the adapter; the base stays the very file.
+    // `rl` continues training the adapter; the base file stays the same.
     let rl = |name: &str, adapter: Value| {
         let mut context = context_in(&at(name), 2, None);
         wire(&mut context, &at(name), "model", &sft_model);
@@ -107,13 +107,13 @@ fn every_stage_takes_a_model_with_an_adapter() {
     let practiced = rl("rl", adapter.clone()).unwrap();
     assert_eq!(base_of(&model_of(&practiced)), base_of(&sft_model));
     assert_eq!(ModelFolder::load(&model_of(&practiced)).unwrap().adapter.unwrap().rank, 4);
-    // Without the option it is merged, and all of it learns.
+    // Without the option, the adapter is merged and all weights are trained.
     let whole = rl("rl-whole", Value::Null).unwrap();
     assert!(ModelFolder::load(&model_of(&whole)).unwrap().adapter.is_none());
     let other = rl("rl-other", json!({"rank": 8})).err().unwrap();
     assert!(other.message.contains("rank 4") && other.help.unwrap().contains("model/merge"));
 
-    // `prm` puts a head beside it; `evaluate` plays with both.
+    // `prm` adds a head to the adapter; `evaluate` uses both.
     let mut prm = context_in(&at("prm"), 2, None);
     wire(&mut prm, &at("prm"), "model", &model_of(&practiced));
     input_problems(&mut prm, &at("prm"), "problems", &sums(10, 3, 31));

@@ -8,16 +8,16 @@ use trainyard_core::units::parse_size;
 pub use trainyard_envs::environments::word_problems::default_options as default_environment;
 use trainyard_tables::Sampling;
 
-/// The final answer alone.
+/// Returns the default rewards: the final answer alone.
 pub fn default_rewards() -> Value {
     json!([{ "kind": "answer" }])
 }
 
-/// Limits of an episode and its sampling.
+/// Sampling options and limits of an episode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SamplingOptions {
-    /// 0 = greedy.
+    /// Sampling temperature; 0 = greedy.
     #[schemars(range(min = 0))]
     pub temperature: f64,
     /// Sample from the smallest set of most probable tokens that reaches this probability; 1 = all.
@@ -31,19 +31,19 @@ pub struct SamplingOptions {
     /// Limit of tokens of an episode: prompt, turns and observations.
     #[schemars(range(min = 2))]
     pub max_episode_tokens: usize,
-    /// Sequences decoded together: limits memory, changes no result.
+    /// Sequences decoded together: limits memory, does not change results.
     #[schemars(range(min = 1))]
     pub max_running: usize,
     /// Memory for the keys and values of sequences decoded together, such as `8GiB`: fewer run at once if more would
-    /// not fit at full length. Changes no result; null = 4GiB.
+    /// not fit at full length. Does not change results; null = 4GiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_memory: Option<String>,
 }
 
-/// Bytes of `kv_memory` where it is left out.
+/// Default of `kv_memory`, in bytes.
 const KV_MEMORY: u64 = 4 << 30;
 
-/// The value of `kv_memory` in bytes; the default, if it is left out or no size.
+/// Returns `kv_memory` in bytes; the default if it is absent or not a valid size.
 pub fn kv_memory(option: Option<&str>) -> u64 {
     option.and_then(|text| parse_size(text).ok()).unwrap_or(KV_MEMORY)
 }
@@ -63,11 +63,11 @@ impl Default for SamplingOptions {
 }
 
 impl SamplingOptions {
-    /// The sampling distribution that these options describe.
+    /// Returns the sampling distribution of these options.
     pub fn distribution(&self) -> Sampling {
         Sampling { temperature: self.temperature, top_p: self.top_p, top_k: self.top_k }
     }
-    /// Everything wrong with the options; `at` is the pointer to them in the config.
+    /// Returns all problems of the options; `at` is their pointer in the config.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));

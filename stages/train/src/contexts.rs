@@ -1,10 +1,10 @@
-//! Rows whose chat template rewrote earlier turns: each context is a sequence of its own for a model.
+//! Rows whose chat template rewrote earlier turns: a model reads each context as a separate sequence.
 
 use trainyard_core::{Error, Result};
 use trainyard_lm::backend::Place;
 use trainyard_tables::Trajectory;
 
-/// The sequences of some rows, one for each context, and the places in them.
+/// Splits rows into one sequence per context and maps the places to them.
 pub fn by_context<'a>(rows: impl Iterator<Item = &'a Trajectory>, places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
     let (mut sequences, mut starts) = (Vec::new(), Vec::new());
     for row in rows {
@@ -20,7 +20,7 @@ pub fn by_context<'a>(rows: impl Iterator<Item = &'a Trajectory>, places: &[Plac
     (sequences, places.iter().map(moved).collect())
 }
 
-/// The sequences of some rows, one for each context, and the last tokens of the steps in each.
+/// Splits rows into one sequence per context, with the last tokens of the steps in each.
 pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec<u32>>) {
     let contexts = rows.iter().flat_map(|row| row.contexts().into_iter().map(move |context| (*row, context)));
     let one = |(row, context): (&'a Trajectory, std::ops::Range<usize>)| {
@@ -31,7 +31,7 @@ pub fn steps_by_context<'a>(rows: &[&'a Trajectory]) -> (Vec<&'a [u32]>, Vec<Vec
     contexts.map(one).unzip()
 }
 
-/// Errors: a row of several contexts, where a stage needs the whole episode in one sequence.
+/// Rejects a row of several contexts, for stages that need the whole episode in one sequence.
 pub fn expect_one_context<'a>(rows: impl IntoIterator<Item = &'a Trajectory>, what: &str) -> Result<()> {
     match rows.into_iter().find(|row| !row.restarts.is_empty()) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Every model family is fine-tuned and practices: stages from files to files.
+//! Fine-tuning and RL of every model family, from files to files.
 
 use crate::stages::rl::Rl;
 use crate::stages::sft::Sft;
@@ -11,7 +11,7 @@ use trainyard_core::Chance;
 use trainyard_lm::families::FAMILIES;
 use trainyard_lm::{Decoder, ModelConfig, ModelFolder};
 
-/// Four layers of the family with random weights; every window is shorter than a prompt.
+/// Returns a random four-layer model of the family; every attention window is shorter than a prompt.
 fn model(family: &str) -> ModelFolder {
     let tiny = tiny_model(32, 1, 1);
     let config = ModelConfig::from_json(&json!({

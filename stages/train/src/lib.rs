@@ -1,11 +1,9 @@
-//! The stages that learn: supervised fine-tuning, preference learning, reinforcement learning, process reward models,
+//! Training stages: supervised fine-tuning, preference learning, reinforcement learning, process reward models,
 //! evaluation.
 //!
-//! Rollouts are one engine for all of them ([`rollouts`]). Mathematics lives in `trainyard-learn`, tensors and decoding
-//! in `trainyard-lm`, tools and verifiers in `trainyard-envs`; here they become loops that can be killed at any moment
-//! and resumed to the same bytes.
-
-#![warn(missing_docs)]
+//! All of them share one rollout engine ([`rollouts`]). `trainyard-learn` has the mathematics, `trainyard-lm` tensors
+//! and decoding, `trainyard-envs` tools and verifiers; this crate makes of them loops that can be killed at any moment
+//! and resumed with byte-identical results.
 
 #[cfg(test)]
 mod adapter_tests;

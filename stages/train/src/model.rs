@@ -13,7 +13,7 @@ use trainyard_lm::backend::{Backend, Head, Learns, Sampler, SamplerOptions};
 use trainyard_lm::checkpoint::SaveOptions;
 use trainyard_lm::template::TemplateOptions;
 
-/// A model with the content digest of its artifact, and where it is computed.
+/// Model with the content digest of its artifact and its backends.
 pub struct Policy {
     /// Weights, configuration, tokenizer and chat template.
     pub folder: ModelFolder,
@@ -21,7 +21,7 @@ pub struct Policy {
     pub digest: String,
     /// Backend that computes the model.
     pub backend: Arc<dyn Backend>,
-    /// Backend that samples with it, if that is another one.
+    /// Backend that samples with the model, if different from `backend`.
     pub elsewhere: Option<Arc<dyn Backend>>,
 }
 
@@ -31,19 +31,19 @@ impl Policy {
         let folder = ModelFolder::load(&artifact.folder).at(format!("input `{port}`"))?;
         Ok(Self { folder, digest: artifact.digest.to_string(), backend, elsewhere: None })
     }
-    /// Samples on another backend, if one is given.
+    /// Sets the backend for sampling, if one is given.
     pub fn sampled_on(self, elsewhere: Option<Arc<dyn Backend>>) -> Self {
         Self { elsewhere, ..self }
     }
-    /// Renders by these options from now on. Errors (kind invalid): `tools: native` with a template that cannot.
+    /// Sets the template options. Errors (kind invalid): `tools: native` with a template that does not support it.
     pub fn with_template(mut self, options: &TemplateOptions) -> Result<Self> {
         self.folder.chat = self.folder.chat.with_template_options(options)?;
         Ok(self)
     }
-    /// The model as a stage trains it, and what learns of it: with `options`, an adapter (the model's own, if it has
-    /// one, else a new one drawn from `seed`); without, all of it, any adapter merged.
+    /// Prepares the model for training and returns which parameters learn. With `options`, an adapter learns (the
+    /// existing one, if any, else a new one drawn from `seed`); without, all weights learn and any adapter is merged.
     ///
-    /// Errors: targets that the model does not have; options that are not those of the adapter that it has.
+    /// Errors: targets that the model does not have; options that contradict the existing adapter.
     pub fn trained(mut self, options: Option<&AdapterOptions>, seed: u64) -> Result<(Self, Learns)> {
         match (options, &self.folder.adapter) {
             (None, None) => Ok((self, Learns::All)),
@@ -64,8 +64,8 @@ impl Policy {
             }
         }
     }
-    /// A trainer of the model. Where all weights learn, the trainer's are the only ones from then on: what the folder
-    /// held is freed, and [`ModelFolder::with_parameters`] brings the trained ones back.
+    /// Creates a trainer of the model. If all weights learn, the folder's copy is freed and the trainer holds the only
+    /// one; [`ModelFolder::with_parameters`] restores the trained weights.
     pub fn trainer(&mut self, options: &OptimizerOptions, total: u64, head: Head, learned: Learned) -> Result<Trainer> {
         let trainer = Trainer::with_head(&*self.backend, &self.folder, options, total, head, learned)?;
         if learned.learns == Learns::All {
@@ -73,14 +73,14 @@ impl Policy {
         }
         Ok(trainer)
     }
-    /// Decodes with the model's weights.
+    /// Creates a sampler with the model's weights.
     pub fn sampler(&self, threads: usize) -> Result<Box<dyn Sampler>> {
         self.elsewhere.as_ref().unwrap_or(&self.backend).sampler(&self.folder, &SamplerOptions { threads })
     }
 }
 
-/// Writes a model into an output port and describes it. A model with an adapter is written as its base and the adapter,
-/// or as a whole if `adapter` asks for that.
+/// Writes a model into an output port and describes it. A model with an adapter is written as base and adapter, or
+/// merged if `adapter` requests that.
 pub fn save(
     context: &mut StageContext,
     port: &str,

@@ -1,7 +1,7 @@
-//! Tools described by a model's own chat template, and calls in its own format.
+//! Tools described by a model's own chat template, and calls in that model's format.
 //!
-//! The environment is built before any model is known, so its options say how tools are described and calls written.
-//! A model with a format of its own plays in the same environment with these two options changed.
+//! The environment is built before the model is known, so its options define how tools are described and calls written.
+//! For a model with its own format, the same environment is built again with these two options changed.
 
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use trainyard_envs::{Environment, Parts, ToolHost};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::template::{TemplateOptions, ToolDescriptions};
 
-/// The environment of these options for one model, whose template then describes its tools; none if the environment is
-/// to be played as its options say.
+/// Builds the environment for a model whose template describes the tools; `None` if the environment's options apply
+/// unchanged.
 ///
-/// Errors (kind invalid): `native` with a template or an environment that cannot.
+/// Errors (kind invalid): `native` with a template or an environment that does not support it.
 pub fn environment(
     parts: &Parts,
     options: &Value,
@@ -34,14 +34,14 @@ pub fn environment(
     native["describe_tools"] = json!(false);
     native["format"] = json!(format);
     let environment = parts.environments.build(&native, host)?;
-    // Where a program keeps the conversation, its calls bring their tools.
+    // Where a program keeps the conversation, its requests contain the tools.
     if environment.prompts() {
         model.chat = model.chat.clone().with_tools(described(&environment.tools()));
     }
     Ok(Some(environment))
 }
 
-/// A problem for `native`, if the problems of an environment describe their tools themselves.
+/// Returns a problem with `native` if the problems of an environment describe their tools themselves.
 fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
     let chooses = environment.get("describe_tools").is_some() && environment.get("format").is_some();
     let message = "the problems of this environment describe their tools themselves, so `template.tools` cannot be \
@@ -51,9 +51,10 @@ fn described_by_problems(environment: &Value) -> Option<OptionProblem> {
 
 const PLACE: &str = "/template/tools";
 
-/// What `check` can tell of the environment: that it leaves the template nothing to describe.
+/// Returns what `check` can find in the options: `native` with an environment that leaves the template no tools to
+/// describe.
 pub fn problems(environment: &Value, template: &TemplateOptions) -> Vec<OptionProblem> {
-    // An environment without a kind has problems of its own.
+    // A missing `kind` is reported by the environment.
     let asked = template.tools == ToolDescriptions::Native && environment.get("kind").is_some();
     asked.then(|| described_by_problems(environment)).flatten().into_iter().collect()
 }
@@ -92,7 +93,7 @@ mod tests {
         {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<|end|>\
         {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}";
 
-    /// What is fine-tuned on a demonstration of `data/synthesize` begins as what is sampled in `rl`, to the token.
+    /// A demonstration of `data/synthesize` is fine-tuned with the same prompt tokens as `rl` samples under.
     #[test]
     fn demonstrations_are_learned_under_the_prompts_of_rollouts() {
         let complete = |tools: ToolDescriptions| TemplateOptions { tools, ..TemplateOptions::default() };

@@ -1,8 +1,8 @@
-//! Nested options with defaults that depend on their place in the config: the optimizer of `sft` has another rate than
-//! that of `rl`.
+//! Nested options whose defaults depend on their place in the config: the optimizer of `sft` has another rate than that
+//! of `rl`.
 //!
-//! Serde fills missing keys of a struct from the struct's own `Default`. Here they come from the place instead, so that
-//! setting one key changes that key alone, and the schema shows the defaults that really apply.
+//! Serde fills missing keys of a struct from the struct's own `Default`. Here the defaults come from the place, so that
+//! setting one key changes that key alone, and the schema shows the defaults that apply.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,15 +10,14 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A place in a config that gives nested options defaults of its own.
+/// Place in a config that defines the defaults of nested options.
 pub trait OwnDefaults {
-    /// The options struct.
     type Options: Serialize + DeserializeOwned + JsonSchema;
-    /// The defaults that apply at this place.
+    /// Returns the defaults that apply at this place.
     fn defaults() -> Self::Options;
 }
 
-/// For `#[serde(deserialize_with)]`: the given keys, laid over the defaults of `P`.
+/// Merges the given keys into the defaults of `P`, for `#[serde(deserialize_with)]`.
 pub fn read<'de, P: OwnDefaults, D: Deserializer<'de>>(deserializer: D) -> Result<P::Options, D::Error> {
     let given = Map::<String, Value>::deserialize(deserializer)?;
     let mut whole = serde_json::to_value(P::defaults()).map_err(D::Error::custom)?;
@@ -26,8 +25,8 @@ pub fn read<'de, P: OwnDefaults, D: Deserializer<'de>>(deserializer: D) -> Resul
     serde_json::from_value(whole).map_err(D::Error::custom)
 }
 
-/// For `#[schemars(schema_with)]`: the options' schema with the defaults of `P`. It is inlined, because definitions are
-/// shared by type.
+/// Returns the schema with the defaults of `P`, for `#[schemars(schema_with)]`. The schema is inlined, because
+/// definitions are shared by type.
 pub fn schema<P: OwnDefaults>(_: &mut SchemaGenerator) -> Schema {
     let settings = SchemaSettings::default().with(|s| s.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<P::Options>().to_value();
@@ -42,7 +41,7 @@ pub fn schema<P: OwnDefaults>(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(schema).unwrap_or_default()
 }
 
-/// Maps merge key by key; everything else is replaced.
+/// Merges maps key by key; all other values are replaced.
 fn lay_over(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {
@@ -60,7 +59,7 @@ mod tests {
     use crate::registry::stages;
     use serde_json::{Value, json};
 
-    /// The maps inside of a complete config that are plain options: no parts, whose `kind` brings its own.
+    /// Finds the maps in a complete config that are plain options, not parts, whose defaults come with their `kind`.
     fn option_maps(value: &Value, at: &str, found: &mut Vec<String>) {
         for (key, inner) in value.as_object().into_iter().flatten() {
             let at = format!("{at}/{key}");
@@ -71,7 +70,7 @@ mod tests {
         }
     }
 
-    /// A config with nothing but this value at this pointer.
+    /// Returns a config with only this value, at this pointer.
     fn only(pointer: &str, value: Value) -> Value {
         pointer.rsplit('/').filter(|key| !key.is_empty()).fold(value, |inner, key| json!({ key: inner }))
     }
@@ -141,7 +140,7 @@ mod tests {
         for key in ["decay", "final_share", "weight_decay", "warmup_share"] {
             assert_eq!(rated[key], plain[key], "{key}");
         }
-        // What every shipped workflow was tuned with.
+        // Values that every shipped workflow was tuned with.
         let tuned = json!({
             "learning_rate": 6e-4, "decay": "cosine", "warmup_share": 0.05, "final_share": 0.1, "beta1": 0.9,
             "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.01, "clip_norm": 1.0,

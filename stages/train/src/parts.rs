@@ -1,4 +1,4 @@
-//! The families that the stages of this room compose: RL parts, environments, rewards, backends.
+//! Part families that the stages of this crate compose: RL parts, environments, rewards, backends.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use trainyard_api::family::fill_schema;
 use trainyard_envs::rewards::weighted;
 use trainyard_lm::backend::registry::{self, Backends};
 
-/// Shared by the stages of a build.
+/// Part families shared by the stages of a build.
 #[derive(Clone)]
 pub struct Parts {
     /// Parts of reinforcement learning: losses, advantages, filters, …
     pub learn: Arc<trainyard_learn::Parts>,
     /// Environments, rewards, tools, formats and verifiers.
     pub envs: Arc<trainyard_envs::Parts>,
-    /// Where models are computed.
+    /// Backends that compute models.
     pub backends: Arc<Backends>,
 }
 
 impl Default for Parts {
-    /// Those of this workspace.
+    /// Returns the parts of this workspace.
     fn default() -> Self {
         Self {
             learn: Arc::new(trainyard_learn::Parts::standard()),

@@ -1,7 +1,7 @@
-//! The problems at a stage's port: none of them twice, all of the environment that the stage plays.
+//! Checks of the problems at a stage's port: ids are unique, and all belong to the environment of the stage.
 //!
-//! Results, draws and paired differences know a problem by its id, so two with one id would be one problem with twice
-//! the samples. Both mistakes are reported before the first episode.
+//! Results, draws and paired differences identify a problem by its id, so two with one id would count as one problem
+//! with twice the samples. Both mistakes are reported before the first episode.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,14 +10,14 @@ use trainyard_core::{Error, OptionProblem, Result, Wired};
 use trainyard_lm::shape::LOST_RESULTS;
 use trainyard_tables::{Problem, read_problems};
 
-/// All rows of an artifact. Errors: data, when two rows have one id.
+/// Reads all rows of an artifact. Errors: data, if two rows have one id.
 pub fn read(artifact: &InputArtifact, port: &str) -> Result<Vec<Problem>> {
     let problems = read_problems(&artifact.parquet())?;
     expect_distinct(&problems, port)?;
     Ok(problems)
 }
 
-/// Errors: data, when two problems of a port have one id.
+/// Rejects two problems of a port with one id. Errors: data.
 pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (row, problem) in problems.iter().enumerate() {
@@ -30,14 +30,14 @@ pub fn expect_distinct(problems: &[Problem], port: &str) -> Result<()> {
     Ok(())
 }
 
-/// The fact and the column that name the environment of problems.
+/// Fact and column that name the environment of problems.
 const ENVIRONMENT: &str = "environment";
 
-/// The environment that plays problems of every other one: its programs read the question, and answers are judged as
-/// the problems say.
+/// Environment that accepts problems of every other one: its programs read the question, and answers are judged by the
+/// problem's own rules.
 const PLAYS_ANY: &str = "harness";
 
-/// What `check` can tell: the environments that producers name for these ports, where they differ from the stage's.
+/// Returns a problem, for `check`, for each port whose producers name another environment than the stage's.
 pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
     let Some(own) = environment["kind"].as_str().filter(|own| *own != PLAYS_ANY) else { return Vec::new() };
     let of_port = |port: &&str| {
@@ -48,9 +48,9 @@ pub fn misfits(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<Optio
     ports.iter().filter_map(of_port).collect()
 }
 
-/// What `check` can tell of models at these ports: that their templates lose what the tools of an environment answer.
+/// Returns a problem, for `check`, for each port of models whose template drops the results of the environment's tools.
 pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<OptionProblem> {
-    // Environments without tools of their own have no limit of calls.
+    // Only environments with tools have this limit.
     if environment.get("max_tool_calls").is_none() {
         return Vec::new();
     }
@@ -62,8 +62,8 @@ pub fn lost_results(environment: &Value, inputs: &Wired, ports: &[&str]) -> Vec<
     ports.iter().filter_map(of_port).collect()
 }
 
-/// What only the rows tell. Problems that name no environment fit every one. Errors: invalid, with the first row that
-/// does not fit.
+/// Checks the environment of the rows themselves. Problems without an environment fit every one. Errors: invalid, with
+/// the first row that does not fit.
 pub fn expect_environment(environment: &Value, problems: &[Problem], port: &str) -> Result<()> {
     let own = environment["kind"].as_str().unwrap_or_default();
     let foreign = |p: &&Problem| own != PLAYS_ANY && !p.environment.is_empty() && p.environment != own;

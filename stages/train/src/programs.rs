@@ -1,10 +1,10 @@
-//! What programs that keep their conversation (the environment `harness`) made of it, counted over rollouts.
+//! Counts over rollouts of programs that keep their conversation (the environment `harness`).
 
 use serde::{Deserialize, Serialize};
 use trainyard_core::Metric;
 use trainyard_learn::{ProgramCalls, Rollout};
 
-/// In the order in which they are counted: name, unit, meaning.
+/// Name, unit and description of each count, in the order of `sums`.
 const COUNTS: [(&str, &str, &str); 6] = [
     ("segments", "segments per rollout", "Conversations that the program of a harness begins."),
     (
@@ -26,25 +26,24 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// One rollout; one of no program counts for nothing.
+    /// Adds one rollout, unless it has no program.
     pub fn count(&mut self, calls: &ProgramCalls) {
         let ProgramCalls { segments, healed, forked, dropped, refused, ignored } = *calls;
         self.rollouts += u64::from(segments > 0);
         let counts = [segments, healed, forked, dropped, refused, ignored];
         self.sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(count));
     }
-    /// The sums over these rollouts.
+    /// Returns the sums over these rollouts.
     pub fn of(rollouts: &[Rollout]) -> Self {
         let mut sums = Self::default();
         rollouts.iter().for_each(|one| sums.count(&one.calls));
         sums
     }
-    /// Adds the sums over other rollouts.
     pub fn add(&mut self, others: &Self) {
         self.rollouts += others.rollouts;
         self.sums.iter_mut().zip(others.sums).for_each(|(sum, other)| *sum += other);
     }
-    /// Means over rollouts by name; none where no program played.
+    /// Returns the means over rollouts by name; empty without rollouts of programs.
     pub fn means(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let (rollouts, sums) = (self.rollouts, self.sums);
         let named = COUNTS.iter().zip(sums).filter(move |_| rollouts > 0);
@@ -52,7 +51,7 @@ impl Programs {
     }
 }
 
-/// What [`Programs::means`] has, as metrics.
+/// Declares the metrics of [`Programs::means`].
 pub fn declared() -> impl Iterator<Item = Metric> {
     COUNTS.into_iter().map(|(name, unit, doc)| Metric::new(name, unit, doc).optional())
 }

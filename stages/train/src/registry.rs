@@ -1,10 +1,10 @@
-//! The stage kinds of this room: one line each, sorted.
+//! Stage kinds of this crate: one line each, sorted.
 
 use crate::parts::Parts;
 use crate::stages::{compare, evaluate, forgetting, noop, preference, prm, report, rl, sft};
 use trainyard_api::{DynStage, erase};
 
-/// All stages of the training room, with the parts that they compose.
+/// Returns all stages of this crate, with the parts that they compose.
 pub fn stages(parts: &Parts) -> Vec<Box<dyn DynStage>> {
     vec![
         erase(compare::Compare),

@@ -5,17 +5,17 @@
 //!
 //! | column | type | meaning |
 //! |---|---|---|
-//! | `model` | string | its name in the evaluation |
+//! | `model` | string | name in the evaluation |
 //! | `problem_id` | string | cluster of all its samples |
 //! | `level` | i64 | difficulty, 0 = unknown |
 //! | `sample` | i64 | −1 = the greedy one, otherwise from 0 |
-//! | `correct` | bool, null | verified; null = infrastructure failure, counted apart |
+//! | `correct` | bool, null | verified; null = infrastructure failure, counted separately |
 //! | `answer` | string, null | as the environment read it |
-//! | `reward` | f64, null | of the outcome: 1 = right, 0 = wrong; null = infrastructure failure |
+//! | `reward` | f64, null | outcome reward: 1 = right, 0 = wrong; null = infrastructure failure |
 //! | `stop_reason` | string | `answer`, `end`, `length`, … |
 //! | `turns`, `tool_calls`, `tool_errors`, `tokens` | i64 | `tokens` = sampled ones |
 //! | `logprob` | f64, null | sum over its sampled tokens, in nats, under the sampling distribution; null = greedy |
-//! | `prm_min`, `prm_product`, `prm_last` | f64, null | step scores reduced, where a process reward model was given |
+//! | `prm_min`, `prm_product`, `prm_last` | f64, null | reduced step scores, if a process reward model was given |
 //! | `rollout` | string, null | id in the output `trajectories`; null = not kept |
 //!
 //! An infrastructure failure is a null, never a 0.
@@ -27,7 +27,6 @@ use std::path::Path;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{TableBuilder, read_batches};
 
-/// One row.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ResultRow {
     /// Name of the model in the evaluation.
@@ -36,13 +35,13 @@ pub struct ResultRow {
     pub problem_id: String,
     /// Difficulty; 0 = unknown.
     pub level: u32,
-    /// −1 = greedy.
+    /// Number of the sample; −1 = greedy.
     pub sample: i32,
-    /// None = infrastructure failure.
+    /// Whether the answer is right; `None` = infrastructure failure.
     pub correct: Option<bool>,
-    /// The answer as the environment read it; none if the episode gave none.
+    /// Answer as the environment read it; `None` if the episode has no answer.
     pub answer: Option<String>,
-    /// Reward of the outcome: 1 = right, 0 = wrong; none = infrastructure failure.
+    /// Reward of the outcome: 1 = right, 0 = wrong; `None` = infrastructure failure.
     pub reward: Option<f64>,
     /// Why the episode ended: `answer`, `end`, `length`, …
     pub stop_reason: String,
@@ -52,17 +51,17 @@ pub struct ResultRow {
     pub tool_calls: u32,
     /// Tool calls that failed.
     pub tool_errors: u32,
-    /// Sampled tokens.
+    /// Number of sampled tokens.
     pub tokens: u32,
-    /// None = greedy.
+    /// Sum of log-probabilities over the sampled tokens; `None` = greedy.
     pub logprob: Option<f64>,
-    /// Lowest step score of the process reward model; none without one.
+    /// Lowest step score of the process reward model; `None` without one.
     pub prm_min: Option<f64>,
-    /// Product of the step scores; none without a process reward model.
+    /// Product of the step scores; `None` without a process reward model.
     pub prm_product: Option<f64>,
-    /// Score of the last step; none without a process reward model.
+    /// Score of the last step; `None` without a process reward model.
     pub prm_last: Option<f64>,
-    /// None = the rollout was not kept.
+    /// Rollout id; `None` = not kept.
     pub rollout: Option<String>,
 }
 
@@ -90,7 +89,7 @@ pub fn write_results(path: &Path, rows: &[ResultRow]) -> Result<u64> {
         .write(path)
 }
 
-/// Reads what [`write_results`] wrote. Errors: data, naming the file and the column.
+/// Reads a table written by [`write_results`]. Errors: data, naming the file and the column.
 pub fn read_results(path: &Path) -> Result<Vec<ResultRow>> {
     let (_, batches) = read_batches(path)?;
     let mut rows = Vec::new();

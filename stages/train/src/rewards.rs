@@ -1,4 +1,4 @@
-//! Scoring finished episodes, with what rewards keep across steps.
+//! Scoring of finished episodes, with the state that rewards keep across steps.
 
 use serde_json::Value;
 use trainyard_core::Result;
@@ -6,34 +6,35 @@ use trainyard_envs::rewards::weighted::{self, Total, WeightedReward};
 use trainyard_envs::rewards::{GroupView, RewardContext, RewardList, Scene};
 use trainyard_tables::{Problem, Trajectory};
 
-/// A weighted sum of rewards, with what they keep across steps.
+/// Weighted sum of rewards, with their state across steps.
 pub struct Rewards(Vec<WeightedReward>);
 
-/// The finished episodes of one problem in one step, in order of sample, infrastructure failures left out.
+/// Finished episodes of one problem in one step, in order of sample, without infrastructure failures.
 pub struct Scored<'a> {
-    /// What they were to solve.
+    /// Problem of the episodes.
     pub problem: &'a Problem,
-    /// Get `rewards`, `reward` and `turn_rewards`.
+    /// Episodes whose `rewards`, `reward` and `turn_rewards` are set.
     pub members: Vec<&'a mut Trajectory>,
-    /// The environment's word on each answer.
+    /// Environment's verdict on each answer.
     pub correct: Vec<bool>,
 }
 
 impl Rewards {
-    /// Fresh ones with what they are opened with. Errors: invalid, with the place in the list.
+    /// Builds and opens the rewards. Errors: invalid, with the place in the list.
     pub fn new(list: &RewardList, context: &RewardContext) -> Result<Self> {
         let mut rewards = list.build()?;
         rewards.iter_mut().try_for_each(|one| one.reward.open(context))?;
         Ok(Self(rewards))
     }
-    /// The components by name, in order, with their weights.
+    /// Returns the names of the components, in order, with their weights.
     pub fn weights(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().map(|reward| (reward.component.as_str(), reward.weight))
     }
     /// Sets the rewards of the groups that one of `steps` steps scores together. Call it once per group and step:
     /// rewards with state see the group before they score.
     ///
-    /// Errors: of kind retryable, if what computes a reward is away; others, if it cannot judge an episode.
+    /// Errors: retryable, if the service that computes a reward is unavailable; other kinds, if a reward cannot judge
+    /// an episode.
     pub fn score_groups(&mut self, groups: &mut [Scored<'_>], step: u64, steps: u64) -> Result<()> {
         let totals = {
             let seen: Vec<Vec<&Trajectory>> =
@@ -50,7 +51,7 @@ impl Rewards {
         }
         Ok(())
     }
-    /// What the rewards report since the last call, under the names that the list declares.
+    /// Returns the rewards' metrics since the last call, under the names that the list declares.
     pub fn metrics(&mut self) -> Vec<(String, f64)> {
         let named = |one: &mut WeightedReward| {
             let component = one.component.clone();
@@ -59,12 +60,12 @@ impl Rewards {
         };
         self.0.iter_mut().flat_map(named).collect()
     }
-    /// What the rewards keep across steps, by their place in the list; null if none keeps anything. Belongs into every
-    /// checkpoint.
+    /// Returns the rewards' state across steps, by place in the list; null if all are stateless. Every checkpoint must
+    /// include it.
     pub fn save(&self) -> Value {
         weighted::save(&self.0)
     }
-    /// Takes back what [`Rewards::save`] gave. Errors: data, when the state is that of other rewards.
+    /// Restores the state returned by [`Rewards::save`]. Errors: data, if the state belongs to other rewards.
     pub fn load(&mut self, state: &Value) -> Result<()> {
         weighted::load(&mut self.0, state.clone())
     }

@@ -1,15 +1,15 @@
-//! Checks of options that stages which train on rows share: when training ends, and what is measured on held-out rows.
+//! Option checks of stages that train on rows: when training ends, and which metrics need held-out rows.
 
 use trainyard_core::{OptionProblem, Wired};
 
-/// Limits that are given and leave nothing to do.
+/// Reports limits that are set but leave nothing to do.
 pub fn empty(limits: &[(&str, Option<u64>)]) -> Vec<OptionProblem> {
     let empty = limits.iter().filter(|(_, limit)| *limit == Some(0));
     empty.map(|(at, _)| OptionProblem::new(*at, "must be at least 1, or null")).collect()
 }
 
-/// Options that are set and measure on held-out rows, where no row is held out: nothing is wired to `validation`, and
-/// `share` of the rows is 0.
+/// Reports options that are set and measure on held-out rows if there are no such rows: nothing is wired to
+/// `validation`, and `share` of the rows is 0.
 pub fn unmeasured(measured: &[(&str, bool)], share: f64, inputs: &Wired) -> Vec<OptionProblem> {
     if share > 0.0 || inputs.get("validation").is_some_and(|count| *count > 0) {
         return Vec::new();

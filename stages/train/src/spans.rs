@@ -1,4 +1,4 @@
-//! The span of a training step, so that diagnostics (`--log debug`) say which step they belong to.
+//! Tracing span of a training step, which diagnostics (`--log debug`) show.
 
 use tracing::span::EnteredSpan;
 

@@ -1,4 +1,4 @@
-//! What tests of this room share: a stage context over a temporary folder, tiny models, tiny problems.
+//! Helpers of this crate's tests: a stage context over a temporary folder, tiny models, tiny problems.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 use trainyard_tables::{Message, Problem, Trajectory, write_problems, write_trajectories};
 
-/// Keeps checkpoints in a folder. After `cancel_after` saves it cancels the attempt, as a kill would.
+/// Checkpoints in a folder. After `cancel_after` saves the attempt is cancelled, as a kill would.
 pub struct Checkpoints {
     folder: PathBuf,
     steps: Mutex<Vec<u64>>,
@@ -47,13 +47,13 @@ impl Reporter for Silent {
     fn report(&self, _message: AttemptMessage) {}
 }
 
-/// A context with no inputs.
+/// Creates a context without inputs.
 pub fn context() -> (StageContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     (context_in(folder.path(), 1, None), folder)
 }
 
-/// A context whose checkpoints live in `folder` across attempts.
+/// Creates a context whose checkpoints persist in `folder` across attempts.
 pub fn context_in(folder: &Path, cpus: usize, cancel_after: Option<usize>) -> StageContext {
     let checkpoints = folder.join("checkpoints");
     std::fs::create_dir_all(&checkpoints).unwrap();
@@ -108,24 +108,24 @@ pub fn input(context: &mut StageContext, folder: &Path, port: &str, kind: Artifa
     let digest = digest_of(&path);
     list.push(InputArtifact { kind, stage_digest: digest.clone(), digest, folder: path, metadata: BTreeMap::new() });
 }
-/// A model at an input port.
+/// Adds a model to an input port.
 pub fn input_model(context: &mut StageContext, folder: &Path, port: &str, model: &ModelFolder) {
     input(context, folder, port, ArtifactKind::Model, |path| model.save(path).unwrap());
 }
-/// Problems at an input port.
+/// Adds problems to an input port.
 pub fn input_problems(context: &mut StageContext, folder: &Path, port: &str, rows: &[Problem]) {
     input(context, folder, port, ArtifactKind::Problems, |path| {
         write_problems(&path.join("data.parquet"), rows).unwrap();
     });
 }
-/// Trajectories at an input port.
+/// Adds trajectories to an input port.
 pub fn input_trajectories(context: &mut StageContext, folder: &Path, port: &str, rows: &[Trajectory]) {
     input(context, folder, port, ArtifactKind::Trajectories, |path| {
         write_trajectories(&path.join("data.parquet"), rows).unwrap();
     });
 }
 
-/// One digest over the names and bytes of all files below a folder.
+/// Returns one digest over the names and bytes of all files in a folder, recursively.
 pub fn digest_of(folder: &Path) -> Digest {
     let mut digests = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
@@ -144,7 +144,7 @@ pub fn digest_of(folder: &Path) -> Digest {
     Digest::of_json(&digests).unwrap()
 }
 
-/// A random decoder with character tokens and the compact template.
+/// Returns a random decoder with character tokens and the compact template.
 pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens()).unwrap();
@@ -158,7 +158,7 @@ pub fn tiny_model(hidden: usize, layers: usize, seed: u64) -> ModelFolder {
     ModelFolder::new(config, weights, chat, generation).unwrap()
 }
 
-/// `a+b?` with answer a+b, operands below `most`; level 1.
+/// Returns problems `a+b?` with answer a+b, operands below `most`; level 1.
 pub fn sums(count: usize, most: u64, seed: u64) -> Vec<Problem> {
     let chance = Chance::new(seed);
     let problem = |i: usize| {
@@ -180,7 +180,7 @@ pub fn sums(count: usize, most: u64, seed: u64) -> Vec<Problem> {
     (0..count).map(problem).collect()
 }
 
-/// A demonstration that hands the sum to the calculator and reads its answer out.
+/// Returns a demonstration that sends the sum to the calculator and repeats its result as the answer.
 pub fn demonstration(problem: &Problem, prompt: &[Message]) -> Trajectory {
     let expression = problem.canonical.clone();
     let turn = |role: &str, content: String| Message::new(role, content);
@@ -204,16 +204,16 @@ pub fn demonstration(problem: &Problem, prompt: &[Message]) -> Trajectory {
     }
 }
 
-/// The environment of these tests: word problems with the calculator, which answers in this process.
+/// Returns the options of the test environment: word problems with an in-process calculator.
 pub fn environment_options() -> serde_json::Value {
     serde_json::json!({ "kind": "word-problems", "tools": ["calculator"], "max_turns": 3 })
 }
-/// Built, with a tool host of its own.
+/// Builds the test environment with a new tool host.
 pub fn environment() -> Box<dyn trainyard_envs::Environment> {
     trainyard_envs::environments::family().build(&environment_options(), &trainyard_envs::ToolHost::new(1)).unwrap()
 }
 
-/// Runs a stage as an attempt does: config completed, then prepared again and run.
+/// Runs a stage as an attempt does: completes the config, prepares it again and runs it.
 pub fn run_stage<S: trainyard_api::Stage + Default>(
     options: serde_json::Value,
     context: &mut StageContext,
@@ -224,7 +224,7 @@ pub fn run_stage<S: trainyard_api::Stage + Default>(
     stage.run(&config, context)
 }
 
-/// Every metric in the manifest is declared, and what is declared without reservation is there.
+/// Asserts that every metric in the manifest is declared, and that every non-optional metric is present.
 pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::Value, context: &StageContext) {
     let stage = trainyard_api::erase(S::default());
     let config = stage.complete(options).unwrap();
@@ -246,14 +246,14 @@ pub fn assert_declared<S: trainyard_api::Stage + Default>(options: &serde_json::
     }
 }
 
-/// Demonstrations of sums with operands below `most`.
+/// Returns demonstrations of sums with operands below `most`.
 pub fn demonstrations(count: usize, most: u64, seed: u64) -> Vec<Trajectory> {
     let environment = environment();
     sums(count, most, seed).iter().map(|p| demonstration(p, &environment.prompt(p).unwrap())).collect()
 }
 
-/// A tiny model that sums some small numbers with the calculator, trained once per test process: good enough to be
-/// rewarded now and then, not good enough to leave nothing to learn.
+/// Returns a tiny model that sums some small numbers with the calculator, trained once per test process: good enough to
+/// be rewarded sometimes, with room to learn.
 pub fn half_trained() -> &'static ModelFolder {
     static MODEL: std::sync::OnceLock<ModelFolder> = std::sync::OnceLock::new();
     MODEL.get_or_init(|| {

@@ -9,28 +9,27 @@ use trainyard_api::Prepared;
 use trainyard_core::{Facts, OptionProblem, Result, Wired};
 use trainyard_lm::backend::registry::BackendSlot;
 
-/// Where the options name their backend.
+/// Pointer to the backend in the options.
 pub const PLACE: &str = "/backend";
 
 /// Options with a key `backend`.
 pub trait TrainOptions: Serialize + JsonSchema + Send + 'static {
-    /// Ranges and contradictions of the options, without the backend's own.
+    /// Checks ranges and contradictions of the options, except those of the backend.
     fn problems(&self) -> Vec<OptionProblem>;
-    /// What the options and the artifacts at the ports contradict in.
+    /// Checks the options against the artifacts at the ports.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem>;
-    /// What is probably a mistake, given what is known of the inputs.
+    /// Returns probable mistakes, given the facts of the inputs.
     fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is known of the outputs, by port.
+    /// Returns the known facts of the outputs, by port.
     fn facts(&self, inputs: &Wired) -> BTreeMap<String, Facts>;
 }
 
-/// The options and the backend that they name.
+/// Options with their backend.
 pub struct WithBackend<C> {
-    /// The options, the backend's included.
+    /// Options, including those of the backend.
     pub config: C,
-    /// The backend.
     pub backend: BackendSlot,
 }
 
@@ -40,7 +39,7 @@ impl<C: TrainOptions> WithBackend<C> {
         let backend = BackendSlot::read(&parts.backends, PLACE, &mut options);
         Ok(Self { config: parse(options)?, backend })
     }
-    /// The schema of the options, backends included.
+    /// Returns the schema of the options, backends included.
     pub fn schema(parts: &Parts) -> Value {
         let mut schema = schemars::schema_for!(C).to_value();
         parts.fill_backend(&mut schema);

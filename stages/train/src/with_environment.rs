@@ -1,4 +1,4 @@
-//! Options of a stage that plays in one environment with a model, read together with the environment and the backend.
+//! Options of a stage that runs a model in one environment, read together with the environment and the backend.
 
 use crate::config::default_environment;
 use crate::native;
@@ -17,43 +17,42 @@ use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 use trainyard_tables::Sampling;
 
-/// Options with the keys `environment` and `backend`, of a stage whose input `problems` is made for it.
+/// Options with the keys `environment` and `backend`, of a stage whose input `problems` is made for that environment.
 pub trait PlayOptions: Serialize + JsonSchema + Send + 'static {
-    /// The value of `environment`.
+    /// Returns the value of `environment`.
     fn environment(&self) -> &Value;
-    /// Ranges and contradictions of the options, without the environment's and the backend's own.
+    /// Checks ranges and contradictions of the options, except those of the environment and the backend.
     fn problems(&self) -> Vec<OptionProblem>;
-    /// Whether the stage trains a model by its backend.
+    /// Returns whether the stage trains a model with its backend.
     fn trains(&self) -> bool {
         false
     }
-    /// How it samples with its backend, and where the options say so.
+    /// Returns the distribution that the stage samples from and the pointer to its options, if it samples.
     fn sampling(&self) -> Option<(&'static str, Sampling)> {
         None
     }
-    /// What the options and the artifacts at the ports contradict in.
+    /// Checks the options against the artifacts at the ports.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is probably a mistake, given what is known of the inputs.
+    /// Returns probable mistakes, given the facts of the inputs.
     fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// How models' chat templates are used.
+    /// Returns the chat-template options of the models.
     fn template(&self) -> &TemplateOptions;
-    /// What is known about the outputs before the run.
+    /// Returns the known facts of the outputs, by port.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
 }
 
-/// The options, and the environment and the backend that they name.
+/// Options with their environment and backend.
 pub struct WithEnvironment<C> {
-    /// The options, those of the parts included.
+    /// Options, including those of the parts.
     pub config: C,
-    /// The environment.
     pub environment: EnvironmentSlot,
-    /// Where models are computed.
+    /// Backend of the models.
     pub backend: BackendSlot,
 }
 
@@ -64,7 +63,7 @@ impl<C: PlayOptions> WithEnvironment<C> {
         let backend = BackendSlot::read(&parts.backends, PLACE, &mut options);
         Ok(Self { config: parse(options)?, environment, backend })
     }
-    /// The schema of the options, parts included.
+    /// Returns the schema of the options, parts included.
     pub fn schema(parts: &Parts) -> Value {
         let mut schema = schemars::schema_for!(C).to_value();
         parts.fill_environment(&mut schema);

@@ -1,4 +1,4 @@
-//! `discounted_return`: the discounted return of each token, that is REINFORCE without groups.
+//! `discounted_return`: the discounted return of each token, i.e. REINFORCE without groups.
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Part};
@@ -42,7 +42,7 @@ impl Advantage for DiscountedReturn {
     }
 }
 
-/// The rollout's reward at its last token in the loss, 0 elsewhere.
+/// Returns the rollout's reward at its last token in the loss, 0 elsewhere.
 pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     let mut rewards = vec![0.0; rollout.mask.len()];
     if let Some(last) = rollout.mask.iter().rposition(|m| *m) {
@@ -51,7 +51,7 @@ pub fn outcome_rewards(rollout: &Rollout) -> Vec<f64> {
     rewards
 }
 
-/// Discounted sums from each token in the loss onward; 0 where the mask is false.
+/// Returns discounted sums from each token in the loss onward; 0 where the mask is false.
 pub fn returns(rewards: &[f64], mask: &[bool], gamma: f64) -> Vec<f64> {
     let mut sums = vec![0.0; rewards.len()];
     let mut after = 0.0;

@@ -65,7 +65,7 @@ impl Advantage for Gae {
 }
 
 impl Gae {
-    /// Advantages of one sequence; 0 where the mask is false.
+    /// Computes the advantages of one sequence; 0 where the mask is false.
     pub fn advantages(&self, rewards: &[f64], values: &[f64], mask: &[bool]) -> Vec<f64> {
         let mut advantages = vec![0.0; rewards.len()];
         let (mut value_after, mut after) = (0.0, 0.0);

@@ -22,7 +22,7 @@ pub struct Gdpo {
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
     pub ddof: u8,
-    /// Added to every standard deviation.
+    /// Term added to every standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
 }

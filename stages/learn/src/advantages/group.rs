@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// The baseline that is subtracted from a reward.
+/// Baseline that is subtracted from a reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Center {
-    /// The mean of its group.
+    /// Mean of the group.
     #[default]
     Group,
-    /// The mean of the other rollouts of its group; a single rollout keeps its reward.
+    /// Mean of the other rollouts of the group; a single rollout keeps its reward.
     LeaveOneOut,
-    /// The mean of the batch.
+    /// Mean of the batch.
     Batch,
     /// 0.
     None,
 }
 
-/// The divisor of the centered reward.
+/// Divisor of the centered reward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// The standard deviation of its group plus epsilon.
+    /// Standard deviation of the group plus epsilon.
     #[default]
     Group,
-    /// The standard deviation of the batch plus epsilon.
+    /// Standard deviation of the batch plus epsilon.
     Batch,
     /// 1.
     None,
@@ -48,7 +48,7 @@ pub struct Group {
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
     pub ddof: u8,
-    /// Added to the standard deviation.
+    /// Term added to the standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
 }

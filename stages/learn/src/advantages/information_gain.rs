@@ -1,7 +1,7 @@
 //! `information_gain` (IGPO): rewards each turn by how much more likely it made the gold answer.
 //!
-//! An outcome says nothing about the turns before it. The policy's own probability of the gold answer before and after
-//! a turn does, without a judge, and teaches even in groups with equal outcomes (2510.14967).
+//! An outcome contains no information about the turns before it. The change of the policy's probability of the gold
+//! answer in a turn does, without a judge, and gives a signal even in groups with equal outcomes (2510.14967).
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Advantage, Needs, Part};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem, Reduce};
 
-/// Over which values turn rewards are normalized.
+/// Values over which turn rewards are normalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Normalize {
@@ -33,7 +33,7 @@ pub struct InformationGain {
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
     pub ddof: u8,
-    /// Added to the standard deviation.
+    /// Term added to the standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
     /// Mean gain of the last batch; `None` if no turn had one.
@@ -98,7 +98,7 @@ impl Advantage for InformationGain {
 }
 
 impl InformationGain {
-    /// Advantages of one group: `[rollout][turn]`.
+    /// Computes the advantages of one group: `[rollout][turn]`.
     fn of_group(&self, gains: &[Vec<Option<f64>>], outcomes: &[f64]) -> Vec<Vec<f64>> {
         let known: Vec<f64> = gains.iter().flatten().flatten().copied().collect();
         let moments = |values: &[f64]| super::moments(values, self.ddof, self.epsilon);
@@ -122,13 +122,13 @@ impl InformationGain {
     }
 }
 
-/// The gain of every turn but the last; `None` where the gold answer was not scored before or after the turn.
+/// Returns the gain of every turn but the last; `None` where the gold answer was not scored before or after the turn.
 fn gains(rollout: &Rollout) -> Vec<Option<f64>> {
     let gold = rollout.gold_logprobs.as_ref().expect("`needs` asked for forced scores");
     (1..rollout.turns.len()).map(|k| Some(gold.get(k)?.exp() - gold.get(k - 1)?.exp())).collect()
 }
 
-/// One number per turn, for each of its tokens in the loss.
+/// Assigns each turn's number to its tokens in the loss.
 fn spread(rollout: &Rollout, turns: &[f64]) -> Vec<f64> {
     let mut row = vec![0.0; rollout.mask.len()];
     for (turn, &a) in rollout.turns.iter().zip(turns) {
@@ -145,7 +145,7 @@ mod tests {
     use crate::batch::{Group, TurnSummary};
     use trainyard_tables::Trajectory;
 
-    /// A prompt token, then two sampled tokens and an observation per turn.
+    /// Returns a rollout of a prompt token, then two sampled tokens and an observation per turn.
     fn rollout(reward: f64, probabilities: &[f64], turns: usize) -> Rollout {
         let turn = |k: usize| TurnSummary { first: 1 + 3 * k, end: 3 + 3 * k, ..TurnSummary::default() };
         Rollout {

@@ -11,7 +11,7 @@ pub mod stratified;
 use crate::statistics;
 use trainyard_core::OptionProblem;
 
-/// Problems with the options that describe a standard deviation.
+/// Checks the options of a standard deviation.
 fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
     [OptionProblem::outside("/ddof", ddof, 0..=1), OptionProblem::outside("/epsilon", epsilon, 0.0..)]
         .into_iter()
@@ -19,23 +19,23 @@ fn deviation_options(ddof: u8, epsilon: f64) -> Vec<OptionProblem> {
         .collect()
 }
 
-/// The mean, 0 if empty.
+/// Returns the mean, 0 if empty.
 fn mean(values: &[f64]) -> f64 {
     statistics::mean(values).unwrap_or(0.0)
 }
 
-/// The mean, and the standard deviation plus epsilon as divisor; 1 for fewer than two values.
+/// Returns the mean, and the standard deviation plus epsilon as divisor; 1 for fewer than two values.
 fn moments(values: &[f64], ddof: u8, epsilon: f64) -> (f64, f64) {
     (mean(values), statistics::deviation(values, ddof).map_or(1.0, |d| d + epsilon))
 }
 
-/// (value − mean) / divisor, where 0/0 (equal values without epsilon) is 0.
+/// Returns (value − mean) / divisor, where 0/0 (equal values without epsilon) is 0.
 fn standard(value: f64, (mean, divisor): (f64, f64)) -> f64 {
     let z = (value - mean) / divisor;
     if z.is_nan() { 0.0 } else { z }
 }
 
-/// (v − mean) / (std + epsilon) of every value.
+/// Returns (v − mean) / (std + epsilon) of every value.
 fn standardize(values: &[f64], ddof: u8, epsilon: f64) -> Vec<f64> {
     let moments = moments(values, ddof, epsilon);
     values.iter().map(|&v| standard(v, moments)).collect()

@@ -24,7 +24,7 @@ pub struct Stratified {
     /// 1 = sample standard deviation, 0 = population.
     #[schemars(range(min = 0, max = 1))]
     pub ddof: u8,
-    /// Added to every standard deviation.
+    /// Term added to every standard deviation.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
     /// Gap of the last batch; `None` if no group had two strata.
@@ -125,7 +125,7 @@ pub fn decompose(rewards: &[f64], strata: &[u32]) -> Vec<(f64, f64)> {
     parts
 }
 
-/// Stratum → indexes of its rollouts in the group.
+/// Maps each stratum to the indexes of its rollouts in the group.
 fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     let mut members: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, &stratum) in strata.iter().enumerate() {
@@ -134,7 +134,7 @@ fn members(strata: &[u32]) -> BTreeMap<u32, Vec<usize>> {
     members
 }
 
-/// The difference between the largest and the smallest mean of a stratum; `None` if there is only one stratum.
+/// Returns the difference between the largest and the smallest mean of a stratum; `None` if there is only one stratum.
 fn gap(advantages: &[f64], strata: &[u32]) -> Option<f64> {
     let strata = members(strata);
     if strata.len() < 2 {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// Options of `masked`: w = π_prox/μ per token if it lies in low..=high, else 0; no gradient.
+/// Options of `masked`: w = π_prox/μ per token if it is within low..=high, else 0; no gradient.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Masked {
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// Inside the band it is the ratio itself, which a cap above the band would not change either.
+    /// Inside the band the weight is the ratio itself, which a cap above the band would not change either.
     #[test]
     fn weight_is_the_truncated_one_inside_the_band() {
         fn grid(f: fn(f64) -> f64) -> Grid {

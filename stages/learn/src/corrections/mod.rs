@@ -12,25 +12,26 @@ pub mod truncated;
 use crate::batch::Grid;
 use crate::part::Part;
 
-/// log π_prox − log μ of a token or sequence is clamped to ± this before the exponential.
+/// Limit of |log π_prox − log μ| of a token or sequence; larger values are clamped before the exponential.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
 
 /// Computes importance weights per token.
 pub trait Correction: Part {
-    /// `proximal` and `behavior` are logprobs in the shape of `mask`; the result is 0 where it is false.
+    /// Returns the weights. `proximal` and `behavior` are logprobs in the shape of `mask`; the result is 0 where it is
+    /// false.
     fn weights(&self, proximal: &Grid, behavior: &Grid, mask: &[Vec<bool>]) -> Grid;
-    /// Whether the proximal logprobs must be recomputed.
+    /// Returns whether the proximal logprobs must be recomputed.
     fn recomputes(&self) -> bool {
         true
     }
 }
 
-/// exp of the clamped log-ratio.
+/// Returns exp of the clamped log-ratio.
 fn ratio(log_ratio: f64) -> f64 {
     log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
 }
 
-/// Weights in the shape of `mask` from the weight of each (sequence, token) in the loss; 0 elsewhere.
+/// Returns weights in the shape of `mask` from the weight of each (sequence, token) in the loss; 0 elsewhere.
 fn each(mask: &[Vec<bool>], weight: impl Fn(usize, usize) -> f64) -> Grid {
     let row = |(i, row): (usize, &Vec<bool>)| {
         row.iter().enumerate().map(|(t, &m)| if m { weight(i, t) } else { 0.0 }).collect()

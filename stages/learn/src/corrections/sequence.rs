@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{OptionProblem, above};
 
-/// How token ratios become the ratio of a sequence.
+/// Reduction of token ratios to the ratio of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
@@ -28,7 +28,7 @@ pub enum Reduction {
 pub struct Sequence {
     /// How token ratios become the ratio of a sequence: `product` or `geometric_mean`.
     pub reduction: Reduction,
-    /// Largest weight.
+    /// Largest weight; larger ones are cut to it.
     pub cap: f64,
 }
 
@@ -78,7 +78,8 @@ mod tests {
     use super::*;
     use crate::corrections::truncated::Truncated;
 
-    /// Token ratios 3 and 1/2 in the first sequence, 1/4 in the second; masked tokens would change both.
+    /// Computes weights for token ratios 3 and 1/2 in the first sequence, 1/4 in the second; masked tokens would change
+    /// both.
     fn weights(part: &Sequence) -> Grid {
         let proximal = vec![vec![3f64.ln(), 9.0, 0.5f64.ln()], vec![-9.0, 0.25f64.ln()]];
         let behavior = vec![vec![0.0; 3], vec![0.0; 2]];

@@ -1,6 +1,6 @@
-//! `truncated`: importance weights per token, truncated from above. Without the cap, a token that the current policy
-//! likes much better than the one that sampled it would dominate its batch; the cap trades that variance for bias
-//! (2505.24298).
+//! `truncated`: importance weights per token, truncated from above. Without the cap, a token with a much higher
+//! probability under the current policy than under the sampling one would dominate its batch; the cap trades that
+//! variance for bias (2505.24298).
 
 use super::{Correction, each, ratio};
 use crate::batch::Grid;
@@ -14,7 +14,7 @@ use trainyard_core::{OptionProblem, above};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Truncated {
-    /// Largest weight.
+    /// Largest weight; larger ones are cut to it.
     pub cap: f64,
 }
 

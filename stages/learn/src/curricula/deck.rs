@@ -4,14 +4,14 @@
 use serde::{Deserialize, Serialize};
 use trainyard_core::Chance;
 
-/// The position in a deck.
+/// Position in a deck.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Deck {
-    /// Finished passes.
+    /// Number of finished passes.
     pass: u64,
-    /// Cards drawn since the start.
+    /// Number of cards drawn since the start.
     total: u64,
-    /// Cards drawn in the current pass.
+    /// Number of cards drawn in the current pass.
     drawn: usize,
 }
 
@@ -34,7 +34,7 @@ impl Deck {
         }
         dealt
     }
-    /// Cards drawn since the start.
+    /// Returns the number of cards drawn since the start.
     pub fn drawn_in_all(&self) -> u64 {
         self.total
     }

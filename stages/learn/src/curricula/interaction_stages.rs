@@ -1,7 +1,7 @@
 //! `interaction_stages` (ScalingInter-RL): the turn limit grows in stages.
 //!
-//! A long horizon from the start wastes turns and collapses, and a short one never teaches the agent to go on. Short
-//! episodes first teach it to use what it sees, longer ones to explore (AgentGym-RL, 2509.08755).
+//! A long horizon from the start wastes turns and collapses, and a short one never trains the agent to continue. Short
+//! episodes first train the use of observations, longer ones exploration (AgentGym-RL, 2509.08755).
 
 use super::deck::Deck;
 use crate::part::{Curriculum, Draw, Needs, Part, Pool};
@@ -21,7 +21,7 @@ pub struct InteractionStages {
     /// Steps per stage; the last stage lasts until the end of the run.
     #[schemars(range(min = 1))]
     pub every: u64,
-    /// Only problems of these levels; empty = all.
+    /// Levels of the problems to draw; empty = all.
     pub levels: Vec<u32>,
     /// Deck and current limit; saved in checkpoints.
     #[serde(skip)]

@@ -17,7 +17,7 @@ use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Learnable {
-    /// Only problems of these levels; empty = all.
+    /// Levels of the problems to draw; empty = all.
     pub levels: Vec<u32>,
     /// A problem is learnable if its pass rate is above this (0 = at least one rollout passed) …
     #[schemars(range(min = 0, max = 1))]
@@ -35,9 +35,9 @@ pub struct Learnable {
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Position {
-    /// 0 = the trial.
+    /// Number of the pass; 0 = the trial.
     pass: u64,
-    /// Problems of the current pass that were drawn or skipped.
+    /// Number of problems of the current pass that were drawn or skipped.
     place: usize,
     /// Share of the tried problems that were learnable at the last draw.
     share: Option<f64>,
@@ -156,7 +156,7 @@ mod tests {
     fn next(part: &mut Learnable, count: usize, rates: &PassRates) -> Vec<usize> {
         part.next(0, count, &pool(), rates, &Chance::new(9)).problems
     }
-    /// Four rollouts each; i mod 5 of them pass for problem i.
+    /// Observes four rollouts of each problem; i mod 5 of them pass for problem i.
     fn observe(rates: &mut PassRates, problems: &[usize]) {
         for &problem in problems {
             for sample in 0..4 {

@@ -2,7 +2,7 @@
 //!
 //! Group-relative RL learns only where some rollouts pass and some fail. Problems are therefore drawn among the
 //! unlocked levels in proportion to p(1−p) of the recent pass rate, with a floor that keeps old levels alive and an
-//! extra share for the frontier. Promotion depends on what the policy did, never on the step count.
+//! extra share for the frontier. Promotion depends on measured outcomes, never on the step count.
 
 use super::deck::Deck;
 use crate::part::{Curriculum, Draw, Part, Pool};
@@ -18,7 +18,7 @@ use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Levels {
-    /// The frontier at the start; 0 = the lowest level of the pool.
+    /// Frontier at the start; 0 = the lowest level of the pool.
     pub start: u32,
     /// The next level unlocks when the frontier's recent pass rate reaches this.
     #[schemars(range(min = 0, max = 1))]
@@ -39,7 +39,7 @@ pub struct Levels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Progression {
-    /// `None` before the first draw.
+    /// Highest unlocked level; `None` before the first draw.
     frontier: Option<u32>,
     decks: BTreeMap<u32, Deck>,
 }
@@ -127,7 +127,7 @@ impl Levels {
         self.state.frontier = Some(frontier);
         Some(frontier)
     }
-    /// The weight of each unlocked level, summing to 1.
+    /// Returns the weight of each unlocked level, summing to 1.
     fn weights(&self, frontier: u32, levels: &BTreeMap<u32, Vec<usize>>, rates: &PassRates) -> Vec<(u32, f64)> {
         let learnable = |level: u32| {
             let p = rates.estimate(level, self.window).unwrap_or(0.5);
@@ -140,7 +140,7 @@ impl Levels {
     }
 }
 
-/// Systematic sampling: counts that sum to `count` and differ from count·weight by less than 1.
+/// Samples systematically: the counts sum to `count` and differ from count·weight by less than 1.
 fn systematic(weights: &[(u32, f64)], count: usize, offset: f64) -> Vec<(u32, usize)> {
     let mut edge = 0.0;
     let mut taken = 0;

@@ -1,4 +1,4 @@
-//! Curricula: which problems come next.
+//! Curricula: the order of problems.
 
 pub mod deck;
 pub mod interaction_stages;
@@ -8,7 +8,7 @@ pub mod uniform;
 
 use crate::part::Pool;
 
-/// Indexes of the problems of these levels, ascending; no levels = all.
+/// Returns the indexes of the problems of these levels, ascending; no levels = all.
 fn of_levels(pool: &Pool, levels: &[u32]) -> Vec<usize> {
     pool.problems
         .iter()

@@ -13,7 +13,7 @@ use trainyard_core::{Chance, Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Uniform {
-    /// Only problems of these levels; empty = all.
+    /// Levels of the problems to draw; empty = all.
     pub levels: Vec<u32>,
     /// Position in the deck; saved in checkpoints.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! Filters: which rollouts enter the update.
+//! Filters: selection of the rollouts of an update.
 
 pub mod accuracy_band;
 pub mod incomplete;
@@ -14,14 +14,14 @@ use crate::part::Verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What happens to a rollout that a filter rejects.
+/// Treatment of a rollout that a filter rejects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Objection {
-    /// It stays in the group's baseline, but none of its tokens enter the loss.
+    /// Keep the rollout in the group's baseline, but no token of it in the loss.
     #[default]
     Mask,
-    /// It leaves the group.
+    /// Remove the rollout from the group.
     Drop,
 }
 

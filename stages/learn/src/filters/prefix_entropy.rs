@@ -1,8 +1,9 @@
 //! `prefix_entropy`: of the tokens given by a demonstration, only the most uncertain ones enter the loss (Prefix-RFT,
 //! 2507.01679).
 //!
-//! A given token that the policy did not expect has a very large gradient, and one it is sure of has nothing to teach.
-//! Learned alike, they drown the policy's own tokens and copy the demonstration's surface.
+//! A given token that the policy did not expect has a very large gradient, and one with a probability near 1 has almost
+//! no gradient. With equal treatment, the given tokens outweigh the policy's own tokens, and the policy copies the
+//! demonstration's surface.
 
 use super::each;
 use crate::batch::{Group, Rollout};
@@ -65,7 +66,7 @@ impl Filter for PrefixEntropy {
 }
 
 impl PrefixEntropy {
-    /// The number of given tokens that stay, and the positions of the others.
+    /// Returns the number of given tokens that stay, and the positions of the others.
     fn split(&self, rollout: &Rollout) -> (usize, Vec<usize>) {
         let mut given: Vec<usize> = (0..rollout.given.min(rollout.mask.len())).filter(|&t| rollout.mask[t]).collect();
         let Some(entropies) = &rollout.entropies else { return (0, given) };
@@ -76,7 +77,7 @@ impl PrefixEntropy {
     }
 }
 
-/// Half-open ranges that hold exactly these ascending positions.
+/// Returns half-open ranges that hold exactly these ascending positions.
 fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for &t in places {
@@ -92,7 +93,7 @@ fn ranges(places: &[usize]) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// A prompt token, five given tokens around an observation at 3, and two of the policy's own.
+    /// Returns a rollout of a prompt token, five given tokens around an observation at 3, and two of the policy's own.
     fn rollout(entropies: Option<Vec<f64>>) -> Rollout {
         let mask = vec![false, true, true, false, true, true, true, true, true];
         Rollout { mask, given: 7, entropies, ..Rollout::default() }

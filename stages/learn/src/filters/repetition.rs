@@ -1,7 +1,7 @@
 //! `repetition`: keeps rollouts that repeat themselves out of the update.
 //!
 //! A policy in a loop writes the same sequence until a limit ends it. Such text may still earn a reward, and learning
-//! from it deepens the loop (SPEAR, 2509.22601). Sequences do not span turns: a tool's answer in between is not the
+//! from it deepens the loop (SPEAR, 2509.22601). Sequences do not span turns: a tool result in between is not the
 //! agent's text.
 
 use super::{Objection, each};
@@ -20,7 +20,7 @@ pub struct Repetition {
     /// Length of a sequence in tokens.
     #[schemars(range(min = 1))]
     pub ngram: usize,
-    /// How many occurrences of one sequence are too many.
+    /// Number of occurrences of one sequence that rejects the rollout.
     #[schemars(range(min = 2))]
     pub times: u32,
     /// `mask` keeps the rollout in the baseline; `drop` removes it from the group.
@@ -63,7 +63,7 @@ impl Filter for Repetition {
 }
 
 impl Repetition {
-    /// How often the most frequent sequence occurs.
+    /// Counts the occurrences of the most frequent sequence.
     fn most(&self, rollout: &Rollout) -> u32 {
         let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
         for turn in &rollout.turns {
@@ -82,7 +82,7 @@ mod tests {
     use crate::batch::TurnSummary;
     use trainyard_tables::Trajectory;
 
-    /// A prompt of two tokens, then turns separated by an observation of one token.
+    /// Returns a rollout of a prompt of two tokens, then turns separated by an observation of one token.
     fn rollout(turns: &[&[u32]]) -> Rollout {
         let mut tokens = vec![1, 2];
         let mut summaries = Vec::new();

@@ -64,7 +64,7 @@ impl Filter for RewardSpread {
     }
 }
 
-/// Population standard deviation of the rewards; 0 with fewer than two.
+/// Returns the population standard deviation of the rewards; 0 with fewer than two.
 fn spread(group: &Group) -> f64 {
     let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
     deviation(&rewards, 0).unwrap_or(0.0)

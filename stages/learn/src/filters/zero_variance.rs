@@ -53,7 +53,7 @@ impl Filter for ZeroVariance {
     }
 }
 
-/// One verdict per group: `dropped` of them leave, chosen by the ids of their rollouts.
+/// Returns one verdict per group: `dropped` of them leave, chosen by the ids of their rollouts.
 fn by_chance(groups: &[Group], dropped: usize) -> Vec<Verdict> {
     let draw = |g: &Group| {
         let id = g.rollouts.first().map(|r| r.trajectory.id.as_str()).unwrap_or_default();

@@ -82,7 +82,7 @@ impl LossTerm for Clip {
     }
 }
 
-/// One token's loss, unweighted.
+/// Unweighted loss of one token.
 pub(super) struct Token {
     pub(super) loss: f64,
     /// d loss / d current logprob.
@@ -92,7 +92,7 @@ pub(super) struct Token {
 }
 
 impl Clip {
-    /// Whether the token has a gradient that bounds of equal width would have removed.
+    /// Returns whether the token has a gradient that bounds of equal width would have removed.
     fn only_higher(&self, log_ratio: f64, advantage: f64) -> bool {
         let rho = ratio(log_ratio).0;
         advantage > 0.0 && rho > 1.0 + self.clip_low && rho <= 1.0 + self.clip_high

@@ -96,7 +96,7 @@ impl LossTerm for ClipCov {
 }
 
 impl ClipCov {
-    /// Positions of the silenced tokens.
+    /// Returns the positions of the silenced tokens.
     fn silenced(&self, b: &TokenBatch, clip: &Clip) -> BTreeSet<(usize, usize)> {
         let covariances = covariances(b);
         let count = share_of(self.share, covariances.len());
@@ -120,7 +120,7 @@ mod tests {
     use crate::aggregate::Aggregate;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Eight tokens on the policy, all with covariance (±1)·(±1) = 1.
+    /// Returns eight tokens on the policy, all with covariance (±1)·(±1) = 1.
     fn even(seed: u64) -> TokenBatch {
         let mask = vec![vec![true; 4]; 2];
         let logprobs = vec![vec![-1.0; 4], vec![-3.0; 4]];

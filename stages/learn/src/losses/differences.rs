@@ -1,11 +1,11 @@
-//! The test for every loss term: gradients equal finite differences, and masked tokens have none.
+//! Test for every loss term: gradients equal finite differences and are 0 for masked tokens.
 
 use crate::aggregate::Aggregate;
 use crate::batch::{Grid, TokenBatch};
 use crate::part::LossTerm;
 use trainyard_core::Chance;
 
-/// Three sequences of unequal length with gaps in the mask and all lists filled.
+/// Returns three sequences of unequal length with gaps in the mask and all lists filled.
 pub fn batch(seed: u64) -> TokenBatch {
     let mut d = Chance::new(seed).at("finite differences", &[]);
     let mask: Vec<Vec<bool>> = [4usize, 6, 3].iter().map(|n| (0..*n).map(|t| t != 1).collect()).collect();

@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem, Reduce, above};
 
-/// Which rollouts of a group form pairs.
+/// Selection of pairs in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairs {
-    /// The best and the worst; the first in the minibatch among equals.
+    /// Pair of the best and the worst; the first in the minibatch among equals.
     #[default]
     Extremes,
-    /// Every two with different rewards.
+    /// All pairs with different rewards.
     All,
 }
 
@@ -26,10 +26,10 @@ pub enum Pairs {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dpo {
-    /// Multiplies the loss.
+    /// Weight of the loss.
     #[schemars(range(min = 0))]
     pub weight: f64,
-    /// How strongly the policy is held to the reference.
+    /// Strength of the constraint to the reference.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Which rollouts of a group form pairs: `extremes` or `all`.
@@ -118,7 +118,7 @@ impl LossTerm for Dpo {
         for (i, t) in b.places() {
             term.d_logprobs[i][t] = slopes[i];
         }
-        // The loop divides sums by tokens, which turns these into means over minibatches.
+        // The loop divides sums by tokens; this factor makes them means over minibatches.
         let tokens = b.places().count() as f64;
         term.sums.push(("pairs", pairs.len() as f64 * tokens));
         if !pairs.is_empty() {
@@ -132,7 +132,7 @@ impl LossTerm for Dpo {
 }
 
 impl Dpo {
-    /// (better, worse) as indexes in the minibatch, group by group.
+    /// Returns (better, worse) as indexes in the minibatch, group by group.
     fn pairs_of(&self, b: &TokenBatch) -> Vec<(usize, usize)> {
         let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (i, _) in b.mask.iter().enumerate().filter(|(_, mask)| mask.contains(&true)) {
@@ -153,7 +153,7 @@ impl Dpo {
     }
 }
 
-/// log(1 + e^x) without overflow.
+/// Computes log(1 + e^x) without overflow.
 fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }

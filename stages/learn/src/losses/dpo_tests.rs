@@ -1,7 +1,7 @@
 use super::*;
 use crate::losses::differences::{assert_gradients, batch};
 
-/// One-token sequences with these logprobs; the reference is −1 everywhere.
+/// Returns one-token sequences with these logprobs; the reference is −1 everywhere.
 fn tokens(logprobs: &[f64], groups: &[usize], rewards: &[f64]) -> TokenBatch {
     let n = logprobs.len();
     TokenBatch {

@@ -1,6 +1,6 @@
-//! `entropy_smoothing` (EPO): an entropy bonus held to a band around the policy's past entropy.
+//! `entropy_smoothing` (EPO): an entropy bonus with a penalty outside a band around the policy's past entropy.
 //!
-//! Over many turns with a reward at the end, entropy explodes early or collapses late, and a plain bonus feeds the
+//! Over many turns with a reward at the end, entropy explodes early or collapses late, and a plain bonus amplifies the
 //! former. A running mean over all past steps, per turn, anchors it (2509.22576). The released penalty is a constant
 //! per token outside the band and has no gradient; this one is the distance to the band.
 
@@ -50,7 +50,7 @@ struct RunningMeans {
     beta: f64,
 }
 
-/// The past steps in which a turn was sampled.
+/// Past steps in which a turn was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 struct Past {
     steps: u64,
@@ -170,7 +170,7 @@ impl EntropySmoothing {
         };
         self.beta_end + (self.beta_start - self.beta_end) * left
     }
-    /// The distance to the band around a mean, and its derivative.
+    /// Returns the distance to the band around a mean, and its derivative.
     fn outside(&self, entropy: f64, mean: f64) -> (f64, f64) {
         let (low, high) = (self.low * mean, self.high * mean);
         if entropy < low {
@@ -183,7 +183,7 @@ impl EntropySmoothing {
     }
 }
 
-/// Mean entropy at sampling time of each turn's tokens in the loss, over the whole batch.
+/// Returns the mean entropy at sampling time of each turn's tokens in the loss, over the whole batch.
 fn means(batch: &Batch) -> BTreeMap<usize, f64> {
     let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for rollout in batch.rollouts() {

@@ -3,7 +3,7 @@ use crate::batch::{Group, Rollout, TurnSummary};
 use crate::losses::differences::{assert_gradients, batch};
 use crate::losses::entropy::Entropy;
 
-/// One rollout with two turns (tokens 1..3 and 4..6 of seven) and these entropies.
+/// Returns one rollout with two turns (tokens 1..3 and 4..6 of seven) and these entropies.
 fn rollout(entropies: [f64; 7]) -> Rollout {
     let turn = |first: usize, end: usize| TurnSummary { first, end, ..TurnSummary::default() };
     Rollout {
@@ -22,7 +22,7 @@ fn at(step: u64) -> Progress {
     Progress { step, steps: 5 }
 }
 
-/// A part that has seen two steps: turn 0 with means 1 and 2, turn 1 with 0.5 in the second only.
+/// Returns the part after two steps: turn 0 with means 1 and 2, turn 1 with 0.5 in the second only.
 fn taught(mut part: EntropySmoothing) -> EntropySmoothing {
     let mut short = rollout([9.0, 0.5, 1.5, 9.0, 0.0, 0.0, 9.0]);
     short.turns.truncate(1);
@@ -32,7 +32,7 @@ fn taught(mut part: EntropySmoothing) -> EntropySmoothing {
     part
 }
 
-/// One token per entropy, in turn 0, 1 or 2 (which was never seen).
+/// Returns one token per entropy, in turn 0, 1 or 2 (which was never sampled).
 fn tokens(entropies: &[f64], turn: usize) -> TokenBatch {
     let n = entropies.len();
     let turns = [vec![(0, n)], vec![(0, 0), (0, n)], vec![(0, 0), (0, 0), (0, n)]];

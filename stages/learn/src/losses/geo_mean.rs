@@ -71,7 +71,7 @@ impl LossTerm for GeoMean {
     }
 }
 
-/// A token's log-ratio after the clip, and its derivative.
+/// Log-ratio of a token after the clip, and its derivative.
 struct Held {
     value: f64,
     slope: f64,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem};
 
-/// The mean log-ratio of a sequence is limited to this before the exponential; beyond it the gradient is 0.
+/// Limit of the mean log-ratio of a sequence before the exponential; beyond it the gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 10.0;
 
 /// Options of `gspo`.
@@ -83,7 +83,7 @@ mod tests {
     use crate::aggregate::Aggregate;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Two tokens with these log-ratios and one advantage.
+    /// Returns two tokens with these log-ratios and one advantage.
     fn pair(ratios: [f64; 2], advantage: f64) -> TokenBatch {
         let mask = vec![vec![true, true]];
         TokenBatch {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem, Reduce};
 
-/// The value of k3 is clamped to ± this.
+/// Limit of |k3|; larger values are clamped.
 pub const K3_LIMIT: f64 = 10.0;
 
 /// Estimator of a token's KL divergence, with d = logπ − logπ_ref.
@@ -28,7 +28,7 @@ pub enum Estimator {
 }
 
 impl Estimator {
-    /// The value and its derivative by the current logprob.
+    /// Returns the value and its derivative by the current logprob.
     pub fn value(self, logprob: f64, reference: f64) -> (f64, f64) {
         let d = logprob - reference;
         match self {

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem, Reduce};
 
-/// The loss of tokens that are not penalized.
+/// Loss of tokens that are not penalized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Others {
-    /// The loss of `clip`.
+    /// Loss of `clip`.
     #[default]
     Clipped,
     /// −ρA, as published.
@@ -35,7 +35,7 @@ pub struct KlCov {
     /// Weight of the penalty.
     #[schemars(range(min = 0))]
     pub coefficient: f64,
-    /// The loss of the other tokens: `clipped` or `free` (as published).
+    /// Loss of the other tokens: `clipped` or `free` (as published).
     pub others: Others,
     /// With `others: clipped`, the ratio is at least 1 − clip_low.
     #[schemars(range(min = 0, max = 1))]
@@ -120,7 +120,7 @@ impl LossTerm for KlCov {
 }
 
 impl KlCov {
-    /// Positions of the penalized tokens.
+    /// Returns the positions of the penalized tokens.
     fn penalized(&self, b: &TokenBatch) -> BTreeSet<(usize, usize)> {
         let mut tokens = covariances(b);
         let count = share_of(self.share, tokens.len());
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::losses::differences::{assert_gradients, batch};
 
-    /// Covariances 2, 0 and 1; the first token's ratio is e^0.5, above the bound of `clip`.
+    /// Returns tokens with covariances 2, 0 and 1; the first token's ratio is e^0.5, above the bound of `clip`.
     fn three() -> TokenBatch {
         TokenBatch {
             mask: vec![vec![true; 3]],

@@ -1,7 +1,7 @@
 //! Loss terms: pure functions of current logprobs, entropies and values that return their own gradient.
 //!
-//! The trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor. The tests hold
-//! every term to its finite differences (`differences`).
+//! The trainer backpropagates Σ stop_gradient(d/dlogprob)·logprob + …, so no term needs a tensor. The tests compare
+//! every term with finite differences (`differences`).
 
 pub mod cispo;
 pub mod clip;
@@ -22,23 +22,23 @@ pub mod value;
 use crate::batch::{Grid, TokenBatch};
 use trainyard_core::{Metric, OptionProblem, Reduce};
 
-/// Log-ratios are clamped to ± this before the exponential; beyond it the gradient is 0.
+/// Limit of |log-ratio|; larger values are clamped before the exponential, and their gradient is 0.
 pub const LOG_RATIO_LIMIT: f64 = 20.0;
 
-/// exp of the clamped log-ratio, and its derivative.
+/// Returns exp of the clamped log-ratio, and its derivative.
 pub(crate) fn ratio(log_ratio: f64) -> (f64, f64) {
     let value = log_ratio.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp();
     (value, if log_ratio.abs() <= LOG_RATIO_LIMIT { value } else { 0.0 })
 }
 
-/// Problems with clip bounds around a ratio of 1.
+/// Checks clip bounds around a ratio of 1.
 pub(crate) fn bounds(low: f64, high: f64) -> Vec<OptionProblem> {
     let problems =
         [OptionProblem::outside("/clip_low", low, 0.0..=1.0), OptionProblem::outside("/clip_high", high, 0.0..)];
     problems.into_iter().flatten().collect()
 }
 
-/// The covariance of advantage and logprob per token in the loss: (sequence, token, (A − mean A)·(logπ − mean
+/// Computes the covariance of advantage and logprob per token in the loss: (sequence, token, (A − mean A)·(logπ − mean
 /// logπ)), in index order, with means over the tokens in the loss and current logπ (2505.22617).
 pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
     let tokens = b.places().count().max(1) as f64;
@@ -47,12 +47,12 @@ pub(crate) fn covariances(b: &TokenBatch) -> Vec<(usize, usize, f64)> {
     b.places().map(|(i, t)| (i, t, (b.advantages[i][t] - advantage) * (b.logprobs[i][t] - logprob))).collect()
 }
 
-/// `share` of `tokens`, rounded down, but at least one unless the share is 0.
+/// Returns `share` of `tokens`, rounded down, but at least one unless the share is 0.
 pub(crate) fn share_of(share: f64, tokens: usize) -> usize {
     if share > 0.0 { ((share * tokens as f64) as usize).max(1) } else { 0 }
 }
 
-/// What every loss on ratios reports.
+/// Declares the metrics of every loss on ratios.
 pub(crate) fn ratio_metrics() -> Vec<Metric> {
     let fraction = Metric::new("fraction", "share", "Share of tokens in the loss that the clip acts on.")
         .formerly("clip_fraction");
@@ -61,7 +61,7 @@ pub(crate) fn ratio_metrics() -> Vec<Metric> {
     [fraction, ratio].map(|metric| metric.over(Reduce::LastTenth).optional()).into()
 }
 
-/// Σ over the tokens in the loss of the k3 estimate of the divergence from the policy that the update starts from.
+/// Sums, over the tokens in the loss, the k3 estimate of the divergence from the policy before the update.
 pub fn divergence(b: &TokenBatch) -> f64 {
     b.places()
         .map(|(i, t)| {
@@ -71,7 +71,7 @@ pub fn divergence(b: &TokenBatch) -> f64 {
         .sum()
 }
 
-/// Sums behind [`ratio_metrics`].
+/// Sums for the metrics of [`ratio_metrics`].
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RatioSums {
     clipped: f64,
@@ -79,12 +79,12 @@ pub(crate) struct RatioSums {
 }
 
 impl RatioSums {
-    /// One token: the ratio that its loss used, and whether the clip changed it.
+    /// Adds one token: the ratio that its loss used, and whether the clip changed it.
     pub fn add(&mut self, used: f64, clipped: bool) {
         self.clipped += f64::from(u8::from(clipped));
         self.ratios += used;
     }
-    /// The sums by metric name, as [`crate::Term::sums`] takes them.
+    /// Returns the sums by metric name, in the form of [`crate::Term::sums`].
     pub fn named(self) -> Vec<(&'static str, f64)> {
         vec![("fraction", self.clipped), ("ratio", self.ratios)]
     }

@@ -28,7 +28,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// The weight for a pass rate in (0, 1).
+    /// Returns the weight for a pass rate in (0, 1).
     pub fn of(self, rate: f64) -> f64 {
         match self {
             Self::Sqrt => ((1.0 - rate) / rate).sqrt(),
@@ -50,8 +50,8 @@ pub struct Nft {
     /// Pass rates are clamped to at most this.
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub rate_high: f64,
-    /// The negative ratio of a wrong answer's token is at least this. A small value punishes a rising likelihood of
-    /// wrong answers more.
+    /// Lower bound of the negative ratio of a wrong answer's token. A small value punishes a rising likelihood of wrong
+    /// answers more.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub floor: f64,
     /// Placebo: right answers are learned as before, and the loss of wrong answers applies to rollouts drawn by chance,
@@ -119,7 +119,7 @@ impl LossTerm for Nft {
     }
 }
 
-/// One token's unweighted loss and its gradient by the logprob.
+/// Unweighted loss of one token, and its gradient by the logprob.
 struct Token {
     loss: f64,
     gradient: f64,
@@ -133,8 +133,8 @@ impl Token {
 }
 
 impl Nft {
-    /// Draws by chance whether a rollout is a negative one. Its log-probabilities name it, so the draw does not depend
-    /// on how a minibatch is cut.
+    /// Draws whether a rollout is a negative one. The draw is keyed by its log-probabilities, so it does not depend on
+    /// how a minibatch is cut.
     fn drawn(b: &TokenBatch, i: usize, rate: f64) -> bool {
         let key = b.old_logprobs[i].iter().fold(0_u64, |key, x| key.rotate_left(7) ^ x.to_bits());
         Chance::new(b.seed).at("nft by chance", &[key]).uniform() >= rate
@@ -158,7 +158,7 @@ mod tests {
     use crate::part::Advantage as _;
     use trainyard_tables::Trajectory;
 
-    /// One token with this ratio.
+    /// Returns the loss of one token with this ratio.
     fn one(ratio: f64, rate: f64, correct: bool) -> TokenBatch {
         TokenBatch {
             mask: vec![vec![true]],

@@ -10,7 +10,7 @@ use std::ops::Range;
 use trainyard_api::PartOptions;
 use trainyard_core::{Metric, OptionProblem, Reduce};
 
-/// The tokens whose entropies are compared.
+/// Tokens whose entropies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -89,7 +89,7 @@ impl Modulation for EntropyBalanced {
 }
 
 impl EntropyBalanced {
-    /// Ranges of grid rows whose tokens are compared with each other.
+    /// Returns ranges of grid rows whose tokens are compared with each other.
     fn comparable(&self, batch: &Batch) -> Vec<Range<usize>> {
         if self.over == Over::Batch {
             return std::iter::once(0..batch.len()).collect();
@@ -103,7 +103,7 @@ impl EntropyBalanced {
     }
 }
 
-/// A token in the loss.
+/// Token in the loss.
 struct Token {
     row: usize,
     t: usize,
@@ -123,7 +123,7 @@ fn tokens(batch: &Batch, rows: Range<usize>) -> Vec<Token> {
     tokens
 }
 
-/// Mean and standard deviation (ddof 1) of the entropies; `None` without spread.
+/// Returns the mean and standard deviation (ddof 1) of the entropies; `None` without spread.
 fn moments(tokens: &[Token]) -> Option<(f64, f64)> {
     let entropies: Vec<f64> = tokens.iter().map(|t| t.entropy).collect();
     let deviation = statistics::deviation(&entropies, 1).filter(|d| *d > 0.0)?;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::batch::{Group, Rollout};
 
-    /// A prompt token, then the given entropies.
+    /// Returns a rollout of a prompt token, then the given entropies.
     fn rollout(entropies: &[f64]) -> Rollout {
         Rollout {
             mask: std::iter::once(false).chain(entropies.iter().map(|_| true)).collect(),

@@ -16,10 +16,10 @@ use trainyard_core::{Metric, OptionProblem, Reduce};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyModulated {
-    /// How fast the factor falls with the turn's entropy; 0 = factor 1.
+    /// Decay rate of the factor with the turn's entropy; 0 = factor 1.
     #[schemars(range(min = 0))]
     pub k: f64,
-    /// How fast the bonus falls with the next turn's entropy.
+    /// Decay rate of the bonus with the next turn's entropy.
     #[schemars(range(min = 0))]
     pub future_k: f64,
     /// Size of the bonus; 0 = none.
@@ -110,7 +110,7 @@ impl Modulation for EntropyModulated {
 }
 
 impl EntropyModulated {
-    /// One factor per normalized entropy, with mean 1.
+    /// Returns one factor per normalized entropy, with mean 1.
     fn factors(&self, entropies: &[f64]) -> Vec<f64> {
         let raw: Vec<f64> = entropies.iter().map(|h| (-self.k * h).exp()).collect();
         let mean = mean(&raw).unwrap_or(1.0);
@@ -118,7 +118,8 @@ impl EntropyModulated {
     }
 }
 
-/// Mean factor of turns with at most mean entropy minus that of the others; `None` if all entropies are equal.
+/// Returns the mean factor of turns with at most mean entropy minus that of the others; `None` if all entropies are
+/// equal.
 fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
     let center = mean(entropies)?;
     let mean_of = |low: bool| {
@@ -129,7 +130,7 @@ fn tilt(entropies: &[f64], factors: &[f64]) -> Option<f64> {
     Some(mean_of(true)? - mean_of(false)?)
 }
 
-/// A turn with tokens in the loss.
+/// Turn with tokens in the loss.
 struct Step {
     tokens: Vec<usize>,
     /// Mean entropy of its tokens.
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
     use crate::batch::{Group, TurnSummary};
 
-    /// A prompt token, then turns separated by an observation token.
+    /// Returns a rollout of a prompt token, then turns separated by an observation token.
     fn rollout(turns: &[&[f64]]) -> Rollout {
         let mut r = Rollout { mask: vec![false], entropies: Some(vec![0.0]), ..Rollout::default() };
         let entropies = r.entropies.as_mut().unwrap();

@@ -1,9 +1,9 @@
 //! `shared_prefix` (ARPO's hard attribution): tokens that rollouts share through forks get the mean advantage of all
 //! rollouts that contain them.
 //!
-//! A token before a fork led to every branch, so no branch's outcome alone is its merit (2507.19849). The soft form
-//! needs no part: with equal ratios, the sum over the copies of a shared token equals that of the means. Only forks
-//! make tokens shared, however similar two rollouts look.
+//! A token before a fork is part of every branch, so its credit is not the outcome of one branch (2507.19849). The soft
+//! form needs no part: with equal ratios, the sum over the copies of a shared token equals that of the means. Only
+//! forks make tokens shared, however similar two rollouts look.
 
 use crate::batch::{Batch, Grid, Rollout};
 use crate::part::{Modulation, Needs, Part};
@@ -66,7 +66,7 @@ impl Modulation for SharedPrefix {
 /// Sets shared tokens of one group to their mean advantage; returns how many tokens in the loss are shared.
 fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     let family: BTreeMap<u32, &Rollout> = rollouts.iter().map(|r| (r.trajectory.sample, r)).collect();
-    // Sample that made the token, and its place → every copy of it.
+    // Sample that created the token, and its place → every copy of it.
     let mut copies: BTreeMap<(u32, usize), Vec<usize>> = BTreeMap::new();
     for (i, rollout) in rollouts.iter().enumerate() {
         for t in (0..rollout.mask.len()).filter(|&t| rollout.mask[t]) {
@@ -84,7 +84,7 @@ fn attribute(rollouts: &[Rollout], rows: &mut [Vec<f64>]) -> usize {
     shared
 }
 
-/// The sample for which token `t` of a rollout was first sampled.
+/// Returns the sample for which token `t` of a rollout was first sampled.
 fn maker(family: &BTreeMap<u32, &Rollout>, rollout: &Rollout, t: usize) -> u32 {
     let mut sample = rollout.trajectory.sample;
     let mut at = Some(rollout);
@@ -107,7 +107,7 @@ mod tests {
     use crate::batch::Group;
     use trainyard_tables::Trajectory;
 
-    /// A prompt token and five sampled ones.
+    /// Returns a rollout of a prompt token and five sampled ones.
     fn rollout(sample: u32, fork: Option<(u32, usize)>) -> Rollout {
         Rollout {
             trajectory: Trajectory { sample, fork_at: fork.map(|f| f.1 as u32), ..Trajectory::default() },

@@ -13,7 +13,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Whiten {
-    /// Added to the variance under the root.
+    /// Term added to the variance under the root.
     #[schemars(range(min = 0))]
     pub epsilon: f64,
     /// 1 = sample variance, 0 = population.

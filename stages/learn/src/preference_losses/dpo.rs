@@ -11,13 +11,13 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Dpo {
-    /// How strongly the policy is held to the reference: the temperature of the implicit reward.
+    /// Strength of the constraint to the reference: the temperature of the implicit reward.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Assumed share of pairs with the wrong label (conservative DPO); below 0.5.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 0.5))]
     pub label_smoothing: f64,
-    /// Take a reference that gives all answers the same probability.
+    /// Assume a reference that gives all answers the same probability.
     pub reference_free: bool,
     /// Divide each answer's log-ratio by its number of tokens.
     pub length_normalized: bool,

@@ -1,5 +1,4 @@
-//! Every loss against numbers that were computed apart from this code (`fixtures/make.py`), and against its own finite
-//! differences.
+//! Comparison of every loss with numbers computed separately (`fixtures/make.py`) and with finite differences.
 
 use super::{PairAnswer, PairTerm, PreferenceLoss, PreferencePair};
 use crate::registry::preference_losses;

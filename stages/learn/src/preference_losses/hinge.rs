@@ -11,13 +11,13 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hinge {
-    /// Multiplies the log-ratios: 1/beta nats of gap, at margin 1, are enough.
+    /// Factor of the log-ratios: 1/beta nats of gap, at margin 1, give zero loss.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Margin from which on a pair has no loss (δ of SLiC).
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub margin: f64,
-    /// Take a reference that gives all answers the same probability, as SLiC does.
+    /// Assume a reference that gives all answers the same probability, as SLiC does.
     pub reference_free: bool,
 }
 

@@ -11,7 +11,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ipo {
-    /// How strongly the policy is held to the reference (τ of the paper): the gap aimed at is 1/(2·beta).
+    /// Strength of the constraint to the reference (τ of the paper): the target gap is 1/(2·beta).
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Divide each answer's log-ratio by its number of tokens, as TRL does; false = the paper's sums.

@@ -1,9 +1,9 @@
 //! Preference losses: functions of one pair of answers to one prompt, a chosen and a rejected one, that return their
 //! own slopes.
 //!
-//! A loss sees the sum of the log-probabilities of each answer's tokens in the loss, under the policy and under the
-//! reference, and the number of these tokens. Every published form is a function of these six numbers, so none needs a
-//! tensor, and pairs are independent of each other: a step's loss is the mean over its pairs.
+//! The input of a loss is the sum of the log-probabilities of each answer's tokens in the loss, under the policy and
+//! under the reference, and the number of these tokens. Every published form is a function of these six numbers, so
+//! none needs a tensor, and pairs are independent of each other: a step's loss is the mean over its pairs.
 
 pub mod dpo;
 #[cfg(test)]
@@ -20,46 +20,43 @@ use trainyard_core::{OptionProblem, above};
 /// One answer of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PairAnswer {
-    /// Sum of its tokens' log-probabilities under the policy, in nats.
+    /// Sum of the tokens' log-probabilities under the policy, in nats.
     pub logprob: f64,
-    /// The same under the reference; 0 for losses that read none.
+    /// Sum under the reference; 0 for losses without a reference.
     pub reference: f64,
-    /// Tokens in these sums, at least 1.
+    /// Number of tokens in these sums, at least 1.
     pub tokens: usize,
 }
 
 /// A chosen and a rejected answer to one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PreferencePair {
-    /// The better one.
     pub chosen: PairAnswer,
-    /// The worse one.
     pub rejected: PairAnswer,
 }
 
-/// What a loss says of one pair.
+/// Loss of one pair with its slopes and rewards.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PairTerm {
     /// The loss, in nats (the square of them for `ipo`).
     pub loss: f64,
-    /// Derivative of the loss by [`PairAnswer::logprob`] of the chosen one.
+    /// Derivative of the loss by [`PairAnswer::logprob`] of the chosen answer.
     pub d_chosen: f64,
-    /// Derivative of the loss by [`PairAnswer::logprob`] of the rejected one.
+    /// Derivative of the loss by [`PairAnswer::logprob`] of the rejected answer.
     pub d_rejected: f64,
-    /// The implicit reward of the chosen answer, as the loss defines it.
+    /// Implicit reward of the chosen answer, as the loss defines it.
     pub chosen_reward: f64,
-    /// The implicit reward of the rejected answer.
+    /// Implicit reward of the rejected answer.
     pub rejected_reward: f64,
 }
 
-/// A loss on pairs of answers. [`crate::Needs::reference`] of its needs says whether it reads
-/// [`PairAnswer::reference`].
+/// Loss on pairs of answers. [`crate::Needs::reference`] of its needs is set if it reads [`PairAnswer::reference`].
 pub trait PreferenceLoss: Part {
-    /// Loss, slopes and rewards of one pair.
+    /// Computes loss, slopes and rewards of one pair.
     fn value(&self, pair: &PreferencePair) -> PairTerm;
 }
 
-/// The implicit reward of the DPO family: beta·(log π − log π_ref), by sum or by mean over tokens.
+/// Implicit reward of the DPO family: beta·(log π − log π_ref), by sum or by mean over tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Implicit {
     pub beta: f64,
@@ -68,13 +65,13 @@ pub(crate) struct Implicit {
 }
 
 impl Implicit {
-    /// The reward of an answer, and its derivative by the answer's log-probability.
+    /// Returns the reward of an answer, and its derivative by the answer's log-probability.
     fn reward(self, answer: &PairAnswer) -> (f64, f64) {
         let slope = self.beta / if self.length_normalized { answer.tokens.max(1) as f64 } else { 1.0 };
         let reference = if self.reference_free { 0.0 } else { answer.reference };
         (slope * (answer.logprob - reference), slope)
     }
-    /// The pair under a loss of the margin between its rewards: `loss` gives value and derivative.
+    /// Evaluates a loss of the margin between the rewards of a pair: `loss` gives value and derivative.
     pub fn judge(self, pair: &PreferencePair, loss: impl FnOnce(f64) -> (f64, f64)) -> PairTerm {
         let ((chosen_reward, by_chosen), (rejected_reward, by_rejected)) =
             (self.reward(&pair.chosen), self.reward(&pair.rejected));
@@ -83,17 +80,17 @@ impl Implicit {
     }
 }
 
-/// −log σ(margin), without overflow, and its derivative.
+/// Returns −log σ(margin), without overflow, and its derivative.
 pub(crate) fn logistic(margin: f64) -> (f64, f64) {
     ((-margin).max(0.0) + (-margin.abs()).exp().ln_1p(), -1.0 / (1.0 + margin.exp()))
 }
 
-/// Problems of options that must be positive.
+/// Checks options that must be positive.
 pub(crate) fn positive<const N: usize>(options: [(&str, f64); N]) -> Vec<OptionProblem> {
     options.into_iter().filter_map(|(at, value)| OptionProblem::outside(at, value, above(0.0))).collect()
 }
 
-/// A problem of a share of wrong labels, which must be below one half: at it, labels say nothing.
+/// Checks a share of wrong labels, which must be below one half, where labels carry no information.
 pub(crate) fn wrong_labels(at: &str, share: f64) -> Option<OptionProblem> {
     OptionProblem::outside(at, share, 0.0..0.5)
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::OptionProblem;
 
-/// Mean log-probabilities are taken to be at most this: at 0 the odds are infinite.
+/// Upper bound of mean log-probabilities: at 0 the odds are infinite.
 const HIGHEST: f64 = -1e-9;
 
 /// Options of `orpo`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Orpo {
-    /// Weight of the odds-ratio term beside the loss of fine-tuning (λ).
+    /// Weight of the odds-ratio term relative to the fine-tuning loss (λ).
     #[schemars(range(min = 0))]
     pub weight: f64,
 }

@@ -1,4 +1,4 @@
-//! `robust`: DPO whose loss is unbiased where a known share of the labels is wrong.
+//! `robust`: a DPO loss that is unbiased if a known share of the labels is wrong.
 
 use super::{Implicit, PairTerm, PreferenceLoss, PreferencePair, logistic, positive, wrong_labels};
 use crate::part::{Needs, Part};
@@ -11,7 +11,7 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Robust {
-    /// How strongly the policy is held to the reference.
+    /// Strength of the constraint to the reference.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
     /// Share of pairs whose label is wrong; below 0.5.

@@ -11,10 +11,10 @@ use trainyard_core::OptionProblem;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Simpo {
-    /// Multiplies the mean log-probability per token.
+    /// Factor of the mean log-probability per token.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub beta: f64,
-    /// Margin between the rewards that is aimed at (γ); 2405.14734 tries 0.3 to 1.6.
+    /// Target margin between the rewards (γ); 2405.14734 tries 0.3 to 1.6.
     #[schemars(range(min = 0))]
     pub margin: f64,
 }

@@ -1,4 +1,4 @@
-//! `none`: no replay; updates see only fresh rollouts.
+//! `none`: no replay; updates use only new rollouts.
 
 use crate::batch::{Batch, Grid};
 use crate::part::{Part, Replay, Replayed};

@@ -1,8 +1,8 @@
-//! `self_imitation` (SPEAR): learns again from own rollouts that did better than expected, as long as they still would.
+//! `self_imitation` (SPEAR): replays the policy's rollouts that did better than expected, as long as they still would.
 //!
 //! With sparse rewards a good episode is too rare to be used once, but an old one is worth imitating only while the
 //! policy is not better anyway. Its advantage is therefore recomputed against the median of recent rewards, and old
-//! rollouts leave. The weight grows over the run: first explore, then trust (2509.22601).
+//! rollouts are removed. The weight grows over the run, so that exploration comes first (2509.22601).
 
 use crate::batch::{Batch, Grid, Group, Rollout};
 use crate::part::{Part, Replay, Replayed};
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Error, Metric, OptionProblem, Reduce, Result};
 
-/// The rewards over which the median is taken.
+/// Rewards over which the median is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Baseline {
@@ -29,12 +29,12 @@ pub enum Baseline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SelfImitation {
-    /// Keeps rollouts whose advantage, averaged over their tokens in the loss, is above this.
+    /// Lower bound (exclusive) of the advantage of kept rollouts, averaged over their tokens in the loss.
     pub threshold: f64,
     /// Largest number of rollouts kept; the oldest leave first.
     #[schemars(range(min = 1))]
     pub capacity: usize,
-    /// Steps after which a rollout leaves.
+    /// Steps after which a rollout is removed.
     pub max_age: u64,
     /// The baseline is the median of groups' mean rewards, or of the rewards of all rollouts.
     pub baseline: Baseline,
@@ -55,9 +55,9 @@ pub struct SelfImitation {
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Buffers {
-    /// Oldest first.
+    /// Kept rollouts, oldest first.
     kept: VecDeque<Kept>,
-    /// Oldest first.
+    /// Recent rewards, oldest first.
     rewards: VecDeque<f64>,
     /// Number of rollouts and their weight in the last draw, reported as metrics.
     replayed: usize,
@@ -183,7 +183,7 @@ impl Replay for SelfImitation {
 }
 
 impl SelfImitation {
-    /// What a group adds to the rewards over which the median is taken.
+    /// Returns the group's values for the rewards over which the median is taken.
     fn baselines(&self, group: &Group) -> Vec<f64> {
         let rewards: Vec<f64> = group.rollouts.iter().map(|r| r.trajectory.reward).collect();
         match self.baseline {
@@ -191,7 +191,7 @@ impl SelfImitation {
             Baseline::Groups => mean(&rewards).into_iter().collect(),
         }
     }
-    /// Positions in the buffer of the rollouts to replay.
+    /// Returns the positions in the buffer of the rollouts to replay.
     fn choose(&self, step: u64, baseline: f64, chance: &Chance) -> BTreeSet<usize> {
         let good = |k: &Kept| k.step < step && k.rollout.trajectory.reward > baseline;
         let mut places: Vec<usize> =
@@ -202,7 +202,7 @@ impl SelfImitation {
         }
         places.into_iter().collect()
     }
-    /// Half a cosine from 0 at the first step to the coefficient.
+    /// Returns the weight along half a cosine, from 0 at the first step to the coefficient.
     fn weight(&self, step: u64) -> f64 {
         if step >= self.warmup {
             return self.coefficient;
@@ -217,7 +217,7 @@ fn replayed(rollout: Rollout, baseline: f64, weight: f64) -> Replayed {
     Replayed { rollout, advantages, weight }
 }
 
-/// Mean advantage over the tokens in the loss; `None` if there are none.
+/// Returns the mean advantage over the tokens in the loss; `None` without such tokens.
 fn advantage(rollout: &Rollout, row: &[f64]) -> Option<f64> {
     let tokens = rollout.loss_tokens();
     let sum: f64 = rollout.mask.iter().zip(row).filter(|(m, _)| **m).map(|(_, a)| *a).sum();
@@ -232,7 +232,7 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, capacity: usize) {
     queue.push_back(item);
 }
 
-/// The median, with the mean of the middle two for an even count; `None` if empty.
+/// Returns the median, with the mean of the middle two for an even count; `None` if empty.
 fn median(values: &VecDeque<f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 use super::*;
 use trainyard_tables::Trajectory;
 
-/// Groups of rewards; rollouts are named by step, group and position.
+/// Returns groups with these rewards; rollouts are named by step, group and position.
 fn batch(step: u64, groups: &[&[f64]]) -> Batch {
     let rollout = |id: String, reward: f64| Rollout {
         trajectory: Trajectory { id, reward, ..Trajectory::default() },

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use trainyard_core::Chance;
 
-/// The 95% interval of `statistic`, which gets the indexes of the items in a resample (with repeats).
+/// Returns the 95% interval of `statistic`, which gets the indexes of the items in a resample (with repeats).
 pub fn bootstrap_interval<K: Ord>(
     clusters: &[K],
     resamples: usize,
@@ -39,7 +39,7 @@ pub fn bootstrap_interval<K: Ord>(
     Some((quantile(&values, 0.025), quantile(&values, 0.975)))
 }
 
-/// Linear interpolation between order statistics; `sorted` must not be empty.
+/// Interpolates linearly between order statistics; `sorted` must not be empty.
 pub(super) fn quantile(sorted: &[f64], q: f64) -> f64 {
     let place = q * (sorted.len() - 1) as f64;
     let low = place.floor() as usize;

@@ -4,7 +4,7 @@
 //! Bin b of B holds predictions in [b/B, (b+1)/B), the last one also 1. ECE = Σ_b n_b/n · |share right − mean
 //! prediction|. Labels may be soft (Monte-Carlo shares). Empty input and predictions outside [0, 1] give `None`.
 
-/// One bin of the reliability table.
+/// Bin of the reliability table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     /// Lower bound, inclusive.
@@ -28,7 +28,7 @@ pub struct Calibration {
     pub bins: Vec<Bin>,
 }
 
-/// ECE over `bins` equal-width bins.
+/// Computes the ECE over `bins` equal-width bins.
 ///
 /// # Panics
 /// If the lengths differ or `bins` is 0.
@@ -63,7 +63,7 @@ pub fn calibration(predictions: &[f64], labels: &[f64], bins: usize) -> Option<C
     Some(Calibration { ece, bins: table })
 }
 
-/// The mean squared difference between prediction and label.
+/// Computes the mean squared difference between prediction and label.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,7 +1,7 @@
 //! Means with clustered standard errors, and paired differences (Miller, arXiv 2411.00640).
 //!
-//! Samples of one problem are not independent; an interval that ignores this is too narrow. With residuals r_i = s_i
-//! − s̄, n values and clusters c:
+//! Samples of one problem are not independent; an interval that ignores this is too narrow. With residuals r_i = s_i −
+//! s̄, n values and clusters c:
 //!
 //! ```text
 //! SE²_CLT       = Σ r_i² / (n (n − 1))
@@ -11,17 +11,16 @@
 //! ```
 //!
 //! The right-hand forms are sums of squares, so rounding never makes a variance negative. With one value or one cluster
-//! there is nothing to estimate an error from, and the interval is `None`.
+//! no error can be estimated, and the interval is `None`.
 
 use super::{Z_95, mean};
 use std::collections::BTreeMap;
 
-/// A mean and its uncertainty.
+/// Mean and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
     pub value: f64,
-    /// `None` with fewer than two clusters.
+    /// Standard error; `None` with fewer than two clusters.
     pub standard_error: Option<f64>,
     /// Number of values.
     pub n: usize,
@@ -30,13 +29,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// value ± 1.96 SE, not limited to [0, 1]; for a single proportion near an end use [`super::wilson`].
+    /// Returns value ± 1.96 SE, not limited to [0, 1]; for a single proportion near an end use [`super::wilson`].
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.standard_error.map(|se| (self.value - Z_95 * se, self.value + Z_95 * se))
     }
-    /// The interval of a mean of counts, which cannot be below 0: value · exp(± 1.96 SE / value), the normal interval
-    /// of its logarithm by the delta method. `None` where the value is 0: counts of 0 alone say nothing about their
-    /// spread.
+    /// Returns the interval of a mean of counts, which cannot be below 0: value · exp(± 1.96 SE / value), the normal
+    /// interval of its logarithm by the delta method. `None` if the value is 0, since counts of 0 alone have no
+    /// information about their spread.
     pub fn positive_interval(&self) -> Option<(f64, f64)> {
         let se = self.standard_error.filter(|_| self.value > 0.0)?;
         let factor = (Z_95 * se / self.value).exp();
@@ -44,7 +43,8 @@ impl Estimate {
     }
 }
 
-/// The mean of `values` with its standard error clustered by `clusters` (any labels, same length). `None` if empty.
+/// Computes the mean of `values` with its standard error clustered by `clusters` (any labels, same length). `None` if
+/// empty.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -66,7 +66,8 @@ pub fn clustered_mean<K: Ord>(values: &[f64], clusters: &[K]) -> Option<Estimate
     Some(Estimate { value, standard_error, n, clusters: sums.len() })
 }
 
-/// The mean within each cluster, by label. With K samples per problem, take this first: every problem then counts once.
+/// Computes the mean within each cluster, by label. With K samples per problem, call this first: every problem then
+/// counts once.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -81,18 +82,18 @@ pub fn cluster_means<K: Ord + Clone>(values: &[f64], clusters: &[K]) -> BTreeMap
     sums.into_iter().map(|(c, (sum, n))| (c, sum / n)).collect()
 }
 
-/// A paired comparison of two models on the same items.
+/// Paired comparison of two models on the same items.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Difference {
-    /// Mean of the first.
+    /// Mean of the first model.
     pub a: f64,
-    /// Mean of the second.
+    /// Mean of the second model.
     pub b: f64,
     /// Mean of a − b with its paired, clustered standard error.
     pub difference: Estimate,
 }
 
-/// The mean difference a − b of matched items, clustered by `clusters` (all of one length). `None` if empty.
+/// Computes the mean difference a − b of matched items, clustered by `clusters` (all of one length). `None` if empty.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -8,27 +8,27 @@
 use super::mean;
 use std::collections::BTreeMap;
 
-/// One sample's vote.
+/// Vote of one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vote<'a> {
-    /// The normalized answer; `None` if the sample gave none.
+    /// Normalized answer; `None` if the sample has no answer.
     pub answer: Option<&'a str>,
     /// Whether the verifier accepts it.
     pub correct: bool,
 }
 
-/// The outcome of one vote.
+/// Outcome of one vote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Majority {
     /// Expected correctness under uniform tie breaking.
     pub value: f64,
     /// Number of answers that share first place: 1 = no tie, 0 = no votes.
     pub tied: usize,
-    /// Votes for each of them.
+    /// Number of votes for each of them.
     pub votes: usize,
 }
 
-/// The majority of all votes.
+/// Returns the majority of all votes.
 pub fn majority(votes: &[Vote<'_>]) -> Majority {
     let mut counts: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
     for vote in votes {
@@ -45,8 +45,8 @@ pub fn majority(votes: &[Vote<'_>]) -> Majority {
     Majority { value, tied: first.len(), votes: most }
 }
 
-/// The mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie. `None`
-/// if k = 0 or k > n.
+/// Returns the mean value over the ⌊n/k⌋ disjoint blocks of k consecutive votes, and the share of blocks with a tie.
+/// `None` if k = 0 or k > n.
 pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
     if k == 0 || k > votes.len() {
         return None;
@@ -58,8 +58,9 @@ pub fn majority_at_k(votes: &[Vote<'_>], k: usize) -> Option<(f64, f64)> {
     Some((value, ties))
 }
 
-/// Like [`majority_at_k`], but answers are ranked by the sum of their votes' weights (arXiv 2206.02336: scores of a
-/// verifier). Equal weights give the same value. `None` if k = 0, k > n, or a weight is negative or NaN.
+/// Returns the mean value like [`majority_at_k`], but with answers ranked by the sum of their votes' weights (arXiv
+/// 2206.02336: scores of a verifier). Equal weights give the same value. `None` if k = 0, k > n, or a weight is
+/// negative or NaN.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,8 +1,8 @@
 //! Evaluation statistics on `f64` slices, so that evaluation, comparison, curricula and reports share one definition of
 //! every number.
 //!
-//! Shares lie in [0, 1]. Intervals are 95% and normal unless a file says otherwise. What cannot be estimated is `None`,
-//! never 0. Leave unscored items out first: NaN is not a score.
+//! Shares are in [0, 1]. Intervals are 95% and normal unless a file documents otherwise. A value that cannot be
+//! estimated is `None`, never 0. Leave unscored items out first: NaN is not a score.
 
 pub mod bootstrap;
 pub mod calibration;
@@ -26,5 +26,5 @@ pub use proportion::wilson;
 pub use ranking::auc;
 pub use selection::{StepReduction, best_at_k, best_of};
 
-/// The 97.5% quantile of the standard normal distribution.
+/// 97.5% quantile of the standard normal distribution.
 pub const Z_95: f64 = 1.959_963_984_540_054;

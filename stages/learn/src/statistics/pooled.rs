@@ -10,7 +10,7 @@ use trainyard_core::Chance;
 /// Differences `a − b` of one seed, one per problem.
 pub type SeedDifferences<'a> = &'a [f64];
 
-/// A mean over seeds and its uncertainty.
+/// Mean over seeds and its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pooled {
     /// Mean of the seeds' values.
@@ -27,16 +27,16 @@ impl Pooled {
         Some(Self { value: mean(values)?, deviation: deviation(values, 1), seeds: values.len() })
     }
 
-    /// Two-sided t interval that leaves `tail` on either side: 0.025 gives the 95% interval, 0.05 the one-sided 95%
-    /// bounds. `None` with fewer than two seeds.
+    /// Returns the two-sided t interval that leaves `tail` on either side: 0.025 gives the 95% interval, 0.05 the
+    /// one-sided 95% bounds. `None` with fewer than two seeds.
     pub fn interval(&self, tail: f64) -> Option<(f64, f64)> {
         let half = student_quantile(1.0 - tail, self.seeds as u32 - 1)? * self.deviation? / (self.seeds as f64).sqrt();
         Some((self.value - half, self.value + half))
     }
 }
 
-/// 95% percentile interval of the mean over seeds by the two-level bootstrap. `None` with fewer than two seeds, or with
-/// a seed without problems.
+/// Returns the 95% percentile interval of the mean over seeds by the two-level bootstrap. `None` with fewer than two
+/// seeds, or with a seed without problems.
 pub fn two_level_bootstrap(seeds: &[SeedDifferences<'_>], resamples: usize, chance: &Chance) -> Option<(f64, f64)> {
     if seeds.len() < 2 || resamples == 0 || seeds.iter().any(|problems| problems.is_empty()) {
         return None;
@@ -57,10 +57,11 @@ pub fn two_level_bootstrap(seeds: &[SeedDifferences<'_>], resamples: usize, chan
     Some((super::bootstrap::quantile(&means, 0.025), super::bootstrap::quantile(&means, 0.975)))
 }
 
-/// Quantile of Student's t distribution: the t with P(T ≤ t) = `probability`, for a probability in (0.5, 1).
+/// Returns the quantile of Student's t distribution: the t with P(T ≤ t) = `probability`, for a probability in (0.5,
+/// 1).
 ///
-/// Bisection of the closed form for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4). `None` without
-/// a degree of freedom.
+/// Bisects the closed form for whole degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4). `None` without a
+/// degree of freedom.
 pub fn student_quantile(probability: f64, degrees: u32) -> Option<f64> {
     if degrees == 0 || !(0.5..1.0).contains(&probability) {
         return None;
@@ -77,7 +78,7 @@ pub fn student_quantile(probability: f64, degrees: u32) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// P(|T| ≤ t) of Student's t distribution.
+/// Returns P(|T| ≤ t) of Student's t distribution.
 fn student_central(t: f64, degrees: u32) -> f64 {
     let angle = (t / f64::from(degrees).sqrt()).atan();
     let (sine, cosine) = angle.sin_cos();

@@ -1,12 +1,12 @@
-//! The Wilson score interval of a proportion (Wilson 1927), which is accurate near 0 and 1, where the normal interval
-//! is not.
+//! Wilson score interval of a proportion (Wilson 1927), which is accurate near 0 and 1, where the normal interval is
+//! not.
 //!
-//! Center (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). Assumes independent
-//! trials: one per problem.
+//! Center (p + z²/2n) / (1 + z²/n), half-width z/(1 + z²/n) · √(p(1−p)/n + z²/4n²). Assumes independent trials: one per
+//! problem.
 
 use super::Z_95;
 
-/// The 95% interval of `successes` in `n` trials; `None` if n = 0 or successes > n.
+/// Returns the 95% interval of `successes` in `n` trials; `None` if n = 0 or successes > n.
 pub fn wilson(successes: usize, n: usize) -> Option<(f64, f64)> {
     if n == 0 || successes > n {
         return None;

@@ -4,7 +4,7 @@
 //! By midranks, AUC = (Σ ranks of positives − P(P+1)/2) / (P·N), in O(n log n). `None` with only one class or a NaN
 //! score.
 
-/// The area under the ROC curve.
+/// Computes the area under the ROC curve.
 ///
 /// # Panics
 /// If the lengths differ.

@@ -1,4 +1,4 @@
-//! Best-of-k: how good is the sample that a scorer (such as a process reward model) ranks first?
+//! Best-of-k: expected correctness of the sample that a scorer (such as a process reward model) ranks first.
 //!
 //! Step scores become one score per sample by a reduction; which one is best depends on how the scorer was trained. The
 //! expectation over all k-subsets of n scored samples is exact: with scores ascending, the group of equal scores on
@@ -8,25 +8,24 @@
 use super::mean;
 use serde::{Deserialize, Serialize};
 
-/// How the scores of a sample's steps become one score.
+/// Reduction of the scores of a sample's steps to one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepReduction {
-    /// The weakest step.
+    /// Score of the weakest step.
     Min,
-    /// The product of all steps.
+    /// Product of all steps.
     Product,
-    /// The last step (an outcome score).
+    /// Score of the last step (an outcome score).
     #[default]
     Last,
-    /// The mean of all steps.
+    /// Mean of all steps.
     Mean,
 }
 
 impl StepReduction {
-    /// All reductions.
     pub const ALL: [Self; 4] = [Self::Min, Self::Product, Self::Last, Self::Mean];
-    /// The name in options and metrics.
+    /// Returns the name in options and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Min => "min",
@@ -35,7 +34,7 @@ impl StepReduction {
             Self::Mean => "mean",
         }
     }
-    /// The score of a sample; `None` without steps.
+    /// Returns the score of a sample; `None` without steps.
     pub fn reduce(self, steps: &[f64]) -> Option<f64> {
         let last = *steps.last()?;
         Some(match self {
@@ -47,8 +46,8 @@ impl StepReduction {
     }
 }
 
-/// Expected correctness of the best-scored of all samples, with ties broken uniformly. `None` without samples or with a
-/// NaN score.
+/// Returns the expected correctness of the best-scored of all samples, with ties broken uniformly. `None` without
+/// samples or with a NaN score.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -56,8 +55,8 @@ pub fn best_of(scores: &[f64], correct: &[f64]) -> Option<f64> {
     best_at_k(scores, correct, scores.len())
 }
 
-/// Expected correctness of the best-scored of k samples drawn without replacement, with ties broken uniformly.
-/// `None` if k = 0, k > n or a score is NaN.
+/// Returns the expected correctness of the best-scored of k samples drawn without replacement, with ties broken
+/// uniformly. `None` if k = 0, k > n or a score is NaN.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -83,7 +82,7 @@ pub fn best_at_k(scores: &[f64], correct: &[f64], k: usize) -> Option<f64> {
     Some(value)
 }
 
-/// C(m, k) / C(n, k) for m ≤ n.
+/// Returns C(m, k) / C(n, k) for m ≤ n.
 fn share(m: usize, n: usize, k: usize) -> f64 {
     if m < k { 0.0 } else { (0..k).map(|i| (m - i) as f64 / (n - i) as f64).product() }
 }

@@ -1,9 +1,9 @@
 //! `demonstration_prefix` (Prefix-RFT, 2507.01679): some rollouts of every group begin with part of a demonstration,
 //! and the policy continues from there.
 //!
-//! Where no rollout succeeds there is nothing to learn from; a given beginning shows the way, and the group's baseline
-//! decides whether it helped. The given part shrinks over the run from nearly all to nearly nothing, and the policy
-//! always writes at least the last token itself. Problems without a demonstration get a plain group.
+//! If no rollout succeeds, the group has no training signal; a given beginning makes success likelier, and the group's
+//! baseline decides whether it helped. The given part shrinks over the run from nearly all to almost zero, and the
+//! policy always samples at least the last token itself. Problems without a demonstration get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Prefix, Progress, Spawn, Strategy};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
-/// How much of a demonstration is given.
+/// Given part of a demonstration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PrefixLength {
@@ -30,7 +30,7 @@ pub struct DemonstrationPrefix {
     /// Number of rollouts per group that begin with a demonstration.
     #[schemars(range(min = 1))]
     pub hybrids: u32,
-    /// Share of a demonstration's own tokens given at the first step.
+    /// Share of a demonstration's agent tokens given at the first step.
     #[schemars(range(min = 0, max = 1))]
     pub first_share: f64,
     /// Share at which the schedule ends.
@@ -140,20 +140,20 @@ impl Strategy for DemonstrationPrefix {
 }
 
 impl DemonstrationPrefix {
-    /// Half a cosine from `first_share` to `last_share`.
+    /// Returns the share along half a cosine from `first_share` to `last_share`.
     fn scheduled(&self, done: f64) -> f64 {
         self.last_share + (self.first_share - self.last_share) * (1.0 + (std::f64::consts::PI * done).cos()) / 2.0
     }
 }
 
-/// Another problem of the pool that has a demonstration. `None` without one.
+/// Returns another problem of the pool that has a demonstration. `None` without one.
 fn other(pool: &Pool, own: usize, chance: &Chance) -> Option<usize> {
     let places: Vec<usize> =
         (0..pool.problems.len()).filter(|&i| i != own && !pool.problems[i].demonstrations.is_empty()).collect();
     (!places.is_empty()).then(|| *chance.at("problem", &[]).choose(&places))
 }
 
-/// The first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
+/// Returns the first `share` of a demonstration's tokens, and the exact share. `None` if that is no token.
 fn beginning(demonstration: &[Vec<u32>], share: f64) -> Option<(Prefix, f64)> {
     let all: usize = demonstration.iter().map(Vec::len).sum();
     let given = ((share * all as f64).round() as usize).min(all.saturating_sub(1));
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
     use crate::part::PoolProblem;
 
-    /// Two turns of 3 and 7 tokens.
+    /// Returns two turns of 3 and 7 tokens.
     fn demonstration(tag: u32) -> Vec<Vec<u32>> {
         vec![(0..3).map(|i| tag + i).collect(), (3..10).map(|i| tag + i).collect()]
     }

@@ -20,7 +20,7 @@ use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntropyBalanced {
-    /// How strongly H_root − H_tool shifts the budget toward roots; 0 = always half.
+    /// Strength with which H_root − H_tool shifts the budget toward roots; 0 = always half.
     pub beta: f64,
     /// Propensity to fork where the entropy has not changed.
     pub alpha: f64,
@@ -46,7 +46,7 @@ pub struct EntropyBalanced {
     state: StepState,
 }
 
-/// State of one draw. Only the step's means outlive it.
+/// State of one draw. Only the step's means are kept afterwards.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct StepState {
     /// First rollouts by group, until the other roots start.
@@ -57,7 +57,7 @@ struct StepState {
     tally: Tally,
 }
 
-/// What the first rollout of a group has measured.
+/// Measurements of the first rollout of a group.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Pilot {
     /// Mean entropy at the opening of turn 0, in nats.
@@ -67,7 +67,7 @@ struct Pilot {
 }
 
 impl Pilot {
-    /// H_root − H_tool in nats; 0 if one of them is missing.
+    /// Returns H_root − H_tool in nats; 0 if one of them is missing.
     fn difference(&self) -> f64 {
         match self.root {
             Some(root) if !self.tools.is_empty() => root - self.tools.iter().sum::<f64>() / self.tools.len() as f64,
@@ -199,7 +199,7 @@ impl Strategy for EntropyBalanced {
     }
 }
 
-/// Regression slope of the second number on the first; `None` if the first numbers are all equal.
+/// Returns the regression slope of the second number on the first; `None` if the first numbers are all equal.
 fn slope(pairs: &[(f64, f64)]) -> Option<f64> {
     let mut pairs = pairs.to_vec();
     // Sorted by size, because groups arrive in no fixed order.
@@ -215,7 +215,7 @@ impl EntropyBalanced {
     fn propensity(&self, jump: f64) -> f64 {
         self.alpha + self.gamma * jump
     }
-    /// m of k, including the first rollout, and at least one more, because the first is not forked.
+    /// Returns m of k, including the first rollout, and at least one more, because the first is not forked.
     fn roots(&self, budget: u32, difference: f64) -> u32 {
         let share = 1.0 / (1.0 + (-self.beta * difference / self.normalizer).exp());
         ((f64::from(budget) * share).round() as u32).max(2).min(budget)

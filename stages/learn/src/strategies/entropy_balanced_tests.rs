@@ -8,7 +8,7 @@ fn started(part: &mut EntropyBalanced, problems: usize) -> Vec<Spawn> {
     let draw = Draw { problems: vec![0; problems], ..Draw::default() };
     part.start(&draw, &Pool::default(), 8, Progress { step: 0, steps: 1 }, &Chance::new(0))
 }
-/// The roots that a group of 8 gets if its first rollout has these entropies per turn.
+/// Returns the number of roots of a group of 8 whose first rollout has these entropies per turn.
 fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
     started(part, 1);
     for upto in 1..=turns.len() {
@@ -26,7 +26,7 @@ fn planned(part: &mut EntropyBalanced, turns: &[&[f64]]) -> u32 {
     );
     more + 1
 }
-/// A part whose group 0 already has its roots.
+/// Returns a part whose group 0 already has its roots.
 fn branching(options: EntropyBalanced) -> EntropyBalanced {
     let mut part = options;
     started(&mut part, 1);

@@ -1,4 +1,4 @@
-//! What the strategies share that fork a sequence where its entropy has risen: the measure, the rule, the budget.
+//! Shared code of strategies that fork a sequence where its entropy has risen: the measure, the rule, the budget.
 
 use crate::part::{GroupBudget, Live, Needs};
 use crate::statistics::mean;
@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Chance, Metric, OptionProblem, Reduce, above};
 
-/// What these strategies cannot do without.
+/// Needs of these strategies.
 pub const NEEDS: Needs = Needs { fork: true, rollout_entropies: true, multi_turn: true, groups: true, ..Needs::NONE };
 
-/// The metric `forks`.
 pub fn metric() -> Metric {
     Metric::new("forks", "forks per group", "Forks that were made.")
         .over(Reduce::LastTenth)
@@ -17,15 +16,15 @@ pub fn metric() -> Metric {
         .formerly("forks")
 }
 
-/// Copies that a fork at this turn makes: `beam` - 1, or what is left of the group's budget. A copy's first turn is the
-/// node it was forked at, which was judged then, so none are made there.
+/// Returns the number of copies of a fork at this turn: `beam` - 1, or the rest of the group's budget. A copy's first
+/// turn is the node it was forked at, which was already evaluated, so it is 0 there.
 pub fn copies(beam: u32, live: &Live, group: &GroupBudget) -> u32 {
     let at_own_fork = live.since_fork == Some(0);
     let left = group.budget.saturating_sub(group.started);
     if at_own_fork { 0 } else { beam.saturating_sub(1).min(left) }
 }
 
-/// How a node's propensity P decides about a fork.
+/// Rule by which a node's propensity P decides about a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForkRule {
@@ -37,7 +36,7 @@ pub enum ForkRule {
 }
 
 impl ForkRule {
-    /// Draws by (group, sample, turn), so that nodes do not influence each other.
+    /// Decides about a fork. Draws are keyed by (group, sample, turn), so that nodes do not influence each other.
     pub fn forks(self, propensity: f64, threshold: f64, live: &Live, chance: &Chance) -> bool {
         match self {
             Self::Threshold => propensity > threshold,
@@ -49,20 +48,20 @@ impl ForkRule {
     }
 }
 
-/// Mean entropy of the first `window` tokens of a turn, in nats; `None` for an empty turn.
+/// Returns the mean entropy of the first `window` tokens of a turn, in nats; `None` for an empty turn.
 pub fn opening(turn: &[f64], window: usize) -> Option<f64> {
     let first = &turn[..window.min(turn.len())];
     mean(first)
 }
 
-/// ΔH of every turn after a tool result, in turn order: how far its opening lies above that of turn 0, in units of
-/// `normalizer` nats. `None` for a turn without tokens; empty if turn 0 has none.
+/// Returns ΔH of every turn after a tool result, in turn order: the mean entropy of its opening minus that of turn 0,
+/// in units of `normalizer` nats. `None` for a turn without tokens; empty if turn 0 has no tokens.
 pub fn jumps(live: &Live, window: usize, normalizer: f64) -> Vec<Option<f64>> {
     let Some(root) = live.entropies.first().and_then(|t| opening(t, window)) else { return Vec::new() };
     live.entropies.iter().skip(1).map(|t| opening(t, window).map(|h| (h - root) / normalizer)).collect()
 }
 
-/// Problems with the options that these strategies share.
+/// Checks the options that these strategies share.
 pub fn check(window: usize, normalizer: f64, beam: u32) -> Vec<OptionProblem> {
     let normalizer = OptionProblem::outside("/normalizer", normalizer, above(0.0));
     let normalizer = normalizer.map(|p| p.help("use a number of nats above 0; 1 means no scaling"));

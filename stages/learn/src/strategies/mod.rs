@@ -1,4 +1,4 @@
-//! Strategies: which sequences are sampled for a problem, and which are kept.
+//! Strategies: selection of the sequences to sample for a problem, and of those to keep.
 
 pub mod demonstration_prefix;
 pub mod entropy_balanced;
@@ -21,8 +21,8 @@ fn from_root(draw: &Draw, count: u32) -> Vec<Spawn> {
 
 /// Means over one step by metric name. A step may draw more than once.
 ///
-/// Groups come in the order in which their tools answer, so values are kept and summed in sorted order: the sums must
-/// not depend on the clock.
+/// The order of groups depends on how long their tools take, so values are kept and summed in sorted order: the sums
+/// must not depend on the clock.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Tally {
     step: Option<u64>,
@@ -42,14 +42,14 @@ impl Tally {
         mean.0.push(value);
         mean.1 += count as f64;
     }
-    /// The means by name; those without values are left out.
+    /// Returns the means by name; those without values are left out.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         let counted = self.means.iter().filter(|(_, (_, count))| *count > 0.0);
         counted.map(|(name, (values, count))| (*name, ordered_sum(values) / count)).collect()
     }
 }
 
-/// A sum that does not depend on the order of the values.
+/// Returns a sum that does not depend on the order of the values.
 fn ordered_sum(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

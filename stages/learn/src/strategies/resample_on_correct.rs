@@ -1,9 +1,9 @@
 //! `resample_on_correct` (GRPO-RoC of rStar2-Agent, 2508.20722): samples more rollouts than a group holds and keeps
-//! failures at random and successes by how clean they are.
+//! failures at random and successes with a preference for clean ones.
 //!
-//! A right answer after failed tool calls earns the same outcome reward as a clean one and teaches the failures, too. A
-//! penalty in the reward would be gamed; a choice among successes is not. Failures keep their variety, and the group
-//! keeps its pass rate, because both classes shrink alike.
+//! A right answer after failed tool calls earns the same outcome reward as a clean one and reinforces the failures,
+//! too. A penalty in the reward would be gamed; a selection among successes is not. Failures keep their variety, and
+//! the group keeps its pass rate, because both classes shrink alike.
 
 use super::{Tally, from_root};
 use crate::batch::Rollout;
@@ -20,9 +20,9 @@ pub struct ResampleOnCorrect {
     /// Rollouts sampled for each one kept.
     #[schemars(range(min = 1))]
     pub oversample: u32,
-    /// Failures and successes to keep at least, as far as there are any and they fit into half of the group.
+    /// Minimum of failures and of successes to keep, as far as they exist and fit into half of the group.
     pub least: u32,
-    /// Added to the penalty of a success before inverting it; a small value nearly always prefers the cleanest.
+    /// Term added to the penalty of a success before inverting it; a small value nearly always prefers the cleanest.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub smoothing: f64,
     #[serde(skip)]
@@ -124,7 +124,7 @@ impl Strategy for ResampleOnCorrect {
 }
 
 impl ResampleOnCorrect {
-    /// Whether each rollout is kept.
+    /// Returns whether each rollout is kept.
     fn kept(&self, done: &[Rollout], size: usize, chance: &Chance) -> Vec<bool> {
         if done.len() <= size {
             return vec![true; done.len()];
@@ -145,7 +145,8 @@ impl ResampleOnCorrect {
         }
         kept
     }
-    /// How many failures to keep so that `size` rollouts stay: their share, within what each class has and must keep.
+    /// Returns the number of failures to keep so that `size` rollouts stay: their share, within the minimum and the
+    /// size of each class.
     fn failures(&self, bad: usize, good: usize, size: usize) -> usize {
         let all = bad + good;
         let share = (2 * bad * size + all) / (2 * all);
@@ -154,14 +155,14 @@ impl ResampleOnCorrect {
     }
 }
 
-/// p_err: the share of tool calls that failed; 0.5 without a call.
+/// Returns p_err, the share of tool calls that failed; 0.5 without a call.
 fn error_rate(rollout: &Rollout) -> f64 {
     let (calls, errors) = (rollout.trajectory.tool_calls, rollout.trajectory.tool_errors);
     let all = calls.max(errors);
     if all == 0 { 0.5 } else { f64::from(errors) / f64::from(all) }
 }
 
-/// p_err + p_fmt.
+/// Returns p_err + p_fmt.
 fn penalty(rollout: &Rollout) -> f64 {
     let answers = rollout.turns.iter().filter(|t| t.answered).count();
     let format = if answers == 0 { 1.0 } else { ((answers - 1) as f64 / rollout.turns.len() as f64).min(1.0) };
@@ -179,13 +180,13 @@ mod tests {
         let trajectory = Trajectory { sample, tool_calls, tool_errors, ..Trajectory::default() };
         Rollout { trajectory, correct, turns, ..Rollout::default() }
     }
-    /// The rollouts that the strategy keeps.
+    /// Returns the rollouts that the strategy keeps.
     fn select(part: &mut ResampleOnCorrect, done: Vec<Rollout>, size: u32, seed: u64) -> Vec<Rollout> {
         let kept = part.select(&done, size, &Chance::new(seed));
         assert_eq!(kept.len(), done.len());
         done.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(r, _)| r).collect()
     }
-    /// Failures come first.
+    /// Returns a group in which failures come first.
     fn group(bad: u32, good: u32) -> Vec<Rollout> {
         (0..bad + good).map(|i| rollout(i, i >= bad, 2, i % 3)).collect()
     }

@@ -1,9 +1,9 @@
-//! `rubric_scaffold` (RuscaRL, 2508.16949): shows each rollout of a group a different share of its problem's hints, and
-//! fewer as the run goes on.
+//! `rubric_scaffold` (RuscaRL, 2508.16949): puts a different share of its problem's hints into the prompt of each
+//! rollout of a group, and fewer as the run proceeds.
 //!
-//! A hint makes success likely where the policy alone finds none; different shares within a group keep its rewards
-//! apart. The update sees the prompt without the hints, so the policy learns to do without them. Problems without hints
-//! get a plain group.
+//! A hint makes success likely where the policy alone does not succeed; different shares within a group keep its
+//! rewards apart. The update uses the prompt without the hints, so the policy learns to do without them. Problems
+//! without hints get a plain group.
 
 use super::{Tally, from_root};
 use crate::part::{Draw, Needs, Part, Pool, Progress, Spawn, Strategy};
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Chance, Metric, OptionProblem, Reduce};
 
-/// Which hints are shown.
+/// Selection of hints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HintChoice {
-    /// Random ones, drawn for each rollout.
+    /// Random hints, drawn for each rollout.
     #[default]
     Random,
-    /// The first ones.
+    /// First hints.
     First,
 }
 
@@ -30,12 +30,12 @@ pub struct RubricScaffold {
     /// t₀: share of the run at which half of the hints are left.
     #[schemars(range(min = 0, max = 1))]
     pub midpoint: f64,
-    /// a: how suddenly hints vanish around the midpoint.
+    /// a: slope of the decay of hints around the midpoint.
     #[schemars(range(min = 0))]
     pub steepness: f64,
     /// Text before the hints.
     pub heading: String,
-    /// Which hints are shown, in their original order.
+    /// Selection of hints, in their original order.
     pub choice: HintChoice,
     #[serde(skip)]
     tally: Tally,
@@ -113,11 +113,11 @@ impl Strategy for RubricScaffold {
 }
 
 impl RubricScaffold {
-    /// Falls from 1 to 0 around the midpoint.
+    /// Returns a factor that falls from 1 to 0 around the midpoint.
     fn decay(&self, done: f64) -> f64 {
         1.0 / (1.0 + (self.steepness * (done - self.midpoint)).exp())
     }
-    /// Indexes of `count` of `all` hints, ascending.
+    /// Returns the indexes of `count` of `all` hints, ascending.
     fn shown(&self, all: usize, count: usize, chance: &Chance, place: [u64; 2]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..all).collect();
         if self.choice == HintChoice::Random {
@@ -129,7 +129,7 @@ impl RubricScaffold {
     }
 }
 
-/// (G − i)/(G − 1) with i = sample + 1: from 1 for the first to 0 for the last rollout.
+/// Returns (G − i)/(G − 1) with i = sample + 1: from 1 for the first to 0 for the last rollout.
 fn within_group(sample: u32, size: u32) -> f64 {
     if size < 2 { 1.0 } else { f64::from(size - 1 - sample) / f64::from(size - 1) }
 }

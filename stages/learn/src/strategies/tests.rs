@@ -1,10 +1,10 @@
-//! A driver for groups of forking strategies, like the loop's.
+//! Driver for groups of forking strategies, like the loop's.
 
 use super::forking::{jumps, opening};
 use crate::part::{Action, Draw, GroupBudget, Live, Pool, Progress, Strategy};
 use trainyard_core::Chance;
 
-/// A root that has just sampled its last turn, with these entropies turn by turn.
+/// Returns a root that has just sampled its last turn, with these entropies turn by turn.
 pub fn live(entropies: &[&[f64]]) -> Live {
     let before: usize = entropies.iter().rev().skip(1).map(|t| t.len()).sum();
     Live {
@@ -15,12 +15,12 @@ pub fn live(entropies: &[&[f64]]) -> Live {
     }
 }
 
-/// The result of a group.
+/// Result of a group.
 pub struct Played {
-    /// Sequences started from the root, per wave.
+    /// Number of sequences started from the root, per wave.
     pub waves: Vec<u32>,
     pub forked: u32,
-    /// Sequences that reached their last turn.
+    /// Number of sequences that reached their last turn.
     ended: u32,
 }
 
@@ -45,7 +45,7 @@ pub fn play(strategy: &mut dyn Strategy, size: u32, turns: u32, chance: Chance) 
     played
 }
 
-/// Every living sequence samples a turn, and the strategy is asked about each.
+/// Samples a turn of every living sequence, and calls the strategy for each.
 fn round(
     strategy: &mut dyn Strategy,
     living: Vec<Live>,

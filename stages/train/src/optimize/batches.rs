@@ -1,12 +1,12 @@
-//! Cuts sequences into batches by length and token budget.
+//! Batching of sequences by length and token budget.
 //!
-//! The time and memory of a step follow its tokens, and sequences of one length share their work best. Sorting is by
-//! (length, index), so batches are a function of the lengths alone.
+//! The time and memory of a step are proportional to its tokens, and sequences of equal length batch best. Sorting is
+//! by (length, index), so batches depend on the lengths alone.
 
 use trainyard_core::Chance;
 
-/// Indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a longer sequence
-/// gets a batch of its own). Within a batch and among batches the order is by (length, index).
+/// Returns the indices of `lengths`, sorted by length and cut so that no batch holds more than `budget` tokens (a
+/// longer sequence gets a separate batch). Within a batch and among batches the order is by (length, index).
 pub fn micro_batches(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| (lengths[i], i));
@@ -27,8 +27,8 @@ fn cut(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-/// The batches of one epoch: shuffled, then sorted by length within windows of about 16 batches, cut by budget, and the
-/// batches shuffled. Each sequence is in exactly one.
+/// Returns the batches of one epoch: sequences are shuffled, sorted by length within windows of about 16 batches and
+/// cut by budget; then the batches are shuffled. Each sequence is in exactly one batch.
 pub fn epoch_batches(lengths: &[usize], budget: usize, chance: &Chance, epoch: u64) -> Vec<Vec<usize>> {
     let mut draws = chance.at("epoch", &[epoch]);
     let mut order: Vec<usize> = (0..lengths.len()).collect();

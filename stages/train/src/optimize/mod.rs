@@ -1,4 +1,4 @@
-//! What all training loops share: learning-rate schedule, batches by length, and a model with its optimizer.
+//! Parts shared by all training loops: learning-rate schedule, batches by length, and a model with its optimizer.
 
 pub mod batches;
 pub mod rates;

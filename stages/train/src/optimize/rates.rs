@@ -1,9 +1,9 @@
-//! Learning rates where the options give none: by what is done to the model, and by its size.
+//! Default learning rates, by training method and model size.
 //!
 //! AdamW moves every weight by about the rate per step, whatever the gradient, so the rate has to suit the weights: a
-//! model of a million parameters that starts from random numbers learns at 2e-3, one of 135 million that was trained
-//! on trillions of tokens is ruined by that within two steps (its loss rises from 3.1 to 10.8). The table and its
-//! sources are in `docs/models.md`.
+//! model of a million parameters that starts from random numbers learns at 2e-3, one of 135 million that was trained on
+//! trillions of tokens is ruined by that within two steps (its loss rises from 3.1 to 10.8). The table and its sources
+//! are in `docs/models.md`.
 
 use super::OptimizerOptions;
 use trainyard_api::StageContext;
@@ -12,7 +12,7 @@ use trainyard_lm::adapter::AdapterOptions;
 use trainyard_lm::backend::Learns;
 use trainyard_lm::{ModelFolder, shape};
 
-/// What a learner is trained for.
+/// Training method of a learner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// Supervised fine-tuning.
@@ -27,12 +27,12 @@ pub enum Method {
     Critic,
 }
 
-/// Which parameters a learner changes.
+/// Parameters that a learner changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
-    /// All, or a head of the model.
+    /// All weights, or a head of the model.
     Weights,
-    /// Those of an adapter, which start at no effect and need larger steps.
+    /// Weights of an adapter, which start at no effect and need larger steps.
     Adapter,
 }
 
@@ -51,13 +51,13 @@ impl From<Option<&AdapterOptions>> for Changed {
     }
 }
 
-/// Parameters below which a model counts as one that this program made, with random weights.
+/// Parameter count below which a model counts as created by this program, with random weights.
 const TINY: usize = 5_000_000;
 const SMALL: usize = 100_000_000;
 const MIDDLE: usize = 2_000_000_000;
-/// An adapter's rate over that of all weights (https://thinkingmachines.ai/blog/lora).
+/// Ratio of an adapter's rate to that of all weights (https://thinkingmachines.ai/blog/lora).
 const ADAPTER: f64 = 10.0;
-/// How far below and above the default a rate is still usual.
+/// Usual rates: down to the default divided by the first factor, up to the default times the second.
 const BAND: (f64, f64) = (20.0, 10.0);
 
 impl Method {
@@ -70,7 +70,7 @@ impl Method {
             Self::Critic => "a value model",
         }
     }
-    /// The rate for a model of this many parameters.
+    /// Returns the rate for a model of this many parameters.
     pub fn rate(self, parameters: usize, changed: Changed) -> f64 {
         let [tiny, small, middle, large] = match self {
             Self::Sft => [2e-3, 2e-4, 2e-5, 1e-5],
@@ -90,7 +90,7 @@ impl Method {
 }
 
 impl OptimizerOptions {
-    /// The options with a rate for training this model. Warns in the log if the given one is outside of what is usual.
+    /// Returns the options with a rate for training this model. Logs a warning if the given rate is unusual.
     pub fn settle(&self, method: Method, model: &ModelFolder, learns: Learns, context: &StageContext) -> Self {
         let (parameters, changed) = (model.config.parameter_count(), learns.into());
         if let Some((warning, help)) = self.unusual(method, parameters, changed) {
@@ -98,18 +98,18 @@ impl OptimizerOptions {
         }
         self.settled(method, parameters, changed)
     }
-    /// A warning for `check` if these options, at the pointer `at`, have a rate outside of what is usual for the input
-    /// `model`, as far as its shape is known.
+    /// Returns a warning for `check` if the rate of these options, at the pointer `at`, is unusual for the input
+    /// `model`; `None` if the model's shape is unknown.
     pub fn warning(&self, at: &str, method: Method, inputs: &Wired, changed: Changed) -> Option<OptionProblem> {
         let (warning, help) = self.unusual(method, shape::parameters(inputs)?, changed)?;
         Some(OptionProblem::new(format!("{at}/learning_rate"), warning).help(help))
     }
-    /// The options with a rate.
+    /// Returns the options with a rate.
     fn settled(&self, method: Method, parameters: usize, changed: Changed) -> Self {
         let rate = self.learning_rate.unwrap_or_else(|| method.rate(parameters, changed));
         Self { learning_rate: Some(rate), ..self.clone() }
     }
-    /// What to say of a given rate outside of what is usual, and what would be usual.
+    /// Returns a warning about an unusual rate and the usual range.
     fn unusual(&self, method: Method, parameters: usize, changed: Changed) -> Option<(String, String)> {
         let (rate, usual) = (self.learning_rate?, method.rate(parameters, changed));
         let (low, high) = (usual / BAND.0, usual * BAND.1);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn rates_follow_method_size_and_what_changes() {
         let rate = |method: Method, parameters| method.rate(parameters, Changed::Weights);
-        // Models that this program makes keep the rates that they were tuned with.
+        // Models created by this program keep the rates that they were tuned with.
         assert_eq!(
             [Method::Sft, Method::Rl, Method::Prm, Method::Critic].map(|m| rate(m, 400_000)),
             [2e-3, 5e-4, 5e-4, 1e-3]

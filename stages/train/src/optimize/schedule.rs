@@ -1,29 +1,29 @@
-//! The optimizer's options, and the learning rate by step: linear warm-up, then constant, linear or cosine decay.
+//! Optimizer options and the learning rate by step: linear warm-up, then constant, linear or cosine decay.
 //!
-//! The rate is a function of the step alone, so a resumed run needs no scheduler state.
+//! The rate depends on the step alone, so a resumed run needs no scheduler state.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
 use trainyard_lm::optimizer::{AdamWConfig, Decay, Schedule};
 
-/// AdamW moves every weight by about the learning rate per step: above 1 nothing of a model is left.
+/// AdamW moves every weight by about the learning rate per step: a rate above 1 destroys the model.
 const HIGHEST_RATE: f64 = 1.0;
 
 /// AdamW (1711.05101) with warm-up, decay and clipping by the global norm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerOptions {
-    /// Highest learning rate, reached at the end of warm-up; null = what the method and the model's size need
+    /// Highest learning rate, reached at the end of warm-up; null = the default of the method and the model's size
     /// (`docs/models.md`).
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub learning_rate: Option<f64>,
-    /// How the rate falls after warm-up: to `final_share` along half a cosine, in a straight line, or not at all.
+    /// Decay after warm-up: to `final_share` along half a cosine, in a straight line, or none.
     pub decay: Decay,
     /// Share of all steps spent warming up from 0.
     #[schemars(range(min = 0, max = 1))]
     pub warmup_share: f64,
-    /// Share of the highest rate that is left at the end.
+    /// Final learning rate as a share of the highest.
     #[schemars(range(min = 0, max = 1))]
     pub final_share: f64,
     /// Decay rate of the running mean of gradients.
@@ -32,13 +32,13 @@ pub struct OptimizerOptions {
     /// Decay rate of the running mean of squared gradients.
     #[schemars(range(min = 0, max = 1))]
     pub beta2: f64,
-    /// Added to the denominator of the AdamW step.
+    /// Term added to the denominator of the AdamW step.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub epsilon: f64,
-    /// Decoupled; applied to matrices only.
+    /// Decoupled weight decay; applied to matrices only.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm; 0 = never.
+    /// Global norm to which gradients are scaled down; 0 = never.
     #[schemars(range(min = 0))]
     pub clip_norm: f64,
 }
@@ -60,12 +60,12 @@ impl Default for OptimizerOptions {
 }
 
 impl OptimizerOptions {
-    /// The rate of step `step` (from 0) of `total`, if `peak` is the highest.
+    /// Returns the rate of step `step` (from 0) of `total`, if `peak` is the highest.
     pub fn rate(&self, peak: f64, step: u64, total: u64) -> f64 {
         let warmup = (self.warmup_share * total as f64).ceil() as u64;
         Schedule { decay: self.decay, warmup, total, floor: self.final_share }.rate(peak, step)
     }
-    /// The AdamW settings without the learning rate, which [`OptimizerOptions::rate`] gives per step.
+    /// Returns the AdamW settings without the learning rate, which [`OptimizerOptions::rate`] gives per step.
     pub fn adamw(&self) -> AdamWConfig {
         let max_norm = (self.clip_norm > 0.0).then_some(self.clip_norm);
         AdamWConfig {
@@ -76,7 +76,7 @@ impl OptimizerOptions {
             max_norm,
         }
     }
-    /// Ranges that types cannot express.
+    /// Checks ranges that types cannot express.
     pub fn problems(&self, at: &str) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         let mut bad = |key: &str, message: String| problems.push(OptionProblem::new(format!("{at}/{key}"), message));

@@ -1,4 +1,4 @@
-//! A learner with its learning-rate schedule: what every training loop holds.
+//! Learner with its learning-rate schedule, used by every training loop.
 
 use super::OptimizerOptions;
 use std::path::Path;
@@ -8,26 +8,25 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::{Backend, Head, Learner, LearnerOptions, Learns, Outputs, Parameters, Place, Slopes};
 use trainyard_lm::optimizer::StepReport;
 
-/// The model that learns.
+/// Model in training.
 pub struct Trainer {
     learner: Box<dyn Learner>,
     options: OptimizerOptions,
-    /// Highest rate.
     peak: f64,
     total: u64,
 }
 
-/// What a trainer changes.
+/// Part of the model that a trainer changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Learned {
-    /// Which parameters.
     pub learns: Learns,
-    /// Seed of the dropout of an adapter.
+    /// Seed of an adapter's dropout.
     pub seed: u64,
 }
 
 impl Trainer {
-    /// Trains the model with its own head. `total` = optimizer steps of the whole stage, for the schedule.
+    /// Creates a trainer of the model with its own head. `total` = optimizer steps of the whole stage, for the
+    /// schedule.
     pub fn new(
         backend: &dyn Backend,
         model: &ModelFolder,
@@ -37,7 +36,7 @@ impl Trainer {
     ) -> Result<Self> {
         Self::with_head(backend, model, options, total, Head::Own, learns)
     }
-    /// Trains another head than the model's own, or the head alone. Errors: bug, for options without a rate.
+    /// Creates a trainer of the model with a new head, or of the head alone. Errors: bug, for options without a rate.
     pub fn with_head(
         backend: &dyn Backend,
         model: &ModelFolder,
@@ -51,49 +50,50 @@ impl Trainer {
         Ok(Self { learner, options: options.clone(), peak, total })
     }
 
-    /// Optimizer steps done.
+    /// Returns the number of optimizer steps done.
     pub fn steps(&self) -> u64 {
         self.learner.steps()
     }
-    /// Learning rate of the next step.
+    /// Returns the learning rate of the next step.
     pub fn rate(&self) -> f64 {
         self.options.rate(self.peak, self.steps(), self.total)
     }
-    /// A copy of the current weights.
+    /// Copies the current weights.
     pub fn weights(&self) -> Result<Parameters> {
         self.learner.weights()
     }
-    /// The folder with the current weights, and the config that belongs to them.
+    /// Returns the folder with the current weights and their config.
     pub fn model(&self, folder: &ModelFolder) -> Result<ModelFolder> {
         let mut model = folder.with_parameters(&self.weights()?)?;
         model.config = self.learner.config().clone();
         Ok(model)
     }
 
-    /// Outputs at `places`; what the next [`Trainer::backward`] needs is kept.
+    /// Computes outputs at `places` and keeps the activations for the next [`Trainer::backward`].
     pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
         self.learner.forward(sequences, places, temperature)
     }
-    /// The same numbers without memory for a backward.
+    /// Computes the same outputs without keeping activations for a backward pass.
     pub fn evaluate(&self, sequences: &[&[u32]], places: &[Place], temperature: f64) -> Result<Outputs> {
         self.learner.evaluate(sequences, places, temperature)
     }
-    /// Adds the gradient of Σ slope·output of the last forward.
+    /// Adds the gradient of Σ slope·output of the last forward pass.
     pub fn backward(&mut self, slopes: &Slopes<'_>) -> Result<()> {
         self.learner.backward(slopes)
     }
-    /// One optimizer step with what was added up. None = nothing was. Errors: data, if a gradient is not finite.
+    /// Takes one optimizer step with the accumulated gradients. `None` = no gradient was added. Errors: data, if a
+    /// gradient is not finite.
     pub fn step(&mut self) -> Result<Option<StepReport>> {
         let Some(report) = self.learner.step(self.rate())? else { return Ok(None) };
         finite(report.gradient_norm, "the gradient norm", self.steps())?;
         Ok(Some(report))
     }
 
-    /// Writes weights, moments and step count; `prefix` tells several models of one checkpoint apart.
+    /// Writes weights, moments and step count; `prefix` distinguishes several models of one checkpoint.
     pub fn save(&self, folder: &Path, prefix: &str) -> Result<()> {
         self.learner.save(folder, prefix)
     }
-    /// Reads back what [`Trainer::save`] wrote.
+    /// Reads the state written by [`Trainer::save`].
     pub fn load(&mut self, folder: &Path, prefix: &str) -> Result<()> {
         self.learner.load(folder, prefix)
     }

@@ -1,7 +1,7 @@
-//! The calls of a program that keeps its conversation: where each goes on, and what is said to it.
+//! Requests of a program that keeps its conversation: which segment each continues, and the response to it.
 //!
-//! A call that goes on after a turn of any segment joins it, with the tokens that were sampled there. Any other begins
-//! a segment: a program that rewrites its history, or leads another conversation beside.
+//! A request that continues a turn of any segment joins that segment, with the tokens sampled there. Any other request
+//! begins a segment: the program rewrites its history or has a second conversation.
 
 use super::kept::Kept;
 use super::live::Live;
@@ -13,15 +13,15 @@ use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::Conversation;
 use trainyard_tables::Message;
 
-/// Tokens that a generation prompt may end with to open a thought.
+/// Length of a generation prompt's end, in tokens, that may open a thought.
 const OPENING: usize = 32;
 
 impl<'a> Live<'a> {
-    /// Whether the sequence decodes a segment that does not go on now.
+    /// Returns whether the sequence decodes a segment other than the current one.
     pub(super) fn has_left(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.left.is_some())
     }
-    /// Takes the state of the sequence into the segment that it decoded.
+    /// Moves the state of the sequence into the segment that it decoded.
     pub(super) fn keep(&mut self, state: SequenceState) {
         let left = self.kept.as_mut().and_then(|kept| {
             let number = kept.left.take()?;
@@ -32,14 +32,14 @@ impl<'a> Live<'a> {
             None => self.here.keep(state),
         }
     }
-    /// Goes on where a call does, and opens the next turn. False = it leaves no room.
+    /// Continues the segment that a request belongs to and opens the next turn. Returns false if there is no room.
     pub(super) fn asked(&mut self, asked: Asked, most: usize) -> Result<bool> {
         let Some(kept) = self.kept.as_mut() else {
             return Err(Error::bug("a program asks where none keeps the conversation"));
         };
         kept.max_tokens = asked.max_tokens;
         let goes_on = |segment: &Segment<'_>| segment.goes_on(&asked.messages, asked.tools.as_deref());
-        // The longest one, so that a conversation goes on rather than the one that it was branched from.
+        // The longest segment, so that a conversation continues rather than the one that it was branched from.
         let beside = kept.others.iter().enumerate().filter(|(_, (_, segment))| goes_on(segment));
         let beside = beside.max_by_key(|(_, (_, segment))| segment.known.len()).map(|(at, _)| at);
         let found = if goes_on(&self.here) { Some(None) } else { beside.map(Some) };
@@ -64,7 +64,7 @@ impl<'a> Live<'a> {
         self.here.known = asked.messages;
         Ok(true)
     }
-    /// Begins a segment. Turns that were sampled in others stand in it as they were sampled, to be read.
+    /// Begins a segment. Turns sampled in other segments are inserted as they were sampled, as input.
     fn begin(&mut self, asked: &Asked, most: usize) -> Result<bool> {
         let Some(kept) = self.kept.as_mut() else { return Ok(false) };
         let (mut repeats, mut told) = (false, Vec::with_capacity(asked.written.len()));
@@ -93,7 +93,7 @@ impl<'a> Live<'a> {
         self.observation.clear();
         Ok(true)
     }
-    /// Goes on in another segment.
+    /// Makes another segment the current one.
     fn swap(&mut self, number: usize, segment: Segment<'a>) {
         let Some(kept) = self.kept.as_mut() else { return };
         let before = std::mem::replace(&mut self.here, segment);
@@ -105,7 +105,7 @@ impl<'a> Live<'a> {
             kept.switches += 1;
         }
     }
-    /// Tells the episode the tokens of the turn that was sampled, if a program keeps the conversation.
+    /// Sends the tokens of the sampled turn to the episode, if a program keeps the conversation.
     pub(super) fn tell(&mut self, state: &SequenceState) -> Result<()> {
         let Some(kept) = &self.kept else { return Ok(()) };
         let first = state.token_ids.len() - state.sampled_in_turn().len();
@@ -118,7 +118,7 @@ impl<'a> Live<'a> {
         self.episode.hear(TurnTokens { prompt, opened, ids, texts, logprobs, cut: self.cut });
         Ok(())
     }
-    /// All segments in the order in which they began, and what the program's calls came to.
+    /// Returns all segments in the order in which they began, and the counts of the program's requests.
     pub(super) fn segments(kept: Option<Box<Kept<'a>>>, here: Segment<'a>) -> (Vec<Segment<'a>>, ProgramCalls) {
         let Some(kept) = kept else { return (vec![here], ProgramCalls::default()) };
         let mut all = kept.others;
@@ -128,7 +128,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Results of tools among messages.
+/// Counts tool results among messages.
 fn results(messages: &[Message]) -> u32 {
     messages.iter().filter(|message| message.role == "tool").count() as u32
 }

@@ -1,18 +1,18 @@
-//! Where a call of a program goes on: after a turn that was sampled, or from a beginning of its own.
+//! Matching of a program's requests: after a sampled turn, or as the beginning of a new segment.
 //!
-//! A program sends back what it was given, parsed and written anew: other spaces in its calls, thoughts left out. So
-//! messages are compared by what they mean, and a conversation goes on where all its messages come back in order.
+//! A program sends messages back parsed and rewritten: other spaces in its calls, thoughts left out. So messages are
+//! compared by meaning, and a request continues a conversation if it repeats all its messages in order.
 
 use serde_json::Value;
 use trainyard_tables::Message;
 
-/// Whether a conversation of these messages goes on with `asked`: all of them come first there, and more follow.
+/// Returns whether `asked` continues a conversation of these messages: it begins with all of them, and has more.
 pub fn continues(known: &[Message], asked: &[Message]) -> bool {
     asked.len() > known.len() && known.iter().zip(asked).all(|(known, asked)| same(known, asked))
 }
 
-/// Whether two messages mean the same: words without the white space around them, calls as JSON. Thoughts may be left
-/// out when a message is sent back, but not changed.
+/// Returns whether two messages mean the same: text without surrounding white space, calls as JSON. Thoughts may be
+/// left out when a message is sent back, but not changed.
 pub fn same(known: &Message, asked: &Message) -> bool {
     known.role == asked.role
         && known.content.trim() == asked.content.trim()
@@ -25,7 +25,7 @@ pub fn same(known: &Message, asked: &Message) -> bool {
 
 fn calls(message: &Message) -> Option<Value> {
     let text = message.tool_calls.as_deref()?;
-    // Calls that are no JSON are equal as text.
+    // Calls that are not JSON are compared as text.
     Some(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
 }
 

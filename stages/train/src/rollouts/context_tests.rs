@@ -1,4 +1,4 @@
-//! Episodes under a template that rewrites what came before: each context is a sequence of its own, in one row.
+//! Episodes under a template that rewrites earlier turns: each context is a separate sequence in one row.
 
 use super::*;
 use crate::contexts::by_context;
@@ -13,7 +13,7 @@ use trainyard_tables::Sampling;
 
 const SAMPLING: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
-/// The compact template, but earlier calls lose their closing tag.
+/// Returns a model with the compact template, changed so that earlier calls lose their closing tag.
 fn rewriting() -> ModelFolder {
     let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
         {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\
@@ -54,7 +54,7 @@ fn a_rewritten_episode_has_one_sequence_for_each_context() {
     let model = rewriting();
     let (finished, mut generator) = roll(&model, 64);
     assert_eq!(finished, roll(&model, 2).0, "an episode is the same whatever shares its batch");
-    // A call that was not closed loses nothing and is read on.
+    // A call without a closing tag loses nothing, so its context continues.
     let of_each_turn = |one: &&Rollout| one.turns.len() == one.trajectory.restarts.len() + 1 && one.turns.len() > 1;
     let rewritten: Vec<&Rollout> = finished.iter().filter(of_each_turn).collect();
     assert!(rewritten.len() > 3, "tools answered");
@@ -67,7 +67,7 @@ fn a_rewritten_episode_has_one_sequence_for_each_context() {
         let second = model.chat.tokenizer().decode(t.context_before(one.turns[1].first)).unwrap();
         let said: Vec<usize> = (0..t.messages.len()).filter(|i| t.messages[*i].role == "assistant").collect();
         assert_eq!(second, model.chat.render(&t.messages[..said[1]], true, None).unwrap());
-        // What was recorded is what the policy says under each context.
+        // Recorded log-probabilities equal the policy's under each context.
         let scored = generator.logprobs_of(&t.sequences(), &SAMPLING).unwrap();
         let again: Vec<f32> = scored.into_iter().flat_map(|s| s.logprobs).collect();
         let recorded = t.logprobs.as_ref().unwrap();

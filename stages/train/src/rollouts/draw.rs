@@ -1,16 +1,16 @@
-//! The keys of an episode's random draws.
+//! Keys of an episode's random draws.
 
 use super::job::Job;
 use trainyard_core::{Chance, Digest};
 use trainyard_lm::generate::DrawKey;
 use trainyard_tables::Problem;
 
-/// Names the draws of an episode.
+/// Returns the key of an episode's draws.
 pub fn draw_key(chance: &Chance, problem: &Problem, job: &Job) -> DrawKey {
     DrawKey { chance: chance.child("draw", &[job.draw]), problem: number_of(problem), sample: u64::from(job.sample) }
 }
 
-/// The number of a problem in draws; it depends on the problem's id alone.
+/// Returns the number of a problem in draws; it depends on the problem's id alone.
 pub(super) fn number_of(problem: &Problem) -> u64 {
     let digest = Digest::of(problem.id.as_bytes());
     digest
@@ -21,8 +21,8 @@ pub(super) fn number_of(problem: &Problem) -> u64 {
         .fold(0, |number, digit| (number << 4) | u64::from(digit))
 }
 
-/// The draws of the context after `earlier` others. A sequence counts its turns from 0, so each context has a source of
-/// its own.
+/// Returns the key of the context after `earlier` others. A sequence counts its turns from 0, so each context needs a
+/// separate source.
 pub fn of_context(key: DrawKey, earlier: usize) -> DrawKey {
     if earlier == 0 { key } else { DrawKey { chance: key.chance.child("context", &[earlier as u64]), ..key } }
 }

@@ -1,5 +1,4 @@
-//! The loop over live episodes: decode one token for all, hand finished turns over, collect tool results, append, go
-//! on.
+//! Loop over live episodes: decode one token for all, hand finished turns over, collect and append tool results.
 //!
 //! Tools take longer than tokens, so only the episode that called one waits for it. Draws are keyed by the problem's
 //! id, the sample, the turn and the token: neither the order in which episodes move nor how many run at once changes
@@ -22,37 +21,35 @@ use trainyard_lm::folder::ModelFolder;
 use trainyard_lm::generate::{Finish, Request, SequenceId};
 use trainyard_tables::{Problem, Sampling};
 
-/// How long the loop sleeps on a tool when nothing else can go on.
+/// Time that the loop sleeps on a tool when no episode can continue.
 const WAIT: Duration = Duration::from_millis(20);
 
-/// Everything that episodes of one call share.
+/// State shared by the episodes of one call.
 pub struct Driver<'s, 'a> {
-    /// Decodes the policy.
+    /// Sampler of the policy.
     pub sampler: &'s mut dyn Sampler,
     /// Tokenizer, chat template and limits of the policy.
     pub model: &'a ModelFolder,
-    /// The environment that all episodes play in.
     pub environment: &'s dyn Environment,
-    /// Token and concurrency limits.
     pub limits: Limits,
-    /// Distribution that tokens are drawn from.
     pub sampling: Sampling,
     /// Source of all random draws; each episode derives its own from its key.
     pub chance: Chance,
-    /// Put before `/<problem id>/<sample>` in rollout ids.
+    /// Prefix of rollout ids, before `/<problem id>/<sample>`.
     pub name: String,
-    /// Checked between decoding steps.
+    /// Cancellation token, checked between decoding steps.
     pub cancel: &'s CancelToken,
 }
 
 impl<'a> Driver<'_, 'a> {
     /// Runs all jobs to their ends; results are in the order of the jobs.
     ///
-    /// Errors: data, if the policy's logits are not numbers; cancelled; what the environment or the tokenizer refuses.
+    /// Errors: data, if the policy's logits are not numbers; cancelled; errors of the environment and the tokenizer.
     pub fn run(&mut self, problems: &'a [Problem], jobs: &[Job]) -> Result<Vec<Rollout>> {
         self.drain(problems, jobs, Flow::default())
     }
-    /// As [`Self::run`], asking a strategy at the end of every turn; results by group, then by sample.
+    /// Runs all jobs like [`Self::run`], with a strategy called at the end of every turn; results by group, then by
+    /// sample.
     pub fn run_forking(&mut self, problems: &'a [Problem], jobs: &[Job], forking: Forking<'a>) -> Result<Vec<Rollout>> {
         let mut finished = self.drain(problems, jobs, Flow::new(Some(forking)))?;
         finished.sort_by_key(|r| (r.trajectory.group, r.trajectory.sample));
@@ -68,7 +65,7 @@ impl<'a> Driver<'_, 'a> {
         Ok(finished)
     }
 
-    /// One round: start what has room, decode one token for all, take what the tools have answered.
+    /// Runs one round: starts episodes that have room, decodes one token for all, collects tool results.
     pub fn pump(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
         if self.cancel.is_cancelled() {
             return Err(Error::cancelled("the attempt was cancelled"));
@@ -88,13 +85,13 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    /// Fills the free places.
+    /// Starts queued episodes while there is room.
     fn start_some(&mut self, flow: &mut Flow<'a>, problems: &'a [Problem]) -> Result<()> {
-        // In lockstep a new episode waits for the next round, too.
+        // In lockstep a new episode also waits for the next round.
         if self.limits.tool_wait == ToolWait::Batch && flow.in_flight() > 0 && !flow.stuck() {
             return Ok(());
         }
-        // The limit must not hold back an episode that the others of its group wait for.
+        // The limit must not delay an episode that the others of its group wait for.
         let most = self.most_running();
         while flow.in_flight() < most || flow.stuck() {
             let Some((order, job)) = flow.queue.pop_front() else { return Ok(()) };
@@ -110,21 +107,21 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    /// Episodes at the same time: as many as are asked for and as have room for their keys and values at full length.
-    /// One always has.
+    /// Returns the number of concurrent episodes: at most as many as configured and as fit in memory with keys and
+    /// values at full length; at least one.
     pub(super) fn most_running(&self) -> usize {
         let each = self.sampler.cache_bytes(self.limits().episode_tokens);
         let room = self.limits.kv_memory.checked_div(each).unwrap_or(u64::MAX).max(1);
         self.limits.running.min(usize::try_from(room).unwrap_or(usize::MAX))
     }
 
-    /// Limits that the model can keep where it is computed. A prompt beyond its positions ends the episode at once and
+    /// Returns the limits, capped by the positions of the model's sampler. A longer prompt ends its episode at once and
     /// is not an error of the stage.
     fn limits(&self) -> Limits {
         Limits { episode_tokens: self.limits.episode_tokens.min(self.sampler.positions()), ..self.limits }
     }
 
-    /// Decodes the next turn of an episode, or ends it when no token is left.
+    /// Decodes the next turn of an episode, or ends the episode if no token is left.
     fn launch(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
         let room = live.room(&self.limits());
         if room == 0 {
@@ -157,7 +154,7 @@ impl<'a> Driver<'_, 'a> {
         flow.decoding.insert(id, live);
         Ok(())
     }
-    /// Takes the sequence of an episode out of the sampler, and what it sampled into its segment.
+    /// Removes the sequence of an episode from the sampler and moves its samples to its segment.
     fn settle_sequence(&mut self, live: &mut Live<'a>) {
         let Some(id) = live.sequence.take() else { return };
         let state = self.sampler.remove(id);
@@ -193,7 +190,7 @@ impl<'a> Driver<'_, 'a> {
         Ok(self.sampler.sequence(id).sampled_in_turn().to_vec())
     }
 
-    /// Asks the strategy about every living sequence of a group, once all have sampled a turn.
+    /// Queries the strategy about every living sequence of a group, once all have sampled a turn.
     fn settle(&mut self, flow: &mut Flow<'a>, group: u32) -> Result<()> {
         let Some(parked) = flow.forking.as_mut().and_then(|f| f.all_parked(group)) else { return Ok(()) };
         for live in parked {
@@ -231,14 +228,14 @@ impl<'a> Driver<'_, 'a> {
         }
         Ok(())
     }
-    /// The strategy ends an episode: its last turn is recorded, but the environment does not see it.
+    /// Ends an episode by the strategy's decision: its last turn is recorded, but the environment does not see it.
     fn stop(&mut self, flow: &mut Flow<'a>, mut live: Box<Live<'a>>) -> Result<()> {
         let sampled = self.sampled(&live)?;
         live.stopped(self.environment, &sampled)?;
         self.finish(flow, live)
     }
 
-    /// Polls the tools of all waiting episodes; sleeps a little on the first if nothing decodes.
+    /// Polls the tools of all waiting episodes; waits briefly on the first if nothing decodes.
     fn collect_tools(&mut self, flow: &mut Flow<'a>) -> Result<()> {
         let idle = self.sampler.running() == 0;
         for (k, live) in std::mem::take(&mut flow.waiting).into_iter().enumerate() {
@@ -248,7 +245,7 @@ impl<'a> Driver<'_, 'a> {
         Ok(())
     }
 
-    /// Takes an episode as far as it goes without decoding.
+    /// Advances an episode as far as possible without decoding.
     fn advance(&mut self, flow: &mut Flow<'a>, live: Box<Live<'a>>, wait: Duration) -> Result<()> {
         match live.poll(self.environment, &self.limits(), wait)? {
             Progress::Ready(live) if self.limits.tool_wait == ToolWait::Batch => flow.held.push(live),

@@ -1,4 +1,4 @@
-//! Where every episode of the loop is: queued, decoding, waiting for tools, held, or done.
+//! State of every episode of the loop: queued, decoding, waiting for tools, held, or done.
 
 use super::forking::Forking;
 use super::job::Job;
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, VecDeque};
 use trainyard_learn::Rollout;
 use trainyard_lm::generate::SequenceId;
 
-/// The episodes of one call, by what they wait for.
+/// Episodes of one call, by what they wait for.
 #[derive(Default)]
 pub struct Flow<'a> {
     pub(super) queue: VecDeque<(usize, Job)>,
     pub(super) decoding: BTreeMap<SequenceId, Box<Live<'a>>>,
-    /// Their tools run.
+    /// Episodes with running tools.
     pub(super) waiting: Waiting<'a>,
-    /// Ready, but held until the whole batch is ([`super::ToolWait::Batch`]).
+    /// Ready episodes, held until the whole batch is ready ([`super::ToolWait::Batch`]).
     pub(super) held: Waiting<'a>,
     pub(super) forking: Option<Forking<'a>>,
     pub(super) submitted: usize,
@@ -22,7 +22,7 @@ pub struct Flow<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// No episodes yet; with `forking`, a strategy may fork them at the end of every turn.
+    /// Creates a flow without episodes; with `forking`, a strategy may fork them at the end of every turn.
     pub fn new(forking: Option<Forking<'a>>) -> Self {
         Self { forking, ..Self::default() }
     }
@@ -34,25 +34,25 @@ impl<'a> Flow<'a> {
         self.queue.push_back((self.submitted, job));
         self.submitted += 1;
     }
-    /// Whether an episode has not ended.
+    /// Returns whether any episode has not ended.
     pub fn unfinished(&self) -> bool {
         !self.queue.is_empty() || self.in_flight() > 0
     }
-    /// Whether an episode can go on without a token being sampled.
+    /// Returns whether any episode can continue without a token being sampled.
     pub fn unsettled(&self) -> bool {
         !self.queue.is_empty() || !self.waiting.is_empty() || !self.held.is_empty()
     }
-    /// Episodes that have started and not ended.
+    /// Counts episodes that have started and not ended.
     pub fn in_flight(&self) -> usize {
         let parked = self.forking.as_ref().map_or(0, Forking::parked);
         self.decoding.len() + self.waiting.len() + self.held.len() + parked
     }
-    /// Everything in flight waits for members of its groups that have not started.
+    /// Returns whether all started episodes wait for members of their groups that have not started.
     pub(super) fn stuck(&self) -> bool {
         let parked = self.forking.as_ref().map_or(0, Forking::parked);
         parked > 0 && parked == self.in_flight()
     }
-    /// What has ended since the last call, in the order of submission.
+    /// Takes the rollouts that ended since the last call, in the order of submission.
     pub fn take_done(&mut self) -> Vec<Rollout> {
         let mut done = std::mem::take(&mut self.done);
         done.sort_by_key(|(order, _)| *order);

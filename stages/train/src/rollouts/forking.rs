@@ -1,8 +1,8 @@
-//! Groups whose sequences may fork: who lives, who waits for the others, what the strategy says.
+//! Groups whose sequences may fork: which are alive, which wait for others, and the strategy's decisions.
 //!
-//! A strategy shares a budget among the sequences of a group, and its answers must not depend on how long a tool takes.
-//! So sequences that have sampled a turn wait until all living ones of their group have, and the strategy is asked in
-//! order of sample numbers.
+//! A strategy shares a budget among the sequences of a group, and its decisions must not depend on how long a tool
+//! takes. So sequences that have sampled a turn wait until all living ones of their group have, and the strategy is
+//! then queried in order of sample numbers.
 
 use super::job::{Job, Start};
 use super::live::{Live, Waiting};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use trainyard_core::Chance;
 use trainyard_learn::{Action, GroupBudget, Live as LiveView, Strategy};
 
-/// The groups of one call and the strategy that they ask.
+/// Groups of one call and their strategy.
 pub struct Forking<'a> {
     strategy: &'a mut dyn Strategy,
     chance: Chance,
@@ -23,12 +23,12 @@ struct Members<'a> {
     started: u32,
     done: u32,
     parked: Waiting<'a>,
-    /// The job of one more sequence from the root.
+    /// Job of an additional sequence from the root.
     root: Job,
 }
 
 impl<'a> Forking<'a> {
-    /// `size` = group size.
+    /// Creates the state of one call; `size` = group size.
     pub fn new(strategy: &'a mut dyn Strategy, size: u32, chance: Chance) -> Self {
         let budget = strategy.most(size);
         Self { strategy, chance, budget, groups: BTreeMap::new() }
@@ -41,11 +41,11 @@ impl<'a> Forking<'a> {
     pub(super) fn park(&mut self, live: Box<Live<'a>>) {
         self.groups.entry(live.job.group).or_default().parked.push(live);
     }
-    /// Sequences that wait for others.
+    /// Counts sequences that wait for others.
     pub(super) fn parked(&self) -> usize {
         self.groups.values().map(|m| m.parked.len()).sum()
     }
-    /// The living sequences of a group by sample number, if all of them wait.
+    /// Takes the living sequences of a group by sample number, if all of them wait.
     pub(super) fn all_parked(&mut self, group: u32) -> Option<Waiting<'a>> {
         let members = self.groups.get_mut(&group)?;
         let living = members.started - members.done;
@@ -61,7 +61,7 @@ impl<'a> Forking<'a> {
         let place = [group.into(), live.sample.into(), live.turn.into()];
         self.strategy.at_turn(live, &view, &self.chance.child("turn", &place))
     }
-    /// The sample number of one more sequence, if the budget allows it.
+    /// Reserves the sample number of an additional sequence, if the budget allows it.
     pub(super) fn take_place(&mut self, group: u32) -> Option<u32> {
         let members = self.groups.get_mut(&group)?;
         if members.started >= self.budget {
@@ -70,7 +70,7 @@ impl<'a> Forking<'a> {
         members.started += 1;
         Some(members.started - 1)
     }
-    /// One sequence of the group has ended. If it was the last one: the jobs that fill the group up.
+    /// Records the end of a sequence. After the last of a group, returns the jobs that fill the group up.
     pub(super) fn ended(&mut self, group: u32) -> Vec<Job> {
         let Some(members) = self.groups.get_mut(&group) else { return Vec::new() };
         members.done += 1;

@@ -1,4 +1,4 @@
-//! Programs as episodes, over HTTP. They need Python's standard library.
+//! Episodes of programs over HTTP. The tests need Python's standard library.
 
 use super::*;
 use crate::testing::{environment, half_trained, sums};
@@ -13,7 +13,7 @@ use trainyard_harness::Harness;
 use trainyard_learn::{ProgramCalls, Rollout};
 use trainyard_tables::{Sampling, Status, StopReason};
 
-/// Whether there is a Python 3; tests say that they were skipped.
+/// Returns whether Python 3 is installed; tests that need it are skipped otherwise.
 fn python() -> bool {
     let found = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -51,7 +51,7 @@ fn roll(environment: &dyn Environment, running: usize, problems: usize) -> Resul
         .run(&list, &jobs)
 }
 
-/// The native episodes whose calls are all sums of two numbers: those any agent computes alike.
+/// Finds the native episodes whose calls are all sums of two numbers, which any agent computes alike.
 fn plain_sums(native: &[Rollout]) -> Vec<usize> {
     let is_sum = |text: &str| {
         let calls: Value = serde_json::from_str(text).unwrap();
@@ -70,7 +70,7 @@ fn plain_sums(native: &[Rollout]) -> Vec<usize> {
     found
 }
 
-/// The rows without what only a program has.
+/// Removes the program counts from the rows.
 fn plain(rollouts: Vec<Rollout>) -> Vec<Rollout> {
     rollouts.into_iter().map(|one| Rollout { calls: ProgramCalls::default(), ..one }).collect()
 }
@@ -160,7 +160,7 @@ fn a_program_that_is_not_there_ends_the_stage() {
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("no-such-program-here"), "{error}");
 }
 
-/// The agents of `examples/harness`, whose calculator is ours where a sum is one.
+/// Returns the environment of an agent from `examples/harness`, whose calculator equals this project's on sums.
 fn example(program: &str, python: &str) -> Box<dyn Environment> {
     let file = |name: &str| format!("{}/../../examples/harness/{name}", env!("CARGO_MANIFEST_DIR"));
     let shell = program.ends_with(".sh");

@@ -1,12 +1,12 @@
-//! What the rollout loop is asked for: episodes to run, and their limits.
+//! Input of the rollout loop: episodes to run, and their limits.
 
 use trainyard_learn::Prefix;
 
-/// When an episode whose tools have answered goes on.
+/// When an episode continues after its tools have answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolWait {
-    /// At once, whatever the others do (VerlTool, 2509.01055).
+    /// At once, independent of other episodes (VerlTool, 2509.01055).
     #[default]
     Trajectory,
     /// When all sequences have ended their turns and all their tools have answered.
@@ -16,51 +16,50 @@ pub enum ToolWait {
 /// Limits of an episode, in tokens and turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Most tokens sampled in one turn.
+    /// Limit of tokens sampled in one turn.
     pub turn_tokens: usize,
-    /// Prompt, turns and observations together.
+    /// Limit of tokens of an episode: prompt, turns and observations.
     pub episode_tokens: usize,
-    /// Sequences decoded at the same time.
+    /// Limit of sequences decoded at the same time.
     pub running: usize,
-    /// Bytes that their keys and values may take.
+    /// Memory limit of their keys and values, in bytes.
     pub kv_memory: u64,
     /// When an episode continues after its tools have answered.
     pub tool_wait: ToolWait,
 }
 
-/// Where an episode begins.
+/// Beginning of an episode.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Start {
     /// At the prompt.
     #[default]
     Root,
     /// In the middle of an earlier episode: whole turns as sampled (stop token included), then the first tokens of the
-    /// next one. The turns are replayed in a fresh environment, which answers as it did then.
+    /// next one. The turns are replayed in a new environment, which responds identically.
     Prefix(Prefix),
 }
 
 /// One episode to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Job {
-    /// Place in the list of problems.
+    /// Index in the list of problems.
     pub problem: usize,
-    /// Tells several groups of one problem apart. Draws are keyed by the problem's id, this and `sample`, so an episode
-    /// does not depend on what else is in the list of problems.
+    /// Distinguishes several groups of one problem. Draws are keyed by the problem's id, this and `sample`, so an
+    /// episode does not depend on what else is in the list of problems.
     pub draw: u64,
     /// Number of the group that the rollout belongs to.
     pub group: u32,
     /// Number of the rollout within its group; part of the key of its random draws.
     pub sample: u32,
-    /// Where the episode begins.
     pub start: Start,
-    /// Text put before the problem while sampling; the row does not show it. Empty = none.
+    /// Text put before the problem while sampling and left out of the row. Empty = none.
     pub scaffold: String,
-    /// Turn limit; none = the environment's.
+    /// Turn limit; `None` = the environment's.
     pub max_turns: Option<u32>,
 }
 
 impl Job {
-    /// Sample `sample` of a problem from its prompt, in the group that has the problem's number.
+    /// Creates the job of sample `sample` of a problem from its prompt, in the group with the problem's number.
     pub fn root(problem: usize, sample: u32) -> Self {
         Self { problem, group: problem as u32, sample, ..Self::default() }
     }

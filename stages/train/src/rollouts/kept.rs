@@ -1,6 +1,6 @@
-//! What an episode has beside the segment that goes on, where a program keeps the conversation.
+//! State of an episode in addition to its current segment, where a program keeps the conversation.
 //!
-//! Only one sequence is decoded at a time; a segment that is taken up again is read anew.
+//! Only one sequence is decoded at a time; a resumed segment is prefilled again.
 
 use super::job::{Job, Start};
 use super::segment::Segment;
@@ -8,24 +8,24 @@ use trainyard_core::{Error, Result};
 use trainyard_learn::ProgramCalls;
 use trainyard_lm::template::Chat;
 
-/// What an episode of a program has beside the segment that goes on.
+/// State of a program's episode in addition to its current segment.
 pub struct Kept<'a> {
     pub(super) chat: &'a Chat,
-    /// The other segments by their number.
+    /// Other segments by number.
     pub(super) others: Vec<(usize, Segment<'a>)>,
-    /// Number of the segment that goes on; none before the first call.
+    /// Number of the current segment; `None` before the first request.
     pub(super) here: Option<usize>,
-    /// The segment whose sequence is still decoding; none if it is the one that goes on.
+    /// Number of the segment whose sequence is still decoding; `None` if it is the current one.
     pub(super) left: Option<usize>,
-    /// How often the sequence changed because another segment went on.
+    /// Number of sequence changes caused by switching segments.
     pub(super) switches: usize,
-    /// Most tokens of the open turn.
+    /// Token limit of the open turn.
     pub(super) max_tokens: Option<usize>,
     pub(super) counts: ProgramCalls,
 }
 
 impl<'a> Kept<'a> {
-    /// Errors (kind invalid): a job that begins with words of others.
+    /// Creates the state before the first request. Errors (kind invalid): a job with given turns or a scaffold.
     pub fn new(chat: &'a Chat, job: &Job) -> Result<Self> {
         if job.start != Start::Root || !job.scaffold.is_empty() {
             return Err(Error::invalid("an episode of a program cannot begin with given turns, hints or rubrics")
@@ -34,7 +34,7 @@ impl<'a> Kept<'a> {
         let (others, counts) = (Vec::new(), ProgramCalls::default());
         Ok(Self { chat, others, here: None, left: None, switches: 0, max_tokens: None, counts })
     }
-    /// Turns of the other segments.
+    /// Counts the turns of the other segments.
     pub fn turns(&self) -> usize {
         self.others.iter().map(|(_, segment)| segment.turns.len()).sum()
     }

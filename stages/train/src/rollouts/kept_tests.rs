@@ -1,4 +1,5 @@
-//! Episodes whose conversation a program keeps: as native ones where it only goes on, segments where it does not.
+//! Episodes whose conversation a program keeps: equal to native ones where it only continues, segments where it does
+//! not.
 
 use super::*;
 use crate::testing::{environment, half_trained, sums};
@@ -13,20 +14,20 @@ use trainyard_tables::{Message, Problem, Sampling};
 
 const SAMPLING: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };
 
-/// What a program does with its conversation.
+/// How a program treats its conversation.
 #[derive(Clone, Copy, PartialEq)]
 enum Habit {
-    /// Sends all of it back.
+    /// Sends all messages back.
     Linear,
     /// Forgets the turns before the last one.
     Forgets,
-    /// Asks somebody else the question after every turn, and goes on.
+    /// Sends the question in a second conversation after every turn, then continues the first.
     Asks,
-    /// Wants short turns.
+    /// Limits turns to 3 tokens.
     Short,
 }
 
-/// The environment of the other tests, played by a program.
+/// Environment of the other tests, run by a program.
 struct Relayed(Box<dyn Environment>, Habit);
 
 struct Relay {
@@ -35,7 +36,7 @@ struct Relay {
     prompt: Vec<Message>,
     messages: Vec<Message>,
     aside: Vec<Message>,
-    /// The conversation that was asked last is the one beside.
+    /// Whether the last request was in the second conversation.
     beside: bool,
     next: Option<Step>,
     heard: Option<TurnTokens>,
@@ -167,7 +168,8 @@ fn relayed(model: &ModelFolder, habit: Habit) -> Vec<Rollout> {
     finished
 }
 
-/// What was recorded is what the policy says under each context, and every turn stands where its summary says.
+/// Asserts that recorded log-probabilities equal the policy's under each context, and that every turn is at its
+/// summary's place.
 fn check(model: &ModelFolder, finished: &[Rollout]) {
     let mut generator = model.generator(1).unwrap();
     for one in finished {
@@ -194,7 +196,7 @@ fn a_program_that_goes_on_gives_the_bits_of_the_native_path() {
     let native = roll(half_trained(), &*environment(), 64, &jobs()).unwrap();
     let relayed = relayed(half_trained(), Habit::Linear);
     assert!(relayed.iter().any(|one| one.turns.len() > 1), "tools answered");
-    // Which calls failed, only the program knows.
+    // Only the program knows which calls failed.
     let sure = relayed.into_iter().zip(native).filter(|(_, native)| native.trajectory.tool_errors == 0);
     for (one, native) in sure {
         assert_eq!(one.calls.segments, 1);
@@ -203,7 +205,7 @@ fn a_program_that_goes_on_gives_the_bits_of_the_native_path() {
     }
 }
 
-/// The compact template, but earlier calls lose their closing tag.
+/// Returns a model with the compact template, changed so that earlier calls lose their closing tag.
 fn rewriting() -> ModelFolder {
     let source = "{% for m in messages %}<|{{ m.role }}|>{% if loop.last or m.role != 'assistant' %}{{ m.content }}\
         {% else %}{{ m.content.replace('</tool_call>', '') }}{% endif %}<|end|>{% endfor %}\

@@ -1,7 +1,6 @@
-//! One episode in flight: its conversation, its environment, its sequence in the sampler.
+//! One episode in flight: its conversation, environment and sequence in the sampler.
 //!
-//! The driver decides who decodes next; what an episode has said, seen and counted is here, so a fork is a copy of this
-//! struct.
+//! The driver decides which episode decodes next; all state of an episode is here, so a fork is a copy of this struct.
 
 use super::draw::{draw_key, of_context};
 use super::job::{Job, Limits, Start};
@@ -16,66 +15,65 @@ use trainyard_lm::generate::{DrawKey, SequenceId, SequenceState};
 use trainyard_lm::template::Conversation;
 use trainyard_tables::{Message, Problem, Status, StopReason};
 
-/// How often a tool is asked while a prefix is replayed.
+/// Polling interval of a tool while a prefix is replayed.
 const REPLAY_WAIT: Duration = Duration::from_millis(50);
 
-/// What an episode can do next.
+/// Next action of an episode.
 pub enum Progress<'a> {
-    /// Decode its next turn.
+    /// The next turn can be decoded.
     Ready(Box<Live<'a>>),
-    /// Its tools run.
+    /// Tools are running.
     Pending(Box<Live<'a>>),
     /// The episode has ended and can be recorded.
     Done(Box<Live<'a>>),
 }
 
-/// An episode that has not ended.
+/// Episode that has not ended.
 pub struct Live<'a> {
     pub(super) job: Job,
-    /// Place in the order of submission.
     pub(super) order: usize,
     pub(super) problem: &'a Problem,
-    /// The conversation that goes on now.
+    /// Current segment.
     pub(super) here: Segment<'a>,
-    /// What there is beside it, where a program keeps the conversation.
+    /// Other segments, where a program keeps the conversation.
     pub(super) kept: Option<Box<Kept<'a>>>,
     pub(super) episode: Box<dyn Episode>,
-    /// Decodes the current context; none before its first turn is decoded.
+    /// Sequence of the current context; `None` before the first turn is decoded.
     pub(super) sequence: Option<SequenceId>,
     /// Tokens to append before the next turn is decoded.
     pub(super) observation: Vec<u32>,
-    /// First tokens of the current turn that were given, not sampled.
+    /// Given (not sampled) first tokens of the current turn.
     forced: Vec<u32>,
-    /// The sampler ran into a limit in the current turn.
+    /// Whether the sampler reached a limit in the current turn.
     pub(super) cut: bool,
     pub(super) outcome: Option<Outcome>,
-    /// What `episode` answered to the last turn, or that it has not answered yet.
+    /// Response of `episode` to the last turn, or that it is still pending.
     step: Option<Step>,
     pub(super) tool_calls: u32,
     pub(super) tool_errors: u32,
     pub(super) seed: u64,
-    /// Its own tokens before this one come from a demonstration.
+    /// End of the agent's tokens that come from a demonstration.
     pub(super) given: usize,
     pub(super) origin: Option<Origin>,
 }
 
-/// Episodes that wait for something; boxed, since they are large and move from list to list.
+/// Episodes that wait; boxed, since they are large and move from list to list.
 pub(super) type Waiting<'a> = Vec<Box<Live<'a>>>;
 
-/// Where a fork comes from.
+/// Origin of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Origin {
     pub sample: u32,
-    /// First token of its own.
+    /// First token after the fork.
     pub at: usize,
-    /// Forks along its ancestry, this one included.
+    /// Forks along the ancestry, this one included.
     forks: u32,
-    /// The turn that it was forked in.
+    /// Turn of the fork.
     turn: u32,
 }
 
 impl<'a> Live<'a> {
-    /// Opens the first turn, or replays a prefix up to the turn that it ends in.
+    /// Opens the first turn, or replays a prefix up to its last, open turn.
     pub fn start(
         model: &'a ModelFolder,
         environment: &dyn Environment,
@@ -129,7 +127,7 @@ impl<'a> Live<'a> {
         Ok(if asked { Progress::Pending(live) } else { Progress::Ready(live) })
     }
 
-    /// A copy that goes on from token `at` of the turn that was just sampled. It has no sequence yet.
+    /// Copies the episode, to continue from token `at` of the turn that was just sampled. The copy has no sequence yet.
     pub fn fork(&self, at: usize, sample: u32, order: usize) -> Result<Box<Self>> {
         let forks = self.origin.map_or(0, |o| o.forks) + 1;
         Ok(Box::new(Self {
@@ -152,22 +150,22 @@ impl<'a> Live<'a> {
             origin: Some(Origin { sample: self.job.sample, at, forks, turn: self.here.turns.len() as u32 }),
         }))
     }
-    /// Names the draws of the current context.
+    /// Returns the key of the current context's draws.
     pub fn draw_key(&self, chance: &Chance) -> DrawKey {
         let earlier = self.here.conversation.encoded().restarts.len() + self.kept.as_ref().map_or(0, |k| k.switches);
         of_context(draw_key(chance, self.problem, &self.job), earlier)
     }
-    /// First token of the open turn.
+    /// Returns the first token of the open turn.
     pub fn first(&self) -> usize {
         self.here.conversation.encoded().token_ids.len() + self.forced.len()
     }
-    /// What a strategy may know; the last turn is still open.
+    /// Returns the strategy's view of the episode; the last turn is still open.
     pub fn view(&self, state: &SequenceState) -> LiveView {
         let first = self.first();
         let of = |(first, end): (usize, usize)| {
             let past = self.here.past.iter().rev().find(|(base, _)| first < self.here.base && *base <= first);
             let (base, state) = past.map_or((self.here.base, state), |(base, state)| (*base, state));
-            // A sampler that gives no entropies leaves the lists empty.
+            // Samplers without entropies leave the lists empty.
             let known = state.entropies.get(first - base..end - base).unwrap_or_default();
             known.iter().map(|h| f64::from(*h)).collect::<Vec<f64>>()
         };
@@ -186,8 +184,8 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Replays a turn of an earlier episode and waits for its observation. False = the infrastructure ended the
-    /// episode.
+    /// Replays a turn of an earlier episode and waits for its observation. Returns false if the infrastructure ended
+    /// the episode.
     fn replay(&mut self, environment: &dyn Environment, turn: &[u32]) -> Result<bool> {
         self.turn_ended(environment, turn)?;
         loop {
@@ -213,13 +211,13 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Tokens that the next turn may sample; 0 = the episode is full.
+    /// Returns the number of tokens that the next turn may sample; 0 = the episode is full.
     pub fn room(&self, limits: &Limits) -> usize {
         let used = self.request_tokens().len();
         let room = limits.turn_tokens.saturating_sub(self.forced.len()).min(limits.episode_tokens.saturating_sub(used));
         room.min(self.kept.as_ref().and_then(|kept| kept.max_tokens).unwrap_or(usize::MAX))
     }
-    /// The tokens that the generator continues.
+    /// Returns the tokens that the generator continues.
     pub fn request_tokens(&self) -> Vec<u32> {
         let mut tokens = self.here.conversation.context().to_vec();
         tokens.extend_from_slice(&self.forced);
@@ -232,13 +230,13 @@ impl<'a> Live<'a> {
         self.step = Some(self.episode.step(&turn)?);
         Ok(())
     }
-    /// The strategy ends the episode with this turn.
+    /// Ends the episode with this turn, by the strategy's decision.
     pub fn stopped(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<()> {
         self.take_turn(environment, sampled)?;
         self.close(StopReason::End);
         Ok(())
     }
-    /// Takes a turn into the conversation.
+    /// Appends a turn to the conversation.
     fn take_turn(&mut self, environment: &dyn Environment, sampled: &[u32]) -> Result<AgentTurn> {
         let mut ids = std::mem::take(&mut self.forced);
         ids.extend_from_slice(sampled);
@@ -248,7 +246,7 @@ impl<'a> Live<'a> {
         let turn = match &self.kept {
             None => environment.format().parse(&text),
             Some(kept) => {
-                // A program that wants short turns is not cut off by them.
+                // A turn that ends at the program's own limit does not count as truncated.
                 truncated &= kept.max_tokens.is_none_or(|most| ids.len() < most);
                 let read = self.episode.read(&text);
                 let read = read.ok_or_else(|| Error::bug("an episode of a program does not read its turns"))?;
@@ -270,7 +268,7 @@ impl<'a> Live<'a> {
         Ok(turn)
     }
 
-    /// Goes on as far as possible: `wait` bounds how long a tool is waited for.
+    /// Advances as far as possible; `wait` bounds the wait for a tool.
     pub fn poll(
         mut self: Box<Self>,
         environment: &dyn Environment,
@@ -316,18 +314,18 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Whether all turns are taken.
+    /// Returns whether all turns are used up.
     fn may_not_go_on(&self, environment: &dyn Environment) -> bool {
         self.turns() >= self.job.max_turns.unwrap_or(u32::MAX).min(environment.max_turns())
     }
-    /// Turns taken.
+    /// Counts the turns taken.
     pub fn turns(&self) -> u32 {
         let beside = self.kept.as_ref().map_or(0, |kept| kept.turns());
         (self.here.turns.len() + beside) as u32
     }
 
-    /// Takes an observation in and opens the next turn. False = it leaves no room: its calls are counted, but its
-    /// tokens are left out, so no sequence is longer than the episode may be.
+    /// Appends an observation and opens the next turn. Returns false if there is no room: its calls are counted, but
+    /// its tokens are left out, so no sequence exceeds the episode's limit.
     fn observe(&mut self, observation: Observation, most: usize) -> Result<bool> {
         self.count(&observation);
         if let Some(turn) = self.here.turns.last_mut() {
@@ -354,7 +352,7 @@ impl<'a> Live<'a> {
         }
         self.outcome = Some(outcome);
     }
-    /// No token is left for another turn.
+    /// Ends the episode because no token is left for another turn.
     pub fn end_at_length(&mut self) {
         if let Some(turn) = self.here.turns.last_mut() {
             turn.truncated = true;
@@ -374,7 +372,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// The opening messages with a text before the problem.
+/// Puts a text before the problem in the opening messages.
 fn scaffolded(mut prompt: Vec<Message>, scaffold: &str) -> Vec<Message> {
     if let Some(problem) = prompt.iter_mut().rev().find(|m| m.role == "user").filter(|_| !scaffold.is_empty()) {
         problem.content = format!("{scaffold}\n{}", problem.content);

@@ -1,9 +1,9 @@
 //! Rollouts: a policy, an environment and its tools, many episodes at once. One engine for RL, Monte-Carlo labels and
 //! evaluation.
 //!
-//! [`driver`] moves episodes between the lists of [`flow`]; [`live`] is one episode, [`record`] turns it into a row
-//! when it ends. All running sequences decode together, and an episode that waits for a tool holds up no other. Every
-//! draw is keyed by (chance, id of the problem, sample, turn, token), so an episode is the same whatever shares its
+//! [`driver`] moves episodes between the lists of [`flow`]; [`live`] is one episode, and [`record`] converts it to a
+//! row at its end. All running sequences decode together, and an episode that waits for a tool does not delay any
+//! other. Every draw is keyed by (chance, id of the problem, sample, turn, token), so an episode does not depend on its
 //! batch.
 
 mod asking;

@@ -1,7 +1,7 @@
-//! From a finished episode to its rollout, with the proof that no token was changed on the way.
+//! Conversion of a finished episode to its rollout, with checks that no token was changed on the way.
 //!
-//! The environment reads text and the loss reads tokens. That both are one episode is proved here: what was sampled
-//! must be the beginning of what the conversation encodes, under the same mask, and taking a scaffold out must not
+//! The environment reads text and the loss reads tokens. The checks ensure that both are one episode: the sampled
+//! tokens must be the beginning of the encoded conversation, under the same mask, and removing a scaffold must not
 //! change what follows it.
 
 use super::job::Start;
@@ -15,17 +15,16 @@ use trainyard_lm::generate::SequenceState;
 use trainyard_lm::template::{Conversation, Encoded};
 use trainyard_tables::{Message, Problem, Sampling, Trajectory};
 
-/// What the rows of one call have in common.
+/// Values shared by the rows of one call.
 pub(super) struct Setting<'s, 'a> {
     pub model: &'a ModelFolder,
     pub environment: &'s dyn Environment,
     pub sampling: Sampling,
-    /// Put before `/<problem id>/<sample>` in ids.
+    /// Prefix of ids, before `/<problem id>/<sample>`.
     pub name: &'s str,
 }
 
-/// The rollout of an episode that has ended and whose segments hold all that was sampled; rewards and advantages are
-/// not set yet.
+/// Converts an ended episode, whose segments hold all samples, to a rollout without rewards and advantages.
 pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollout> {
     let Live { job, problem, here, kept, outcome, tool_calls, tool_errors, seed, given, origin, .. } = live;
     let outcome = outcome.ok_or_else(|| Error::bug("an episode is recorded before its end"))?;
@@ -36,7 +35,7 @@ pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollou
         let first = tokens.as_ref().map_or(0, |tokens| tokens.encoded.token_ids.len());
         turns.extend(segment.turns.iter().map(|turn| turn.later(first)));
         let (said, encoded) = segment.conversation.clone().into_parts();
-        // A segment that begins with what another one holds repeats it for the model alone.
+        // Messages at the beginning of a segment that another segment contains are repeated for the model alone.
         let repeats = |(at, message): &(usize, Message)| *at < segment.prompt && messages.contains(message);
         let new: Vec<Message> = said.into_iter().enumerate().filter(|m| !repeats(m)).map(|(_, m)| m).collect();
         messages.extend(new);
@@ -95,7 +94,7 @@ pub(super) fn record(live: Live<'_>, setting: &Setting<'_, '_>) -> Result<Rollou
     Ok(Rollout { problem: job.problem, turns, correct, given, scaffolded, fork_of, calls, ..Rollout::new(trajectory) })
 }
 
-/// The same conversation after the plain prompt; sampled turns keep their tokens.
+/// Rebuilds the conversation after the plain prompt; sampled turns keep their tokens.
 fn without_scaffold<'a>(
     messages: &[Message],
     turns: &[TurnSummary],
@@ -119,7 +118,7 @@ fn without_scaffold<'a>(
     Ok(plain)
 }
 
-/// A scaffold stands in the prompt of every context, and only one can be taken out.
+/// Rejects several contexts: each prompt contains the scaffold, and only one can be removed.
 fn expect_one_context(encoded: &Encoded) -> Result<()> {
     if encoded.restarts.is_empty() {
         return Ok(());
@@ -133,16 +132,16 @@ fn expect_one_context(encoded: &Encoded) -> Result<()> {
 /// Per-token columns of one length.
 struct Tokens {
     encoded: Encoded,
-    /// None if the sampler could not tell that of every token.
+    /// `None` if the sampler did not give one for every token.
     logprobs: Option<Vec<f32>>,
-    /// None if the sampler gives none.
+    /// `None` if the sampler gives no entropies.
     entropies: Option<Vec<f32>>,
     versions: Vec<u32>,
 }
 
 impl Tokens {
-    /// Joins what the conversation encoded with what was sampled in each context, given with its first token. A sampled
-    /// sequence must be equal to its part of the conversation or the beginning of it (a last observation may follow).
+    /// Joins the encoded conversation with the samples of each context, given with its first token. A sampled sequence
+    /// must equal its part of the conversation or the beginning of it (a last observation may follow).
     fn new(encoded: Encoded, sampled: Vec<(usize, SequenceState)>, start: &Start) -> Result<Self> {
         let length = encoded.token_ids.len();
         let (mut logprobs, mut versions) = (vec![0.0; length], Vec::new());
@@ -154,8 +153,8 @@ impl Tokens {
                     "the conversation does not begin with the sampled tokens: a turn was encoded again",
                 ));
             }
-            // Given tokens of a prefix take the conversation's mask: they are the policy's, though another call sampled
-            // them.
+            // Given tokens of a prefix take the conversation's mask: they are the policy's, although another call
+            // sampled them.
             if *start == Start::Root && state.loss_mask != encoded.loss_mask[part.clone()] {
                 return Err(Error::bug("the sampler's loss mask is not the conversation's"));
             }
@@ -173,7 +172,7 @@ impl Tokens {
         let logprobs = logprobs.iter().all(|logprob| !logprob.is_nan()).then_some(logprobs);
         Ok(Self { logprobs, entropies, versions, encoded })
     }
-    /// These columns, then those of a segment that sees nothing of them.
+    /// Appends the columns of a later segment, whose context does not include these tokens.
     fn then(mut self, next: Self) -> Self {
         let first = self.encoded.token_ids.len();
         self.encoded.append(next.encoded);
@@ -183,7 +182,7 @@ impl Tokens {
         self.versions.extend(next.versions);
         self
     }
-    /// The same columns after another prompt; the turns move along.
+    /// Moves the columns and the turns after another prompt.
     fn under(self, plain: &Conversation<'_>, turns: &mut [TurnSummary]) -> Result<Self> {
         let (old, new) = (self.encoded.prompt_tokens, plain.encoded().prompt_tokens);
         if self.encoded.token_ids[old..] != plain.encoded().token_ids[new..] {
@@ -216,7 +215,7 @@ impl Tokens {
     }
 }
 
-/// None if one of them is not known.
+/// Concatenates two columns; `None` if either is unknown.
 fn joined(first: Option<Vec<f32>>, next: Option<Vec<f32>>) -> Option<Vec<f32>> {
     let mut all = first?;
     all.extend(next?);

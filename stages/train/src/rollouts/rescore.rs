@@ -1,8 +1,8 @@
-//! Log-probabilities of tokens that were not sampled under the prompt and the policy that the row shows:
-//! demonstrations, answers, and turns that were sampled with a scaffold.
+//! Log-probabilities of tokens that were not sampled under the row's prompt and policy: demonstrations, answers, and
+//! turns sampled with a scaffold.
 //!
-//! A ratio needs the probability under the policy that is updated, given what the update will see. The sampler computes
-//! it by the kernels that sample, so a token that was sampled plainly would get its recorded bits back.
+//! A ratio needs the probability under the policy before the update, given the same context as in the update. The
+//! sampler computes it by the kernels that sample, so a plainly sampled token would get its recorded bits back.
 
 use trainyard_core::Result;
 use trainyard_learn::{Rollout, TurnSummary};
@@ -10,9 +10,9 @@ use trainyard_lm::backend::Sampler;
 use trainyard_lm::template::Chat;
 use trainyard_tables::{Sampling, Trajectory};
 
-/// Fills log-probabilities and entropies of rollouts whose own tokens were given or sampled under another prompt.
+/// Fills log-probabilities and entropies of rollouts whose agent tokens were given or sampled under another prompt.
 pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mut [Rollout]) -> Result<()> {
-    // A prompt that leaves no room for a turn may be longer than what the model can read.
+    // A prompt without room for a turn may be longer than the model's context.
     let needed = |one: &Rollout| (one.given > 0 || one.scaffolded) && one.trajectory.loss_mask.contains(&true);
     let mut rollouts: Vec<&mut Rollout> = rollouts.iter_mut().filter(|r| needed(r)).collect();
     let sequences: Vec<&[u32]> = rollouts.iter().flat_map(|r| r.trajectory.sequences()).collect();
@@ -33,11 +33,11 @@ pub fn as_recorded(sampler: &mut dyn Sampler, sampling: &Sampling, rollouts: &mu
     Ok(())
 }
 
-/// An episode to score: its row, its turns, its problem's answer.
+/// Episode to score: its row, its turns, its problem's answer.
 pub type Episode<'a> = (&'a Trajectory, &'a [TurnSummary], &'a str);
 
-/// Mean logprob of the gold answer as the agent's next turn, at the start of every turn: `[episode][turn]`. Temperature
-/// 1.
+/// Computes the mean log-probability of the gold answer as the agent's next turn, at the start of every turn:
+/// `[episode][turn]`. Temperature 1.
 ///
 /// Episodes whose answer is empty or cannot be expressed by the tokenizer get empty lists. Lists end before the first
 /// turn that begins so late that the answer would not fit.

@@ -1,6 +1,6 @@
-//! Where the steps of an episode end: after every agent turn, or after every line that the agent writes.
+//! Ends of an episode's steps: after every agent turn, or after every line that the agent writes.
 //!
-//! A process reward model scores prefixes, so a step ends at a token, and one rule holds for labels, training and
+//! A process reward model scores prefixes, so a step ends at a token, and one rule applies to labels, training and
 //! ranking.
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use trainyard_core::Result;
 use trainyard_lm::tokenizer::Tokenizer;
 
-/// What one step is.
+/// Unit of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
@@ -20,8 +20,8 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines join the
-    /// next one.
+    /// Returns the exclusive end tokens, ascending. A line ends after the token that holds its line break; blank lines
+    /// join the next one.
     pub fn ends(self, tokenizer: &Tokenizer, token_ids: &[u32], loss_mask: &[bool], turn: &[u16]) -> Result<Vec<u32>> {
         let mut ends = Vec::new();
         let mut written = false;

@@ -72,7 +72,7 @@ fn a_problem_keeps_its_draws_in_another_list() {
     let half = roll(half_trained(), &problems[3..], &jobs(3, 3), limits(64), 1).unwrap();
     let drawn = |f: &Rollout| (f.trajectory.id.clone(), f.trajectory.seed, f.trajectory.token_ids.clone());
     assert_eq!(half.iter().map(drawn).collect::<Vec<_>>(), whole[9..].iter().map(drawn).collect::<Vec<_>>());
-    // Another group of the same problem, and another sample of the same group, are drawn afresh.
+    // Another group of the same problem, and another sample of the same group, get different draws.
     let again: Vec<Job> = jobs(6, 3).into_iter().map(|job| Job { draw: 1, ..job }).collect();
     let again = roll(half_trained(), &problems, &again, limits(64), 1).unwrap();
     assert!(again.iter().zip(&whole).all(|(a, b)| a.trajectory.seed != b.trajectory.seed));
@@ -202,7 +202,7 @@ fn a_continuation_keeps_its_prefix() {
     }
 }
 
-/// Word problems whose tools are lost with the first call.
+/// Word problems whose tools fail with the first call.
 struct Lost(Box<dyn Environment>);
 struct LostEpisode;
 impl Episode for LostEpisode {

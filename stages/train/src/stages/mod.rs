@@ -1,4 +1,4 @@
-//! The stage kinds of this room, one file or folder each; the list is in [`crate::registry`].
+//! Stage kinds of this crate, one file or folder each; the list is in [`crate::registry`].
 
 pub mod compare;
 pub mod evaluate;

@@ -1,4 +1,4 @@
-//! `noop`: does nothing. For measuring the orchestrator and for joining branches of a workflow.
+//! `noop`: does nothing, for measuring the orchestrator and joining branches of a workflow.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,10 @@ use serde_json::Value;
 use trainyard_api::{Ports, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Placement, Result};
 
-/// The stage kind `noop`.
 #[derive(Default)]
 pub struct Noop;
 
-/// Options of `noop`. They only change the digest.
+/// Options of `noop`, which only change the digest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {

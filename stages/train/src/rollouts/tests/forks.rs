@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Forks every sequence once behind its first tool result, and counts what it was asked.
+/// Strategy that forks every sequence once after its first tool result, and records its calls.
 struct ForkOnce {
     asked: Vec<(u32, u32, u32)>,
     forks: u32,
@@ -75,7 +75,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
             assert!(child.own() < child.sampled());
         }
     }
-    // Without forks the roots are what they would have been, and the budget is filled from the root.
+    // Without forks the roots are unchanged, and the budget is filled from the root.
     let plain = roll(half_trained(), &problems, &jobs(6, 2), limits(64), 2).unwrap();
     for root in plain {
         let t = &root.trajectory;
@@ -87,8 +87,7 @@ fn forks_share_their_prefix_and_the_budget_holds() {
 fn a_strategy_is_asked_in_one_order_whatever_shares_the_batch() {
     let problems = sums(6, 3, 7);
     let (together, asked) = fork_all(&problems, limits(64), 2);
-    // Fewer places than a group has roots, or than whole groups need: those that wait for the others must not keep them
-    // out.
+    // Fewer places than a group has roots, or than whole groups need: waiting sequences must not block the others.
     let lockstep = |running| Limits { tool_wait: ToolWait::Batch, ..limits(running) };
     for few in [limits(8), limits(16), limits(1), lockstep(3), lockstep(64)] {
         let (again, asked_again) = fork_all(&problems, few, 1);

@@ -1,7 +1,7 @@
-//! What choosing one of several samples is worth: the chosen sample against a random one of the same problem.
+//! Value of choosing one of several samples: the chosen sample against a random one of the same problem.
 //!
-//! A process reward model can be calibrated and still choose worse than chance, so the report shows the
-//! paired difference beside the accuracies.
+//! A process reward model can be calibrated and still choose worse than chance, so the report shows the paired
+//! difference next to the accuracies.
 
 use crate::results::ResultRow;
 use crate::stages::compare::Metric;
@@ -10,17 +10,18 @@ use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::{Estimate, paired_difference};
 
-/// One way to choose: the metric's name, and its words in a table.
+/// A way to choose a sample: the metric's name and its description in a table.
 pub struct Choice {
     /// Name of the metric, e.g. `best_of_8_last`.
     pub name: String,
     /// Description in the table.
     pub head: String,
-    /// By the process reward model.
+    /// Whether the process reward model chooses.
     pub by_prm: bool,
 }
 
-/// Every choice of every sampled model minus the mean of all its samples, paired by problem.
+/// Writes the difference between every choice of every sampled model and the mean of all its samples, paired by
+/// problem.
 pub fn write(
     choices: &[Choice],
     names: &[String],
@@ -67,7 +68,7 @@ pub fn write(
     Ok(())
 }
 
-/// The mean over problems of the chosen sample minus the mean sample. None if no problem has both.
+/// Returns the mean over problems of the chosen sample minus the mean sample. `None` if no problem has both.
 fn gain(choice: &str, rows: &[ResultRow]) -> Result<Option<Estimate>> {
     let rows: Vec<&ResultRow> = rows.iter().collect();
     let mean = Metric::Avg.by_problem(&rows)?;
@@ -92,7 +93,7 @@ fn verdict(interval: Option<(f64, f64)>) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Twenty problems with one right and one wrong sample each; the scores prefer the wrong one.
+    /// Returns twenty problems with one right and one wrong sample each; the scores prefer the wrong one.
     fn misled() -> Vec<ResultRow> {
         let row = |problem: usize, sample: i32| ResultRow {
             problem_id: format!("p{problem}"),

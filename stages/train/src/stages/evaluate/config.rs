@@ -18,37 +18,37 @@ use trainyard_tables::Sampling;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// A name for each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
+    /// Name of each model, in their order: lower-case letters, digits and `_`. `model_1`, … if empty.
     pub names: Vec<String>,
-    /// The environment that the problems are made for.
+    /// Environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// How the model's chat template is used.
     #[serde(skip_serializing_if = "TemplateOptions::is_default")]
     pub template: TemplateOptions,
-    /// Samples per problem besides the greedy one; 0 = greedy only.
+    /// Samples per problem in addition to the greedy one; 0 = greedy only.
     pub samples: u32,
     /// Names of the models that are sampled; empty = all. The others are only evaluated greedily.
     pub sampled: Vec<String>,
-    /// How the drawn samples are decoded, and the limits of every episode.
+    /// Sampling options of the drawn samples, and the limits of every episode.
     pub sampling: SamplingOptions,
-    /// Which k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all
+    /// The k of pass@k, each from 1 to `samples`; 2, 4, 8, … up to `samples` if empty. avg, maj and best-of use all
     /// samples.
     pub pass_at: Vec<u32>,
-    /// At most this many problems, in equal numbers per level; null = all.
+    /// Limit of problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
-    /// What a step is for the process reward model, if its artifact does not say.
+    /// Unit of a step for the process reward model, if its artifact does not define one.
     pub steps: StepKind,
     /// Rollouts per model written to the output `trajectories`, the greedy ones first; null = all.
     pub keep_rollouts: Option<usize>,
-    /// Where the model is computed.
+    /// Backend that computes the model.
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
-    /// Models behind endpoints, by name, which are evaluated after the models of the input (`docs/endpoints.md`).
+    /// Served models, by name, which are evaluated after the models of the input (`docs/endpoints.md`).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub endpoints: BTreeMap<String, ServedModel>,
-    /// Episodes between resume points, at least; 0 = none, null = 1000. Changes no result.
+    /// Minimum number of episodes between resume points; 0 = none, null = 1000. Does not change results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
     /// Seed of all random draws.
@@ -145,7 +145,7 @@ impl PlayOptions for Config {
         (self.samples > 0).then(|| ("/sampling", self.sampling.distribution()))
     }
 
-    /// Options that do not fit the number of models, and models without the head that they need.
+    /// Checks the options against the number of models, and the models for the heads that they need.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let heads = shape::without_language_head(inputs, &["models"]);
         let scored = inputs.get("prm").is_some_and(|count| *count > 0) && !self.endpoints.is_empty();
@@ -177,7 +177,7 @@ impl Config {
         let problem = OptionProblem::new("/names", format!("{models} models, but {} names", self.names.len()));
         vec![problem.help("give one name per model, in their order")]
     }
-    /// Entries of `sampled` that name no model.
+    /// Reports entries of `sampled` that name no model.
     fn strangers(&self, names: &[String]) -> Vec<OptionProblem> {
         let unknown = self.sampled.iter().enumerate().filter(|(_, name)| !names.contains(name));
         unknown
@@ -187,7 +187,7 @@ impl Config {
             })
             .collect()
     }
-    /// The k of pass@k, ascending. pass@1 is avg.
+    /// Returns the k of pass@k, ascending. pass@1 is avg.
     pub fn ks(&self) -> Vec<u32> {
         if self.pass_at.is_empty() {
             return std::iter::successors(Some(2_u32), |k| k.checked_mul(2))
@@ -196,14 +196,14 @@ impl Config {
         }
         self.pass_at.iter().copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
-    /// The names of `count` models of the input, and then of those behind endpoints.
+    /// Returns the names of `count` models of the input, then those of the served models.
     pub fn model_names(&self, count: usize) -> Vec<String> {
         let numbered = || (1..=count).map(|i| format!("model_{i}")).collect();
         let mut names = if self.names.is_empty() { numbered() } else { self.names.clone() };
         names.extend(self.endpoints.keys().cloned());
         names
     }
-    /// Whether samples are drawn from the model called `name`, besides the greedy episode.
+    /// Returns whether samples are drawn from the model called `name`, in addition to the greedy episode.
     pub fn is_sampled(&self, name: &str) -> bool {
         self.samples > 0 && (self.sampled.is_empty() || self.sampled.iter().any(|n| n == name))
     }

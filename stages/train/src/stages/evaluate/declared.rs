@@ -1,28 +1,28 @@
-//! What `evaluate` reports: every metric of every model, in all and by level.
+//! Declared metrics of `evaluate`: every metric of every model, overall and by level.
 
 use super::config::Config;
 use super::served;
 use crate::programs;
 use trainyard_core::{Declared, Metric, Producers};
 
-/// A metric that every model may have; `samples` stands for their number.
+/// Metric that every model may have; `samples` in its name is replaced by their number.
 struct Column {
     name: String,
     unit: &'static str,
     doc: &'static str,
     higher: bool,
-    /// Needs drawn samples, not the greedy one alone.
+    /// Whether drawn samples are needed, not the greedy one alone.
     drawn: bool,
 }
 
 impl Column {
-    /// Whether it chooses one of several samples, so that it can be compared with a random one.
+    /// Returns whether the metric chooses one of several samples, so that it can be compared with a random one.
     fn is_choice(&self) -> bool {
         self.name.starts_with("likeliest_of_") || self.name.starts_with("best_of_")
     }
 }
 
-/// Under any options.
+/// Declares the metrics of any options.
 pub fn any() -> Declared {
     let mut list = counts();
     let columns = columns("<int>", &["<int>".to_string()], true, true);
@@ -38,7 +38,7 @@ pub fn any() -> Declared {
     list.into()
 }
 
-/// Under these options; as many models as are wired.
+/// Declares the metrics of these options, for the wired models.
 pub fn of(config: &Config, producers: &Producers) -> Declared {
     let models = producers.get("models").map_or(&[][..], Vec::as_slice);
     // A fan-out over rows that are not known yet is one producer of any number of models.
@@ -88,7 +88,7 @@ fn failures(model: &str) -> Metric {
     Metric::new(name, "rollouts", "Rollouts of this model that the infrastructure broke.").lower()
 }
 
-/// What programs of a harness did, where the environment starts any.
+/// Declares metrics of harness programs.
 fn of_programs(model: &str) -> impl Iterator<Item = Metric> {
     programs::declared().map(move |metric| Metric { name: format!("{}_{model}", metric.name), ..metric })
 }
@@ -117,7 +117,8 @@ fn columns(samples: &str, ks: &[String], drawn: bool, with_prm: bool) -> Vec<Col
     list
 }
 
-/// In all, by level, and the mean of the levels. Failures may leave too few samples for those that need several.
+/// Declares a metric overall, by level, and as the mean of the levels. Failures may leave too few samples for metrics
+/// that need several.
 fn of_model(column: &Column, model: &str) -> Vec<Metric> {
     let name = format!("{}_{model}", column.name);
     let metric = |name: String, doc: String| {
@@ -132,13 +133,13 @@ fn of_model(column: &Column, model: &str) -> Vec<Metric> {
     ]
 }
 
-/// A choice among samples minus a random one of them.
+/// Declares the difference between a choice among samples and a random one of them.
 fn over_avg(column: &Column, model: &str) -> [Metric; 3] {
     let name = format!("{}_over_avg_{model}", column.name);
     with_interval(name, "The chosen sample's accuracy minus that of a random one, paired by problem.")
 }
 
-/// Shares of the test problems that training problems resemble.
+/// Declares the shares of test problems that resemble training problems.
 fn twins() -> [Metric; 2] {
     let metric = |name: &'static str, doc: &'static str| Metric::new(name, "share", doc).lower();
     [
@@ -152,7 +153,7 @@ fn without_twins(model: &str) -> Metric {
     Metric::new(name, "share", "Greedy accuracy on the problems without a training twin.").higher().optional()
 }
 
-/// Greedy accuracy of the later model minus that of the earlier one.
+/// Declares the greedy accuracy of the later model minus that of the earlier one.
 fn difference(name: &str, later: &str, earlier: &str) -> [Metric; 3] {
     let name = format!("{name}_{later}_{earlier}");
     with_interval(name, "Greedy accuracy of the first minus that of the second, paired by problem.")

@@ -1,8 +1,8 @@
-//! Takes the episodes of an evaluation as they end: result rows in memory, rollouts straight to their file.
+//! Collection of finished episodes: result rows are kept in memory, rollouts written straight to their file.
 //!
-//! Every number leads back to the rollouts behind it, so all of them are kept unless an option limits them, and they
-//! may be more than memory holds. What every call brought is also a shard; a resume point is the shards so far, and a
-//! stage that goes on enters them again in their order, so its outputs have the same bytes.
+//! Every number can be traced to its rollouts, so all of them are kept unless an option limits them, and they may
+//! exceed memory. The episodes of every call are also written as a shard. A resume point holds the shards so far; a
+//! resumed stage enters them again in order, so its outputs have the same bytes.
 
 use crate::programs::Programs;
 use crate::results::{ResultRow, read_results, write_results};
@@ -14,44 +14,43 @@ use trainyard_core::Result;
 use trainyard_core::error::io_error;
 use trainyard_tables::{RowWriter, Trajectory, read_trajectories, write_trajectories};
 
-/// What a resume point holds besides the shards.
+/// State of a resume point, in addition to the shards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct State {
-    /// Calls of [`Ledger::take`]; each left a shard.
+    /// Calls of [`Ledger::take`], each with a shard.
     shards: usize,
-    /// What the programs of each shard did.
+    /// Program counts of each shard.
     #[serde(default)]
     programs: Vec<Programs>,
 }
 
-/// The episodes of one model.
 #[derive(Debug, Default)]
 pub struct Played {
-    /// A row for each episode, in the order in which they were taken.
+    /// Row of each episode, in the order in which they were taken.
     pub rows: Vec<ResultRow>,
-    /// What programs of a harness did in them.
+    /// Counts of harness programs.
     pub programs: Programs,
 }
 
-/// Takes every episode as it ends, model by model.
+/// Collector of finished episodes, model by model.
 pub struct Ledger<'a> {
-    /// The context of the stage, for progress and cancellation.
+    /// Context of the stage, for progress and cancellation.
     pub context: &'a StageContext,
     rollouts: RowWriter<Trajectory>,
-    /// Rollouts of one model that are kept.
+    /// Limit of rollouts kept per model.
     most: usize,
-    /// Rollouts of the present model that may still be kept.
+    /// Number of rollouts of the current model that may still be kept.
     room: usize,
-    /// Of each model so far.
+    /// Episodes of each model so far.
     played: Vec<Played>,
-    /// Of each shard.
+    /// Program counts of each shard.
     programs: Vec<Programs>,
     done: u64,
     total: u64,
-    /// Where every call leaves its rows and rollouts, for resume points.
+    /// Folder of the shards of all calls, for resume points.
     shards: PathBuf,
     written: usize,
-    /// Shards of an earlier attempt that were not taken yet begin at `written` and end here.
+    /// End of the shards of an earlier attempt that are not entered yet; they begin at `written`.
     restored: usize,
     /// Episodes between resume points; 0 = none.
     every: u64,
@@ -60,8 +59,8 @@ pub struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    /// `most` = rollouts to keep of one model, all if none is given; `total` = episodes of all models; `every` =
-    /// episodes between resume points. Begins with what the newest resume point holds.
+    /// Creates the ledger from the newest resume point, if any. `most` = rollouts to keep of one model, `None` = all;
+    /// `total` = episodes of all models; `every` = episodes between resume points.
     pub fn create(context: &'a StageContext, most: Option<usize>, total: u64, every: u64) -> Result<Self> {
         let rollouts = RowWriter::create(&context.output_parquet("trajectories")?)?;
         let most = most.unwrap_or(usize::MAX);
@@ -92,7 +91,7 @@ impl<'a> Ledger<'a> {
         })
     }
 
-    /// Takes the next call from the resume point that the stage began with. False: it has to be made.
+    /// Enters the next call from the resume point. Returns false if that call has to be run.
     pub fn resume(&mut self) -> Result<bool> {
         if self.written == self.restored {
             return Ok(false);
@@ -105,14 +104,14 @@ impl<'a> Ledger<'a> {
         Ok(true)
     }
 
-    /// What follows is of another model.
+    /// Begins the next model.
     pub fn next_model(&mut self) {
         self.played.push(Played::default());
         self.room = self.most;
     }
 
-    /// Takes finished episodes of the present model: a row and a rollout of each, in one order. A row whose rollout is
-    /// kept names it. `programs` = what programs did in them.
+    /// Takes finished episodes of the current model: rows and rollouts in one order. A row contains the id of its
+    /// rollout, if kept. `programs` = their program counts.
     pub fn take(&mut self, mut rows: Vec<ResultRow>, mut rollouts: Vec<Trajectory>, programs: Programs) -> Result<()> {
         rollouts.truncate(self.room);
         for (row, rollout) in rows.iter_mut().zip(&rollouts) {
@@ -132,7 +131,6 @@ impl<'a> Ledger<'a> {
         if due { self.save() } else { Ok(()) }
     }
 
-    /// Stores a resume point.
     fn save(&mut self) -> Result<()> {
         self.saved = self.done;
         let state = State { shards: self.written, programs: self.programs.clone() };
@@ -158,14 +156,14 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    /// What each model played, in order.
+    /// Returns the episodes of each model, in order.
     pub fn finish(self) -> Result<Vec<Played>> {
         self.rollouts.finish()?;
         Ok(self.played)
     }
 }
 
-/// Files of a shard: rows, rollouts.
+/// Returns the files of a shard: rows, rollouts.
 fn shard(number: usize) -> [String; 2] {
     [format!("rows-{number:06}.parquet"), format!("rollouts-{number:06}.parquet")]
 }
@@ -174,7 +172,7 @@ fn names(shards: std::ops::Range<usize>) -> impl Iterator<Item = String> {
     shards.flat_map(shard)
 }
 
-/// The same file under another name; a copy, where the file system has no links.
+/// Links a file under another name, or copies it if the file system has no links.
 fn link(from: &Path, to: &Path) -> Result<()> {
     if to.exists() || std::fs::hard_link(from, to).is_ok() {
         return Ok(());
@@ -182,7 +180,7 @@ fn link(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, to).map(|_| ()).map_err(|e| io_error(to, &e))
 }
 
-/// Share of right ones among the greedy rows so far.
+/// Returns the share of right answers among the greedy rows so far.
 fn running_accuracy(rows: &[ResultRow]) -> Option<f64> {
     let greedy: Vec<bool> = rows.iter().filter(|r| r.sample < 0).filter_map(|r| r.correct).collect();
     (!greedy.is_empty()).then(|| greedy.iter().filter(|c| **c).count() as f64 / greedy.len() as f64)

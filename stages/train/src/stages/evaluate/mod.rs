@@ -43,14 +43,13 @@ use trainyard_lm::backend::cpu::Cpu;
 use trainyard_tables::{Problem, read_problems};
 use twins::Twins;
 
-/// The stage kind, with the environments that it may play.
 #[derive(Default)]
 pub struct Evaluate {
     /// Families of parts that the options may name.
     pub parts: Parts,
 }
 
-/// Episodes between resume points, unless the options say otherwise.
+/// Default number of episodes between resume points.
 const CHECKPOINT_EVERY: u64 = 1_000;
 
 const DOC: &str = "\
@@ -135,7 +134,7 @@ impl Stage for Evaluate {
 
     fn run(&self, prepared: WithEnvironment<Config>, context: &mut StageContext) -> Result<()> {
         let WithEnvironment { config, environment, backend } = prepared;
-        // A list that was only known at run time was not checked before.
+        // Lists known only at run time have not been checked before.
         refuse(config.problems_with(&context.wired()))?;
         let models = context.many("models");
         let names = config.model_names(models.len());
@@ -195,7 +194,7 @@ impl Stage for Evaluate {
     }
 }
 
-/// The problems that every model plays. Errors: data and invalid, naming the input.
+/// Reads the problems that every model is evaluated on. Errors: data and invalid, naming the input.
 fn tested(config: &Config, context: &StageContext) -> Result<Vec<Problem>> {
     let problems = problems::read(context.input("problems")?, "problems")?;
     problems::expect_environment(&config.environment, &problems, "problems")?;
@@ -206,12 +205,12 @@ fn tested(config: &Config, context: &StageContext) -> Result<Vec<Problem>> {
     Ok(problems)
 }
 
-/// The source of all random draws.
+/// Returns the source of all random draws.
 fn chance(config: &Config) -> Chance {
     Chance::new(config.seed).child("evaluate", &[])
 }
 
-/// What training problems the tested ones resemble, if training problems are given.
+/// Finds the test problems that resemble training problems, if training problems are given.
 fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageContext) -> Result<Option<Twins>> {
     let mut training = Vec::new();
     for artifact in context.many("training") {
@@ -221,7 +220,7 @@ fn twins(tested: &[Problem], environment: &dyn Environment, context: &StageConte
     Ok((!training.is_empty()).then(|| Twins::find(tested, &training, decoration)))
 }
 
-/// The process reward model, if one is given; its artifact says where steps end.
+/// Loads the process reward model, if one is given; its artifact defines where steps end.
 fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -> Result<Option<Scorer>> {
     let Some(artifact) = context.optional("prm") else { return Ok(None) };
     let steps = match artifact.metadata.get("steps") {
@@ -229,7 +228,7 @@ fn scorer(config: &Config, backend: &Arc<dyn Backend>, context: &StageContext) -
             .map_err(|e| Error::data(format!("input `prm`: `steps` is {value}: {e}")))?,
         None => config.steps,
     };
-    // Where the evaluated models are served, a scoring head is computed here.
+    // If the evaluated models are served, the scoring head is computed here.
     let backend = if backend.offers().scores { backend.clone() } else { Arc::new(Cpu) };
     Scorer::new(Policy::load(artifact, "prm", backend)?, steps, context.cpus).map(Some)
 }

@@ -1,5 +1,5 @@
-//! Plays every model on every problem, once greedily and `samples` times at the sampling temperature, and scores the
-//! episodes if there is a process reward model.
+//! Episodes of every model on every problem, once greedily and `samples` times at the sampling temperature, scored if
+//! there is a process reward model.
 
 use super::config::Config;
 use super::ledger::Ledger;
@@ -20,20 +20,18 @@ use trainyard_tables::{Problem, Sampling, Status, StopReason, Trajectory};
 /// Problems whose drawn samples run in one call.
 const PROBLEMS_PER_CALL: usize = 64;
 
-/// Everything that the models share.
+/// Values shared by the models.
 pub struct Evaluation<'a> {
-    /// Options of the stage.
     pub config: &'a Config,
-    /// The environment that the problems are played in.
     pub environment: &'a dyn Environment,
-    /// The problems that every model plays.
+    /// Problems that every model is evaluated on.
     pub problems: &'a [Problem],
     /// Source of all random draws.
     pub chance: Chance,
 }
 
 impl Evaluation<'_> {
-    /// All episodes of one model, into the ledger.
+    /// Runs all episodes of one model into the ledger.
     pub fn run(
         &self,
         name: &str,
@@ -70,7 +68,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Plays as the first episode of every problem is played.
+    /// Creates the driver of the first, greedy episode of every problem.
     pub fn greedy<'s>(
         &'s self,
         name: &str,
@@ -102,7 +100,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Completes, scores and enters finished episodes.
+/// Completes and scores finished episodes and enters them in the ledger.
 fn absorb(
     name: &str,
     policy: &Policy,
@@ -146,12 +144,12 @@ fn row(name: &str, one: &Rollout, greedy: bool) -> ResultRow {
         prm_min: reduce(StepReduction::Min),
         prm_product: reduce(StepReduction::Product),
         prm_last: reduce(StepReduction::Last),
-        // The ledger knows whether it is kept.
+        // The ledger sets the id of a kept rollout.
         rollout: None,
     }
 }
 
-/// As it is written in tables.
+/// Returns the reason as written in tables.
 pub(super) fn stop(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Answer => "answer",

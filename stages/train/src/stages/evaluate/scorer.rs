@@ -11,16 +11,16 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::Trajectory;
 
-/// A model with a scoring head, ready to score.
+/// Model with a scoring head and its sampler.
 pub struct Scorer {
     policy: Policy,
     sampler: Box<dyn Sampler>,
-    /// What counts as a step of a rollout.
+    /// Unit of a step.
     pub steps: StepKind,
 }
 
 impl Scorer {
-    /// Errors: invalid, when the model has no head of one label.
+    /// Creates a scorer. Errors: invalid, if the model has no head of one label.
     pub fn new(policy: Policy, steps: StepKind, threads: usize) -> Result<Self> {
         let sampler = policy.sampler(threads)?;
         match sampler.score_labels() {
@@ -29,7 +29,7 @@ impl Scorer {
                 .help("give the output `model` of a `prm` stage")),
         }
     }
-    /// Errors: a policy with another tokenizer or template.
+    /// Rejects a model with another tokenizer or template.
     pub fn expect_same_text(&self, model: &ModelFolder) -> Result<()> {
         let chat = &model.chat;
         self.policy.folder.expect_digests(
@@ -38,7 +38,7 @@ impl Scorer {
             "the evaluated model",
         )
     }
-    /// Sets `step_ends` and `step_scores` of every row; scores lie in (0, 1).
+    /// Sets `step_ends` and `step_scores` of every row; scores are in (0, 1).
     pub fn score(&mut self, rows: &mut [&mut Trajectory]) -> Result<()> {
         for row in rows.iter_mut() {
             row.step_ends =
@@ -60,7 +60,7 @@ impl Scorer {
     }
 }
 
-/// 1 / (1 + e⁻ˣ): the probability behind a logit.
+/// Returns 1 / (1 + e⁻ˣ), the probability of a logit.
 pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + (-x).exp())
 }

@@ -1,7 +1,7 @@
-//! Models that an evaluation knows by their words alone: behind an endpoint, asked message by message.
+//! Evaluation of served models, which are known by their messages alone.
 //!
-//! Their rollouts have messages and no tokens: which ids a server read and sampled is not known here, and those of
-//! another tokenizer would be invented.
+//! Their rollouts have messages and no tokens: the ids that a server read and sampled are unknown, and ids of another
+//! tokenizer would be invented.
 
 use super::ledger::Ledger;
 use super::run::{Evaluation, stop};
@@ -15,7 +15,7 @@ use trainyard_envs::Environment;
 use trainyard_envs::players::{Calls, Job, Played, Player, play};
 use trainyard_tables::{Sampling, Status, Trajectory};
 
-/// What `evaluate` reports of the cost of the model called `name`.
+/// Declares the cost metrics of the model called `name`.
 pub fn metrics(name: &str) -> Vec<Metric> {
     let of = |metric: Metric| {
         let name = format!("{}_{name}", metric.name);
@@ -24,10 +24,10 @@ pub fn metrics(name: &str) -> Vec<Metric> {
     trainyard_chat::metrics().into_iter().map(of).collect()
 }
 
-/// Plays all episodes of one model, into the ledger. Returns what was asked, under the names of [`metrics`].
+/// Runs all episodes of one model into the ledger. Returns request counts, under the names of [`metrics`].
 ///
-/// An episode that an earlier attempt has played is played again, by the answers that were kept, so that the counts and
-/// the output `requests` are those of all episodes.
+/// Episodes of an earlier attempt are run again with the stored responses, so that the counts and the output `requests`
+/// cover all episodes.
 pub fn run(
     evaluation: &Evaluation<'_>,
     (name, served): (&str, &ServedModel),

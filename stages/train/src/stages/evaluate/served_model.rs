@@ -1,4 +1,4 @@
-//! A model of an evaluation that is behind an endpoint.
+//! Model of an evaluation that is served at an endpoint.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use trainyard_core::OptionProblem;
 use trainyard_envs::players::Calls;
 use trainyard_tables::Sampling;
 
-/// A model behind an endpoint that is evaluated beside the models of the input.
+/// A served model that is evaluated in addition to the models of the input.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(inline)]
 pub struct ServedModel {
-    /// The model: `{endpoint: URL, model: NAME}`. The greedy episode is asked for at temperature 0, drawn ones at its
-    /// own `temperature`, or else at that of `sampling`; its `max_tokens` limits a turn.
+    /// The model: `{endpoint: URL, model: NAME}`. The greedy episode is requested at temperature 0, drawn ones at the
+    /// model's own `temperature`, or else at that of `sampling`; `max_tokens` limits a turn.
     pub model: ChatOptions,
-    /// How it calls tools.
+    /// How the model calls tools.
     #[serde(skip_serializing_if = "Calls::is_default")]
     pub calls: Calls,
 }
 
 impl ServedModel {
-    /// What is wrong with the options at `place`.
+    /// Returns the problems of the options at `place`.
     pub fn problems(&self, place: &str) -> Vec<OptionProblem> {
         self.model.problems().into_iter().map(|problem| problem.within("/model").within(place)).collect()
     }
-    /// The model at a temperature.
+    /// Returns the options of the model with this temperature and `top_p`.
     pub fn at(&self, sampling: Sampling) -> ChatOptions {
         let mut options = self.model.clone();
         options.temperature = Some(sampling.temperature);

@@ -1,7 +1,7 @@
-//! From result rows to metrics, tables and paired differences.
+//! Conversion of result rows to metrics, tables and paired differences.
 //!
-//! Everything is computed from the rows that are also the output `results`, so each number can be recomputed.
-//! Infrastructure failures are left out of every metric, never counted as wrong.
+//! All numbers are computed from the rows that are also the output `results`, so each can be recomputed. Infrastructure
+//! failures are left out of every metric, never counted as wrong.
 
 use super::choices::{self, Choice};
 use super::config::Config;
@@ -15,28 +15,28 @@ use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::Result;
 use trainyard_learn::statistics::{Estimate, clustered_mean, wilson};
 
-/// A metric with its name and the head of its column.
+/// Metric with its name and column heading.
 struct Column {
     metric: Metric,
     name: String,
     head: String,
 }
 
-/// All rows of an evaluation, to be counted.
+/// Rows of an evaluation with the data needed to summarize them.
 pub struct Summary<'a> {
     config: &'a Config,
     names: &'a [String],
     /// Rows of each model, in the order of `names`.
     rows: &'a [Vec<ResultRow>],
     with_prm: bool,
-    /// None without training problems.
+    /// Twins of training problems; `None` without training problems.
     twins: Option<&'a Twins>,
-    /// What programs of a harness did, for each model.
+    /// Program counts of each model.
     programs: &'a [Programs],
 }
 
 impl<'a> Summary<'a> {
-    /// A summary of `rows`, which hold one list per entry of `names`; `with_prm` says whether they have step scores.
+    /// Creates a summary of `rows`, with one list per entry of `names`; `with_prm`: they have step scores.
     pub fn new(
         config: &'a Config,
         names: &'a [String],
@@ -47,7 +47,7 @@ impl<'a> Summary<'a> {
         Self { config, names, rows, with_prm, twins, programs: &[] }
     }
 
-    /// Adds what programs of a harness did, one for each of the names.
+    /// Sets the program counts, one for each of the names.
     pub fn programs(self, programs: &'a [Programs]) -> Self {
         Self { programs, ..self }
     }
@@ -94,7 +94,7 @@ impl<'a> Summary<'a> {
         context.write_report("report", report, &super::declared::any())
     }
 
-    /// The metrics that a model of this evaluation can have.
+    /// Returns the metrics that a model of this evaluation can have.
     fn columns(&self) -> Result<Vec<Column>> {
         let column = |name: String, head: String| Ok(Column { metric: Metric::parse(&name)?, name, head });
         let mut list = vec![column("accuracy".into(), "accuracy (greedy)".into())];
@@ -116,7 +116,7 @@ impl<'a> Summary<'a> {
         list.into_iter().collect()
     }
 
-    /// The ways to choose one of the samples.
+    /// Returns the ways to choose one of the samples.
     fn choices(&self) -> Vec<Choice> {
         let n = self.config.samples;
         let choice = |name: String, head: String, by_prm| Choice { name, head, by_prm };
@@ -133,7 +133,7 @@ impl<'a> Summary<'a> {
         list
     }
 
-    /// A row for each metric, so that a terminal shows all of them.
+    /// Writes a row for each metric, so that all of them fit in a terminal.
     fn models(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let heads = std::iter::once("metric".to_string()).chain(self.names.iter().cloned());
         let mut table = Table::new("Models", heads);
@@ -150,7 +150,7 @@ impl<'a> Summary<'a> {
             }
             table.row(cells);
         }
-        // The last model is what the pipeline made; its accuracy also has the plain name.
+        // The last model is the pipeline's result; its accuracy also has the plain name.
         if let Some(rows) = self.rows.last()
             && let Some(e) = estimate(Metric::Accuracy, rows, None)?
         {
@@ -161,7 +161,7 @@ impl<'a> Summary<'a> {
         Ok(())
     }
 
-    /// Every metric of every model on each level, side by side.
+    /// Writes every metric of every model on each level, side by side.
     fn levels(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let levels: BTreeSet<u32> = self.rows.iter().flatten().map(|r| r.level).collect();
         let heads =
@@ -179,7 +179,7 @@ impl<'a> Summary<'a> {
                     }
                     cells.push(estimate.map_or(Cell::Empty, |e| Cell::interval(e.value, interval(metric, &e))));
                 }
-                // A model that was not sampled has none of the metrics of samples.
+                // A model without samples has no sample metrics.
                 if values.is_empty() {
                     continue;
                 }
@@ -193,7 +193,7 @@ impl<'a> Summary<'a> {
         Ok(())
     }
 
-    /// Every later model minus every earlier one, greedy accuracy.
+    /// Writes greedy-accuracy differences: every later model minus every earlier one.
     fn differences(&self, context: &mut StageContext, report: &mut Report) -> Result<()> {
         let mut table = Table::new("Paired differences of greedy accuracy", ["models", "difference", "problems"]);
         for later in 1..self.names.len() {
@@ -222,7 +222,7 @@ impl<'a> Summary<'a> {
         Ok(())
     }
 
-    /// What programs made of their conversations, where there are any.
+    /// Writes the counts of programs' conversations, if there are any.
     fn conversations(&self, context: &mut StageContext, report: &mut Report) {
         let mut table = Table::new("Conversations of programs", ["model", "what", "per episode"]);
         for (name, programs) in self.names.iter().zip(self.programs) {
@@ -236,7 +236,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Problems, infrastructure failures, stop reasons.
+    /// Writes counts of problems, infrastructure failures and stop reasons.
     fn counts(&self, context: &mut StageContext, report: &mut Report) {
         let mut table = Table::new("Episodes by end", ["model", "end", "episodes"]);
         let mut failures = 0;
@@ -262,8 +262,8 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Intervals stay where the metric can be: Wilson's for one trial per problem, a log scale for counts, a cut at 0 and 1
-/// for shares.
+/// Returns an interval within the metric's range: Wilson's for one trial per problem, a log scale for counts, cut at 0
+/// and 1 for shares.
 fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
     match metric {
         Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
@@ -272,7 +272,7 @@ fn interval(metric: Metric, e: &Estimate) -> Option<(f64, f64)> {
     }
 }
 
-/// A metric over the problems of one level, or all. None if no problem has a value.
+/// Estimates a metric over the problems of one level, or all. `None` if no problem has a value.
 fn estimate(metric: Metric, rows: &[ResultRow], level: Option<u32>) -> Result<Option<Estimate>> {
     let some: Vec<&ResultRow> = rows.iter().filter(|r| level.is_none_or(|l| r.level == l)).collect();
     let by_problem = metric.by_problem(&some)?;

@@ -22,7 +22,7 @@ fn options() -> Value {
     })
 }
 
-/// A scoring head of zeros: all scores are one half.
+/// Returns a model with a scoring head of zeros: all scores are one half.
 fn flat_prm() -> ModelFolder {
     let base = half_trained();
     let decoder =
@@ -32,7 +32,7 @@ fn flat_prm() -> ModelFolder {
     model
 }
 
-/// Six of level 1, six of level 2.
+/// Returns six problems of level 1 and six of level 2.
 fn problems() -> Vec<Problem> {
     sums(12, 3, 41).into_iter().enumerate().map(|(i, p)| Problem { level: 1 + i as u32 % 2, ..p }).collect()
 }
@@ -214,7 +214,7 @@ fn names_and_models_must_match() {
 #[test]
 fn a_killed_evaluation_ends_in_the_same_bytes() {
     let mut options = options();
-    // More problems than one call plays, and a resume point behind every call.
+    // More problems than one call runs, and a resume point after every call.
     options["checkpoint_every"] = json!(1);
     options["keep_rollouts"] = json!(null);
     options["samples"] = json!(2);

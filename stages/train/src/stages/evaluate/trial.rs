@@ -1,4 +1,4 @@
-//! A trial of the stage: the last model plays the first problems greedily.
+//! Trial of the stage: the last model runs the first problems greedily.
 
 use super::config::Config;
 use super::run::Evaluation;
@@ -13,8 +13,8 @@ use trainyard_envs::ToolHost;
 use trainyard_learn::Rollout;
 use trainyard_tables::Problem;
 
-/// Plays what a trial asks for. The last model is the pipeline's result; a model that was put in its place has no name
-/// among the options.
+/// Runs the requested episodes. The last model is the pipeline's result; a replacement for it has no name among the
+/// options.
 pub(super) fn trial(
     parts: &Parts,
     prepared: WithEnvironment<Config>,

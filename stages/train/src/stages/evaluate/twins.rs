@@ -1,8 +1,8 @@
-//! Test problems that training has shown in other words, and what the models do on the rest.
+//! Test problems that occur in training with other words, and the models' accuracy on the rest.
 //!
 //! Two problems are twins if their questions are equal once numbers, names and the generator's exchangeable words are
-//! masked: the steps of the solution are then the same, only the numbers differ. They are not forbidden (a short story
-//! has few forms), but accuracy on them says little about new problems.
+//! masked: the steps of the solution are then the same, only the numbers differ. Twins are allowed (a short story has
+//! few forms), but accuracy on them is weak evidence about new problems.
 
 use crate::results::ResultRow;
 use crate::stages::compare::{Metric, Pairs};
@@ -13,11 +13,11 @@ use trainyard_core::Result;
 use trainyard_learn::statistics::wilson;
 use trainyard_tables::Problem;
 
-/// The test problems that training problems resemble.
+/// Test problems that resemble training problems.
 pub struct Twins {
     /// Ids of test problems with a masked twin.
     twins: BTreeSet<String>,
-    /// Test problems that are themselves training problems: equal canonical forms or questions.
+    /// Number of test problems that are also training problems: equal canonical forms or questions.
     repeats: usize,
     tests: usize,
     /// (twins, problems) by level.
@@ -25,7 +25,7 @@ pub struct Twins {
 }
 
 impl Twins {
-    /// `decoration`: words that the problems' generator exchanges freely.
+    /// Finds the twins. `decoration`: words that the problems' generator exchanges freely.
     pub fn find(tests: &[Problem], training: &[Problem], decoration: &[&str]) -> Self {
         let masked: BTreeSet<String> = training.iter().map(|p| mask(p.question(), decoration)).collect();
         let forms: BTreeSet<&str> = training.iter().map(|p| p.canonical.as_str()).filter(|f| !f.is_empty()).collect();
@@ -44,7 +44,7 @@ impl Twins {
         found
     }
 
-    /// Shares of twins, and greedy accuracy and its differences without them.
+    /// Writes the shares of twins, and greedy accuracy and its differences without them.
     pub fn write(
         &self,
         names: &[String],
@@ -119,8 +119,8 @@ impl Twins {
     }
 }
 
-/// A question with `#` for every number and `@` for every capitalized word and every word of `decoration`; white space
-/// is one blank.
+/// Returns a question with `#` for every number and `@` for every capitalized or `decoration` word; white space becomes
+/// one blank.
 pub fn mask(question: &str, decoration: &[&str]) -> String {
     let mut masked: Vec<String> = Vec::new();
     let mut rest = question.chars().peekable();

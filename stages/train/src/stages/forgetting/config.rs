@@ -11,14 +11,14 @@ use trainyard_core::{OptionProblem, Wired};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The tasks in the order of training, at least two.
+    /// Tasks in the order of training, at least two.
     pub tasks: Vec<Task>,
-    /// The models in the same order: the first was trained on the first task, the second then on the second one, and so
-    /// on. Write `2/rl` for the model `rl` of the second table if several tables use the name.
+    /// Models in the same order: the first was trained on the first task, the second then on the second one, and so on.
+    /// Write `2/rl` for the model `rl` of the second table if several tables use the name.
     pub models: Vec<String>,
-    /// The model before the first task. With it, the report also says what training on each task added.
+    /// Model before the first task. With it, the report also contains the gain from training on each task.
     pub initial: Option<String>,
-    /// The metric of the matrix: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
+    /// Metric of the matrix: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
     /// `weighted_maj_at_<k>_<min|product|last>` or `best_of_<k>_<min|product|last>`, as in `compare`.
     pub metric: String,
 }
@@ -29,9 +29,9 @@ pub struct Config {
 pub struct Task {
     /// Part of metric names: lower-case letters, digits and `_`.
     pub name: String,
-    /// The levels of its problems; empty = all.
+    /// Levels of the task's problems; empty = all.
     pub levels: Vec<u32>,
-    /// What the ids of its problems begin with; empty = all.
+    /// Prefix of the ids of the task's problems; empty = all.
     pub id_prefix: String,
 }
 
@@ -42,11 +42,11 @@ impl Default for Config {
 }
 
 impl Task {
-    /// Whether the row's problem belongs to the task.
+    /// Returns whether the row's problem belongs to the task.
     pub fn holds(&self, row: &ResultRow) -> bool {
         (self.levels.is_empty() || self.levels.contains(&row.level)) && row.problem_id.starts_with(&self.id_prefix)
     }
-    /// Whether the options alone prove that two tasks share problems. What they leave open is checked in the tables.
+    /// Returns whether the options alone prove that two tasks share problems. Other overlaps are found in the tables.
     fn overlaps(&self, other: &Self) -> bool {
         let inside = |a: &Self, b: &Self| a.id_prefix.starts_with(&b.id_prefix);
         let nested = inside(self, other) || inside(other, self);

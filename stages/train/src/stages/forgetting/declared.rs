@@ -1,9 +1,9 @@
-//! What `forgetting` reports.
+//! Declared metrics of `forgetting`.
 
 use super::config::Config;
 use trainyard_core::Metric;
 
-/// Under any options.
+/// Declares the metrics of any options.
 pub fn any() -> Vec<Metric> {
     let mut list = averages();
     list.extend(gains());
@@ -13,7 +13,7 @@ pub fn any() -> Vec<Metric> {
     list
 }
 
-/// Under these options.
+/// Declares the metrics of these options.
 pub fn of(config: &Config) -> Vec<Metric> {
     let names: Vec<&str> = config.tasks.iter().map(|t| t.name.as_str()).collect();
     let first = usize::from(config.initial.is_none());
@@ -30,7 +30,7 @@ pub fn of(config: &Config) -> Vec<Metric> {
     list
 }
 
-/// A number with the ends of its 95% interval, which too few problems do not have.
+/// Declares a number with the ends of its 95% interval, which too few problems do not have.
 fn estimated(metric: Metric) -> [Metric; 3] {
     let end = |name: &str, doc: &'static str| {
         Metric { name: format!("{}_{name}", metric.name), doc: doc.into(), ..metric.clone() }.optional()
@@ -48,13 +48,13 @@ fn averages() -> Vec<Metric> {
     [estimated(end).to_vec(), estimated(lost).to_vec(), vec![best]].concat()
 }
 
-/// With a model from before the first task.
+/// Declares the metrics that need a model from before the first task.
 fn gains() -> Vec<Metric> {
     let doc = "What the training on a task added to it, a mean over tasks.";
     estimated(Metric::new("learned", "share", doc).higher().optional()).to_vec()
 }
 
-/// Some cells may have no problem with a value.
+/// Declares a cell, which is absent if no problem has a value.
 fn cell(after: &str, task: &str) -> Metric {
     let name = format!("accuracy_{after}_{task}");
     Metric::new(name, "share", "What the model after so many tasks gets right of this task.").higher().optional()

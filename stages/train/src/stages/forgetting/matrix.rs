@@ -1,8 +1,8 @@
-//! The matrix `a[t][i]` (how well the model after task t does on task i) and what follows from it (arXiv 2507.05386).
+//! Matrix `a[t][i]` (accuracy of the model after task t on task i) and the metrics computed from it (arXiv 2507.05386).
 //!
-//! Forgetting is the difference of two models on the same problems: it is taken problem by problem, with the interval
-//! of paired differences clustered by problem (arXiv 2411.00640). Every task counts the same, whatever its number of
-//! problems. Tasks share no problem, so the errors of their means are independent and their squares add up.
+//! Forgetting is the difference of two models on the same problems, with the interval of paired differences clustered
+//! by problem (arXiv 2411.00640). Tasks have equal weight, whatever their number of problems. Tasks share no problem,
+//! so the errors of their means are independent and their squares add up.
 
 use super::config::{Config, Task};
 use crate::results::ResultRow;
@@ -13,20 +13,19 @@ use trainyard_core::error::Context as _;
 use trainyard_core::{Error, Result};
 use trainyard_learn::statistics::{Difference, Estimate, clustered_mean, mean, paired_difference, wilson};
 
-/// Values of single problems: of every model on every task.
+/// Values of single problems, for every model and task.
 pub struct Matrix {
     metric: Metric,
-    /// `[task]`: the model before the first task, if it is named.
+    /// Model before the first task, by task; `None` if not configured.
     initial: Option<Vec<ByProblem>>,
     /// `[model][task]` in the order of training, a square.
     after: Vec<Vec<ByProblem>>,
-    /// Names of the tasks.
     tasks: Vec<String>,
 }
 
 impl Matrix {
-    /// Errors: data, when a value is missing that the numbers need, or a problem is in two tasks; invalid, for unknown
-    /// models.
+    /// Creates the matrix. Errors: data, if a required value is missing or a problem is in two tasks; invalid, for
+    /// unknown models.
     pub fn new(config: &Config, tables: &[Vec<ResultRow>]) -> Result<Self> {
         let metric = Metric::parse(&config.metric)?;
         let of_model = |name: &String| -> Result<Vec<ByProblem>> {
@@ -45,7 +44,7 @@ impl Matrix {
         Ok(matrix)
     }
 
-    /// Every model needs values on the tasks it was trained on; values on later tasks are optional.
+    /// Rejects models without values on a task that they were trained on; values on later tasks are optional.
     fn expect_values(&self, config: &Config) -> Result<()> {
         let all = self.tasks.len();
         let initial = self.initial.iter().zip(&config.initial).map(|(row, name)| (row, name, all));
@@ -60,16 +59,18 @@ impl Matrix {
         Ok(())
     }
 
-    /// The model after task `t` (0 = before the first) on task `i` (from 0). None if it was not evaluated there.
+    /// Returns the estimate of the model after task `t` (0 = before the first) on task `i` (from 0). `None` if it was
+    /// not evaluated there.
     pub fn cell(&self, t: usize, i: usize) -> Option<Estimate> {
         let row = if t == 0 { self.initial.as_ref()? } else { &self.after[t - 1] };
         estimate(&row[i])
     }
-    /// Rows of the matrix: 1 to the number of tasks, from 0 if there is an initial model.
+    /// Returns the rows of the matrix: 1 to the number of tasks, from 0 if there is an initial model.
     pub fn stages(&self) -> std::ops::RangeInclusive<usize> {
         usize::from(self.initial.is_none())..=self.tasks.len()
     }
-    /// 95%: of one trial per problem by Wilson's score, which holds near 0 and 1 too; else clustered by problem.
+    /// Returns the 95% interval: Wilson's score for one trial per problem, which is valid near 0 and 1 too; else
+    /// clustered by problem.
     pub fn interval(&self, e: &Estimate) -> Option<(f64, f64)> {
         match self.metric {
             Metric::Accuracy => wilson((e.value * e.n as f64).round() as usize, e.n),
@@ -77,24 +78,25 @@ impl Matrix {
         }
     }
 
-    /// Mean over all tasks of the last model.
+    /// Returns the mean over all tasks of the last model.
     pub fn final_accuracy(&self) -> Option<Estimate> {
         let last = self.tasks.len();
         over_tasks(&(0..last).map(|i| self.cell(last, i)).collect::<Option<Vec<_>>>()?)
     }
-    /// For every task but the last: just after its training (a) against the end (b), on problems with both values.
+    /// Compares, for every task but the last, the model just after its training (a) with the last one (b), on problems
+    /// with both values.
     pub fn forgetting(&self) -> Result<Vec<Change>> {
         let last = self.tasks.len() - 1;
         (0..last).map(|i| self.change(i, &self.after[i][i], &self.after[last][i])).collect()
     }
-    /// The highest value since task `i` was trained minus the one at the end; never negative. The highest of several
+    /// Returns the highest value since task `i` was trained minus the last one; never negative. The highest of several
     /// measured values is above the truth by chance, so this number is biased upwards and has no interval.
     pub fn from_best(&self, i: usize) -> f64 {
         let last = self.tasks.len();
         let since: Vec<f64> = (i + 1..=last).filter_map(|t| self.cell(t, i)).map(|e| e.value).collect();
         since.last().map_or(0.0, |end| since.iter().copied().fold(*end, f64::max) - end)
     }
-    /// For every task: just after its training (a) against the initial model (b). None without one.
+    /// Compares, for every task, the model just after its training (a) with the initial one (b). `None` without one.
     pub fn learned(&self) -> Result<Option<Vec<Change>>> {
         let Some(initial) = &self.initial else { return Ok(None) };
         (0..self.tasks.len()).map(|i| self.change(i, &self.after[i][i], &initial[i])).collect::<Result<_>>().map(Some)
@@ -113,16 +115,16 @@ impl Matrix {
     }
 }
 
-/// One task under two models.
+/// Change of one task between two models.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// The paired difference over the problems that both models have a value for.
+    /// Paired difference over the problems that both models have a value for.
     pub difference: Difference,
-    /// Problems with a value for only one of the models.
+    /// Number of problems with a value for only one of the models.
     pub left_out: usize,
 }
 
-/// The mean of estimates of disjoint tasks, each counting the same: SE² = Σ SE_i² / n². None of nothing.
+/// Returns the mean of estimates of disjoint tasks with equal weights: SE² = Σ SE_i² / n². `None` for an empty list.
 pub fn over_tasks(tasks: &[Estimate]) -> Option<Estimate> {
     let value = mean(&tasks.iter().map(|e| e.value).collect::<Vec<_>>())?;
     let variance: Option<f64> = tasks.iter().map(|e| e.standard_error.map(|se| se * se)).sum();

@@ -1,7 +1,7 @@
-//! `forgetting`: what a model that was trained on one task after another still knows of the earlier ones.
+//! `forgetting`: retention of earlier tasks by a model that was trained on one task after another.
 //!
 //! Continual post-training is judged by the matrix of all models on all tasks (arXiv 2507.05386). It is computed from
-//! the tables of `evaluate`; no model is loaded here.
+//! the tables of `evaluate`; no model is loaded.
 
 pub mod config;
 mod declared;
@@ -19,7 +19,6 @@ use trainyard_api::stage::refuse;
 use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Producers, Result};
 
-/// The stage kind `forgetting`.
 #[derive(Default)]
 pub struct Forgetting;
 
@@ -62,7 +61,7 @@ impl Stage for Forgetting {
     }
 
     fn run(&self, config: Config, context: &mut StageContext) -> Result<()> {
-        // A list that was only known at run time was not checked before.
+        // Lists known only at run time have not been checked before.
         refuse(config.problems_with(&context.wired()))?;
         let tables = context
             .many("results")

@@ -1,4 +1,4 @@
-//! Metrics and report of `forgetting`: the matrix, what was forgotten of each task, and what was learned.
+//! Metrics and report of `forgetting`: the matrix, the forgetting of each task, and the gain from training on it.
 
 use super::config::Config;
 use super::matrix::{Change, Matrix, over_tasks};
@@ -7,7 +7,7 @@ use trainyard_api::report::{Cell, Curve, Report, Table};
 use trainyard_core::{Error, Result};
 use trainyard_learn::statistics::Estimate;
 
-/// Sets all metrics and gives the report.
+/// Sets all metrics and returns the report.
 pub fn describe(config: &Config, matrix: &Matrix, context: &mut StageContext) -> Result<Report> {
     let mut report = Report::new("Forgetting");
     cells(config, matrix, context, &mut report);
@@ -33,7 +33,7 @@ pub fn describe(config: &Config, matrix: &Matrix, context: &mut StageContext) ->
     Ok(report)
 }
 
-/// The matrix as metrics, table and curve.
+/// Writes the matrix as metrics, table and curve.
 fn cells(config: &Config, matrix: &Matrix, context: &mut StageContext, report: &mut Report) {
     let names = config.tasks.iter().map(|t| t.name.clone());
     let heads = std::iter::once("after".to_string()).chain(names).chain(["mean".to_string()]);
@@ -102,7 +102,7 @@ fn learned(config: &Config, gained: &[Change], context: &mut StageContext, repor
     Ok(())
 }
 
-/// One task's difference as metric and cells: label, two values, difference, problems.
+/// Writes one task's difference as metric and cells: label, two values, difference, problems.
 fn row(
     name: &str,
     label: &str,

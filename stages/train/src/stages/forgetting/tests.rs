@@ -7,13 +7,13 @@ use trainyard_api::report::{Cell, Report};
 use trainyard_core::ErrorKind;
 use trainyard_learn::statistics::Z_95;
 
-/// The greedy row of a problem; its level is 1 for a problem of `a`, 2 of `b`, 3 of `c`.
+/// Returns the greedy row of a problem; the level is 1 for a problem of `a`, 2 of `b`, 3 of `c`.
 fn row(model: &str, problem: &str, correct: Option<bool>) -> ResultRow {
     let level = u32::from(problem.as_bytes()[0] - b'a') + 1;
     ResultRow { model: model.into(), problem_id: problem.into(), level, sample: -1, correct, ..ResultRow::default() }
 }
 
-/// Rows of one model: `a1+` is right, `a2-` wrong, `b1?` lost by the infrastructure.
+/// Returns rows of one model: `a1+` is right, `a2-` wrong, `b1?` lost by the infrastructure.
 fn rows(model: &str, text: &str) -> Vec<ResultRow> {
     let one = |word: &str| {
         let (problem, mark) = word.split_at(word.len() - 1);
@@ -86,9 +86,9 @@ fn the_best_may_lie_between_and_tasks_count_the_same() {
     // add: 1/2, then 1, then 1/2; mul: 1, then 0.
     assert_eq!((m["forgetting_of_add"], m["forgetting_of_mul"], m["forgetting"]), (0.0, 1.0, 0.5));
     assert_eq!(m["forgetting_from_best"], 0.75);
-    // Differences 1 and −1 of add: SE² = (2 + 2)/4 = 1; none of mul: √(1 + 0)/2.
+    // Differences 1 and −1 of add: SE² = (2 + 2)/4 = 1; mul has zero variance: √(1 + 0)/2.
     close(m["forgetting_high"], 0.5 + 0.5 * Z_95);
-    // One problem of div gives no standard error, so the mean over tasks has none.
+    // One problem of div gives no standard error, so the mean over tasks has no interval.
     close(m["final_accuracy"], 0.5);
     assert!(!m.contains_key("final_accuracy_low"));
     assert!(!m.contains_key("accuracy_1_mul"), "not tried before it was trained");

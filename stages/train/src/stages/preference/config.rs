@@ -19,10 +19,10 @@ use trainyard_lm::template::TemplateOptions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Those after the last step.
+    /// Weights after the last step.
     #[default]
     Last,
-    /// Those with the lowest validation loss; the input's, if no step lowered it.
+    /// Weights with the lowest validation loss; the input's, if no step lowered it.
     Best,
 }
 
@@ -30,7 +30,7 @@ pub enum Keep {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What is minimized, as a mean over pairs.
+    /// Loss to minimize, as a mean over pairs.
     #[schemars(extend("x-family" = "preference_losses"))]
     pub loss: Value,
     /// Weight of the mean negative log-probability of the chosen answer's tokens, added to the loss of each pair.
@@ -50,27 +50,28 @@ pub struct Config {
     /// only. Pairs stay whole.
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    /// Pairs with a longer conversation are left out and counted; 0 = as many tokens as the model has positions.
+    /// Token limit of a conversation; pairs with a longer one are left out and counted; 0 = as many tokens as the model
+    /// has positions.
     pub max_tokens: usize,
-    /// The optimizer of the model.
+    /// Optimizer of the model.
     pub optimizer: OptimizerOptions,
-    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
-    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    /// Adapter to train instead of the model, such as `{kind: lora}`; null = train the whole model. A model with an
+    /// adapter continues training that adapter; without this option, the adapter is merged first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterOptions>,
     /// Steps between measurements on held-out pairs; 0 = only before the first step and after the last; null = 25.
     pub validate_every: Option<u64>,
-    /// Share of the problems held out where no `validation` input is given; 0 = none.
+    /// Share of the problems held out if no `validation` input is given; 0 = none.
     #[schemars(range(min = 0, max = 0.5))]
     pub validation_share: f64,
     /// Which weights are published: the `last`, or the `best` by validation loss.
     pub keep: Keep,
-    /// Steps between resume points; 0 = none but that of the reference's numbers.
+    /// Steps between resume points; 0 = only the one of the reference's log-probabilities.
     pub checkpoint_every: u64,
     /// How the weights of a whole model are written; an adapter's are always f32.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
-    /// Where the model is computed.
+    /// Backend that computes the model.
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
@@ -78,7 +79,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// The loss where none is given.
+/// Returns the default loss.
 pub fn default_loss() -> Value {
     json!({ "kind": "dpo" })
 }
@@ -108,7 +109,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Steps between measurements; 0 = none in between.
+    /// Returns the steps between measurements; 0 = none in between.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(25)
     }
@@ -137,13 +138,14 @@ impl TrainOptions for Config {
         self.optimizer.warning("/optimizer", Method::Preference, inputs, changed).into_iter().collect()
     }
 
-    /// Options that measure on held-out pairs, where no pair is held out; a model that memory cannot hold.
+    /// Reports options that measure on held-out pairs if there are no such pairs, and a model that does not fit in
+    /// memory.
     fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
         let measured = [
             ("/validate_every", self.validate_every.is_some_and(|every| every > 0)),
             ("/keep", self.keep == Keep::Best),
         ];
-        // A wired reference is in memory beside the policy, before moments and gradients are.
+        // A wired reference is in memory together with the policy, before moments and gradients are.
         let second = self.adapter.is_some() && inputs.get("reference").is_some_and(|count| *count > 0);
         let training = Training { adapter: self.adapter.as_ref(), tokens: self.micro_batch_tokens, samples: second };
         let mut problems = row_options::unmeasured(&measured, self.validation_share, inputs);

@@ -1,7 +1,7 @@
 //! `preference`: trains a model on pairs of a chosen and a rejected answer.
 //!
-//! A pair's two conversations are computed side by side, and a loss of the family `preference_losses` sees the sums of
-//! their log-probabilities. The reference is computed once, before the first step.
+//! Both conversations of a pair are computed side by side, and a loss of the family `preference_losses` gets the sums
+//! of their log-probabilities. The reference's are computed once, before the first step.
 
 pub mod config;
 mod objective;
@@ -37,7 +37,6 @@ use trainyard_learn::PreferenceLoss;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::Head;
 
-/// The stage kind `preference`, with the losses and backends that it may use.
 #[derive(Default)]
 pub struct Preference {
     /// Families of parts that the options may name.
@@ -133,8 +132,8 @@ impl Stage for Preference {
     }
 }
 
-/// The pairs to learn from, with what was left out of all, and those to measure on. Errors: data, if none is left to
-/// learn from.
+/// Returns the training pairs, with counts of all omitted rows, and the held-out pairs. Errors: data, if no training
+/// pair is left.
 fn split(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Pairs, Vec<Pair>)> {
     let positions = model.config.positions();
     let most = if config.max_tokens == 0 { positions } else { config.max_tokens.min(positions) };
@@ -160,7 +159,7 @@ fn split(config: &Config, model: &ModelFolder, context: &StageContext) -> Result
     Ok((learned, held))
 }
 
-/// Options of `preference` with the parts that they name.
+/// Options of `preference` with their parts.
 pub struct PreparedPreference {
     options: WithBackend<Config>,
     loss: Slot<dyn PreferenceLoss>,

@@ -1,4 +1,4 @@
-//! The loss of some pairs: from log-probabilities of tokens to numbers of answers, and back to slopes of tokens.
+//! Loss of pairs: from log-probabilities of tokens to sums of answers, and back to slopes of tokens.
 
 use super::pairs::{Pair, loss_tokens};
 use crate::optimize::micro_batches;
@@ -10,15 +10,15 @@ use trainyard_lm::backend::{Outputs, Place};
 /// Sums of log-probabilities of a chosen and a rejected answer, in nats.
 pub type Logprobs = [f64; 2];
 
-/// What is minimized.
+/// Objective to minimize.
 pub struct Objective<'a> {
-    /// The loss of a pair.
+    /// Loss of a pair.
     pub loss: &'a dyn PreferenceLoss,
     /// Weight of the negative log-probability per token of the chosen answer.
     pub sft_weight: f64,
 }
 
-/// What was measured on some pairs, as sums; [`Measured::mean`] divides them.
+/// Measurements on pairs, as sums; [`Measured::means`] divides them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Measured {
     pub pairs: f64,
@@ -42,7 +42,7 @@ impl Measured {
             self.logprobs[side] += logprobs[side];
         }
     }
-    /// Adds what another part of the same batch measured.
+    /// Adds the measurements of another part of the same batch.
     pub fn join(&mut self, other: &Self) {
         self.pairs += other.pairs;
         self.loss += other.loss;
@@ -53,7 +53,7 @@ impl Measured {
             self.logprobs[side] += other.logprobs[side];
         }
     }
-    /// Means over pairs, by the names of their series.
+    /// Returns means over pairs, by the names of their series.
     pub fn means(&self) -> [(&'static str, f64); 8] {
         let mean = |sum: f64| sum / self.pairs.max(1.0);
         [
@@ -67,14 +67,14 @@ impl Measured {
             ("sft_loss", mean(self.sft_loss)),
         ]
     }
-    /// Mean loss of a pair.
+    /// Returns the mean loss of a pair.
     pub fn loss(&self) -> f64 {
         self.loss / self.pairs.max(1.0)
     }
 }
 
 impl Objective<'_> {
-    /// Measures pairs, given the outputs at their places ([`inputs`]) and the reference's sums. The slopes are those of
+    /// Measures pairs, given the outputs at their places ([`inputs`]) and the reference's sums. Returns the slopes of
     /// `share` times the sum of their losses, one per place.
     pub fn judge(
         &self,
@@ -104,14 +104,14 @@ impl Objective<'_> {
     }
 }
 
-/// Sequences of pairs, and the places of their tokens in the loss.
+/// Returns the sequences of pairs, and the places of their tokens in the loss.
 pub fn inputs<'p>(pairs: &[&'p Pair]) -> (Vec<&'p [u32]>, Vec<Place>) {
     let contexts = || pairs.iter().flat_map(|pair| pair.contexts());
     let masks: Vec<&[bool]> = contexts().map(|context| context.mask.as_slice()).collect();
     (contexts().map(|context| context.tokens.as_slice()).collect(), Place::of_masks(&masks))
 }
 
-/// Sums over the answers of pairs of the numbers at their places.
+/// Sums values at the places of pairs over each answer.
 pub fn sums(pairs: &[&Pair], logprobs: &[f64]) -> Vec<Logprobs> {
     let mut rest = logprobs;
     let mut side = |side: &[_]| -> f64 {
@@ -122,8 +122,8 @@ pub fn sums(pairs: &[&Pair], logprobs: &[f64]) -> Vec<Logprobs> {
     pairs.iter().map(|pair| [side(&pair.sides[0]), side(&pair.sides[1])]).collect()
 }
 
-/// Goes through pairs in parts of about `budget` tokens, without gradients: what `evaluate` gives at their places.
-/// `take` gets the places in the list of each part's pairs.
+/// Passes pairs in parts of about `budget` tokens to `evaluate`, without gradients. `take` gets the outputs, and the
+/// places in the list of each part's pairs.
 pub fn each_part(
     pairs: &[Pair],
     budget: usize,
@@ -145,7 +145,7 @@ mod tests {
     use trainyard_learn::preference_losses::simpo::Simpo;
     use trainyard_lm::examples::Example;
 
-    /// Three pairs of answers with these numbers of tokens after a prompt of two.
+    /// Returns three pairs of answers with these numbers of tokens after a prompt of two.
     fn pairs() -> Vec<Pair> {
         let example = |n: usize| {
             vec![Example { tokens: (0..2 + n as u32).collect(), mask: [vec![false; 2], vec![true; n]].concat() }]

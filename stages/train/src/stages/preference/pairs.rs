@@ -1,4 +1,4 @@
-//! Pairs of token sequences, from rows that say which of two was chosen.
+//! Pairs of token sequences, from rows that mark which of two was chosen.
 
 use std::collections::BTreeMap;
 use trainyard_api::InputArtifact;
@@ -7,24 +7,23 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::examples::{Example, Tokenized, expect_same_text, tokenize};
 use trainyard_tables::{RowReader, Trajectory};
 
-/// The reward that tells the chosen row from the rejected one; rows without it are told apart by their reward.
+/// Reward that distinguishes the chosen row from the rejected one; without it, the total reward does.
 const REWARD: &str = "preference";
 
-/// Two answers to one prompt, as the model reads them.
+/// Two answers to one prompt, as tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pair {
-    /// Id of their problem.
     pub problem_id: String,
-    /// The contexts of the chosen answer and of the rejected one; usually one each.
+    /// Contexts of the chosen answer and of the rejected one; usually one each.
     pub sides: [Vec<Example>; 2],
 }
 
 impl Pair {
-    /// Tokens to read, prompts included.
+    /// Returns the number of tokens, prompts included.
     pub fn tokens(&self) -> usize {
         self.contexts().map(|context| context.tokens.len()).sum()
     }
-    /// All contexts, those of the chosen answer first.
+    /// Returns all contexts, those of the chosen answer first.
     pub fn contexts(&self) -> impl Iterator<Item = &Example> {
         self.sides.iter().flatten()
     }
@@ -33,29 +32,29 @@ impl Pair {
     }
 }
 
-/// Tokens in the loss of one answer.
+/// Counts the tokens in the loss of one answer.
 pub fn loss_tokens(side: &[Example]) -> usize {
     side.iter().map(Example::loss_tokens).sum()
 }
 
-/// Pairs that can be learned from, and what was left out.
+/// Usable pairs, and counts of omitted rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pairs {
-    /// In the order of the rows.
+    /// Pairs in the order of the rows.
     pub pairs: Vec<Pair>,
-    /// Groups with one row.
+    /// Number of groups with one row.
     pub incomplete: usize,
-    /// Pairs with a conversation beyond the token limit.
+    /// Number of pairs with a conversation beyond the token limit.
     pub too_long: usize,
-    /// Pairs with an answer that has no token in the loss.
+    /// Number of pairs with an answer without tokens in the loss.
     pub without_loss: usize,
-    /// Turns that both answers of a pair share and that left the loss.
+    /// Number of turns shared by both answers of a pair and removed from the loss.
     pub shared_turns: usize,
 }
 
-/// Reads the pairs of some artifacts. `most` = tokens that a conversation may have.
+/// Reads the pairs of some artifacts. `most` = token limit of a conversation.
 ///
-/// Errors: data, naming the group that is no pair, or the row that cannot be encoded.
+/// Errors: data, naming the group that is not a pair, or the row that cannot be encoded.
 pub fn read(artifacts: &[InputArtifact], model: &ModelFolder, most: usize, what: &str) -> Result<Pairs> {
     let mut found = Pairs::default();
     for artifact in artifacts {
@@ -92,7 +91,7 @@ impl Pairs {
     }
 }
 
-/// The rows of a group as a pair; none if one of them is missing.
+/// Returns the rows of a group as a pair; `None` if one of them is missing.
 fn pair(rows: Vec<(f64, Tokenized)>) -> Result<Option<Pair>, String> {
     let count = rows.len();
     let Ok([a, b]) = <[_; 2]>::try_from(rows) else {
@@ -114,10 +113,10 @@ fn no_pair(why: &str, group: u32, what: &str) -> Error {
         .help("wire the output `preferences` of `data/pairs`, which makes pairs, or of `data/import`")
 }
 
-/// Takes the agent's turns with which both answers begin out of the loss: they are context, and both sides would move
+/// Removes the agent's turns with which both answers begin from the loss: they are context, and both sides would move
 /// them against each other. Returns their number.
 ///
-/// Contexts that are equal on both sides hold nothing else and are dropped.
+/// Contexts that are equal on both sides contain only such turns and are dropped.
 fn take_out_shared(pair: &mut Pair) -> usize {
     let [chosen, rejected] = &mut pair.sides;
     let equal = chosen.iter().zip(rejected.iter()).take_while(|(a, b)| a == b).count();
@@ -138,7 +137,7 @@ fn take_out_shared(pair: &mut Pair) -> usize {
     shared
 }
 
-/// The exclusive ends of the runs of tokens in the loss.
+/// Returns the exclusive ends of the runs of tokens in the loss.
 fn turn_ends(context: &Example) -> Vec<usize> {
     let mask = &context.mask;
     (0..mask.len()).filter(|&t| mask[t] && !mask.get(t + 1).copied().unwrap_or(false)).map(|t| t + 1).collect()
@@ -148,7 +147,7 @@ fn turn_ends(context: &Example) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Upper-case letters are the agent's.
+    /// Returns a context of these tokens, in which upper-case letters are the agent's.
     fn context(text: &str) -> Example {
         Example { tokens: text.bytes().map(u32::from).collect(), mask: text.bytes().map(|b| b < b'a').collect() }
     }

@@ -1,9 +1,9 @@
 //! Log-probabilities of all answers under the reference: computed once, before the first step, and kept in resume
 //! points.
 //!
-//! The reference is the model that the stage starts from, computed by its own trainer before anything is learned, so no
-//! second copy of it is in memory. Another one is wired as the input `reference` and let go of when its numbers are
-//! there.
+//! The default reference is the stage's input model, computed by its trainer before the first step, so there is no
+//! second copy in memory. Another one is wired as the input `reference` and freed after its log-probabilities are
+//! computed.
 
 use super::config::Config;
 use super::objective::{Logprobs, each_part, sums};
@@ -23,18 +23,18 @@ const FILE: &str = "reference.json";
 /// Sums of log-probabilities by pair.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reference {
-    /// Of the pairs that are learned.
+    /// Sums of the training pairs.
     pub train: Vec<Logprobs>,
-    /// Of the held-out pairs.
+    /// Sums of the held-out pairs.
     pub held: Vec<Logprobs>,
 }
 
 impl Reference {
-    /// All zeros, for losses that read no reference.
+    /// Returns zeros, for losses that do not use a reference.
     pub fn unread(train: &[Pair], held: &[Pair]) -> Self {
         Self { train: vec![[0.0; 2]; train.len()], held: vec![[0.0; 2]; held.len()] }
     }
-    /// Of a trainer's present weights.
+    /// Computes the sums under a trainer's current weights.
     pub fn of(
         trainer: &Trainer,
         (train, held): (&[Pair], &[Pair]),
@@ -59,9 +59,9 @@ impl Reference {
         };
         Ok(Self { train: numbers(train)?, held: numbers(held)? })
     }
-    /// Of the model wired to `reference`; none if there is none.
+    /// Computes the sums under the model wired to `reference`; `None` if none is wired.
     ///
-    /// Errors: invalid, if its tokenizer is another than that of `policy`.
+    /// Errors: invalid, if its tokenizer differs from that of `policy`.
     pub fn wired(
         config: &Config,
         policy: &Policy,
@@ -87,13 +87,13 @@ impl Reference {
         Self::of(&trainer, pairs, config.micro_batch_tokens, context).map(Some)
     }
 
-    /// Writes the numbers into a resume point.
+    /// Writes the sums into a resume point.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE);
         let text = serde_json::to_vec(self).map_err(Error::bug)?;
         std::fs::write(&path, text).map_err(|e| io_error(&path, &e))
     }
-    /// Reads back what [`Reference::save`] wrote. Errors: data, if it is not of as many pairs.
+    /// Reads sums written by [`Reference::save`]. Errors: data, if the number of pairs differs.
     pub fn load(folder: &Path, train: &[Pair], held: &[Pair]) -> Result<Self> {
         let path = folder.join(FILE);
         let text = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;

@@ -1,4 +1,4 @@
-//! What `preference` reports: declared metrics, their values, and the report.
+//! Output of `preference`: declared metrics, their values, and the report.
 
 use super::config::{Config, Keep};
 use super::pairs::Pairs;
@@ -22,7 +22,7 @@ const SERIES: [&str; 9] = [
 /// Series of the held-out pairs.
 const HELD_OUT: [&str; 3] = ["validation_loss", "validation_accuracy", "validation_margin"];
 
-/// With every optional metric.
+/// Declares all metrics, with every optional one.
 pub fn metrics() -> Vec<Metric> {
     let step = |name: &'static str, unit: &'static str, doc: &'static str| {
         Metric::new(name, unit, doc).over(Reduce::LastTenth)
@@ -61,7 +61,7 @@ pub fn metrics() -> Vec<Metric> {
     list
 }
 
-/// The metrics under these options; `held_out`: whether there are pairs to measure on.
+/// Declares the metrics of these options; `held_out`: whether there are held-out pairs.
 pub fn declared(config: &Config, held_out: bool) -> Vec<Metric> {
     let mut list = metrics();
     list.retain(|m| match m.name.as_str() {
@@ -115,7 +115,7 @@ pub fn write(
     context.write_report("report", report, &metrics().into())
 }
 
-/// The value of a series of measurements at the weights that are kept.
+/// Returns the value of a series of measurements at the weights that are kept.
 fn kept(config: &Config, state: &State, name: &str) -> Option<f64> {
     let series = state.curves.series(name);
     let best = state.best.filter(|_| config.keep == Keep::Best).map(|(step, _)| step);

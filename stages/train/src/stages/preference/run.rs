@@ -1,7 +1,7 @@
-//! The loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
+//! Training loop: shuffled batches of pairs, one optimizer step each, validation, resume points.
 //!
 //! The batches of all steps are planned before the first one, from the number of pairs and the seed, and the
-//! reference's numbers are in every resume point, so a killed stage ends in the same bytes.
+//! reference's log-probabilities are in every resume point, so a killed stage resumes to the same bytes.
 
 use super::config::{Config, Keep};
 use super::objective::{Logprobs, Measured, Objective, each_part, inputs};
@@ -19,12 +19,12 @@ use trainyard_lm::backend::{Parameters, Slopes};
 
 const BEST: &str = "best.safetensors";
 
-/// What a resume point holds besides weights, moments and the reference's numbers.
+/// State of a resume point, in addition to weights, moments and the reference's log-probabilities.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
     /// Optimizer steps done.
     pub step: u64,
-    /// Tokens read, those of the reference not counted.
+    /// Tokens read, without those of the reference.
     pub tokens: u64,
     /// Learning curves so far.
     pub curves: Curves,
@@ -32,17 +32,17 @@ pub struct State {
     pub best: Option<(u64, f64)>,
 }
 
-/// The pairs of a run, with the reference's numbers.
+/// Pairs of a run, with the reference's log-probabilities.
 pub struct Data<'a> {
-    /// Learned from.
+    /// Training pairs.
     pub train: &'a [Pair],
-    /// Measured on.
+    /// Held-out pairs.
     pub held: &'a [Pair],
-    /// Of both.
+    /// Reference's log-probabilities of both.
     pub reference: Reference,
 }
 
-/// The members of every optimizer step, for the whole budget.
+/// Returns the members of every optimizer step, for the whole budget.
 pub fn plan(config: &Config, pairs: usize) -> Vec<Vec<usize>> {
     let chance = Chance::new(config.seed).child("preference", &[]);
     let epochs = config.epochs.unwrap_or(if config.steps.is_none() { 1 } else { u64::MAX });
@@ -61,15 +61,10 @@ pub fn plan(config: &Config, pairs: usize) -> Vec<Vec<usize>> {
     plan
 }
 
-/// A training in progress.
 pub struct Run<'a> {
-    /// The stage's options.
     pub config: &'a Config,
-    /// What is minimized.
     pub objective: Objective<'a>,
-    /// What it is minimized on.
     pub data: Data<'a>,
-    /// The stage's context.
     pub context: &'a StageContext,
 }
 
@@ -106,7 +101,7 @@ impl Run<'_> {
             let shown = state.curves.last("loss").map(|loss| ("loss", loss));
             self.context.progress(state.step, total, "steps", shown);
             if config.checkpoint_every > 0 && state.step % config.checkpoint_every == 0 && !last {
-                // The first resume point, of the reference's numbers alone, has number 1.
+                // The first resume point, with the reference's log-probabilities alone, has number 1.
                 checkpoint::save(self.context, 1 + state.step, &state, |folder| {
                     trainer.save(folder, "")?;
                     self.data.reference.save(folder)?;
@@ -118,7 +113,7 @@ impl Run<'_> {
         Ok((weights, state))
     }
 
-    /// One optimizer step on the mean loss over the batch's pairs.
+    /// Takes one optimizer step on the mean loss over the batch's pairs.
     fn step(&self, trainer: &mut Trainer, batch: &[usize], state: &mut State) -> Result<()> {
         let (pairs, now, rate) = (self.data.train, state.step, trainer.rate());
         let lengths: Vec<usize> = batch.iter().map(|&i| pairs[i].tokens()).collect();
@@ -151,7 +146,7 @@ impl Run<'_> {
         series != "sft_loss" || self.objective.sft_weight > 0.0
     }
 
-    /// Measures the held-out pairs; keeps a copy of the weights if they are the best and wanted.
+    /// Measures the held-out pairs; keeps a copy of the weights if they are the best and `keep` requires it.
     fn validate(&self, trainer: &Trainer, state: &mut State, best: &mut Option<Parameters>) -> Result<()> {
         let mut measured = Measured::default();
         let evaluate = |sequences: &[&[u32]], places: &[_]| trainer.evaluate(sequences, places, 1.0);

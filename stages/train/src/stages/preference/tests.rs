@@ -8,7 +8,7 @@ use std::path::Path;
 use trainyard_core::{Digest, ErrorKind};
 use trainyard_tables::Trajectory;
 
-/// Demonstrations, each beside one whose final answer is one digit longer.
+/// Returns demonstrations, each followed by one whose final answer is one digit longer.
 fn preferences(count: usize) -> Vec<Trajectory> {
     let pair = |(group, chosen): (usize, Trajectory)| {
         let mut rejected = Trajectory { id: format!("{}-wrong", chosen.id), sample: 1, ..chosen.clone() };
@@ -138,7 +138,7 @@ fn parts_of_a_batch_change_rounding_alone() {
 
 #[test]
 fn the_best_weights_are_kept_on_request() {
-    // Whoever learns these pairs loses on the same pairs turned around.
+    // Training on these pairs raises the loss on the same pairs with the answers swapped.
     let turned = |keep: &str| {
         let folder = tempfile::tempdir().unwrap().keep();
         let mut context = context(&folder, 2, None);

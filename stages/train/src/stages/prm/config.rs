@@ -16,7 +16,7 @@ use trainyard_lm::memory::Training;
 use trainyard_lm::shape;
 use trainyard_lm::template::TemplateOptions;
 
-/// What the labels train.
+/// Weights trained on the labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trained {
@@ -27,11 +27,11 @@ pub enum Trained {
     Head,
 }
 
-/// Options of `prm`. The first group is for labels by Monte-Carlo rollouts (input `problems`) only.
+/// Options of `prm`. The first group applies only to labels by Monte-Carlo rollouts (input `problems`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The environment that the problems are made for.
+    /// Environment that the problems are made for.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
     /// How the model's chat template is used.
@@ -39,7 +39,7 @@ pub struct Config {
     pub template: TemplateOptions,
     /// How rollouts and their continuations are sampled.
     pub sampling: SamplingOptions,
-    /// At most this many problems, in equal numbers per level; null = all.
+    /// Limit of problems, in equal numbers per level; null = all.
     pub problems_limit: Option<usize>,
     /// Rollouts per problem; all their steps are labeled.
     #[schemars(range(min = 1))]
@@ -47,14 +47,14 @@ pub struct Config {
     /// Continuations per step; a step's label is the share of them that succeeds.
     #[schemars(range(min = 1))]
     pub continuations: u32,
-    /// What one step is: a line that the agent writes (`lines`), or a whole turn (`turns`).
+    /// Unit of a step: a line that the agent writes (`lines`), or a whole turn (`turns`).
     pub steps: StepKind,
-    /// The head alone, or the decoder too.
+    /// Weights to train: the head alone, or the decoder too.
     pub train: Trained,
-    /// The reward component that says whether an episode is right (1 or more).
+    /// Reward component that is 1 or more for a right episode.
     pub outcome: String,
     /// Weight of the ranking loss ln(1 + exp(z_wrong − z_right)) between right and wrong rollouts of one problem, at
-    /// their last step, beside the loss on labels; 0 = none.
+    /// their last step, added to the loss on labels; 0 = none.
     #[schemars(range(min = 0))]
     pub ranking_weight: f64,
     /// Passes over the labeled rollouts.
@@ -68,15 +68,15 @@ pub struct Config {
     pub micro_batch_tokens: usize,
     /// Optimizer of the scoring head, and of the decoder with `train: all`.
     pub optimizer: OptimizerOptions,
-    /// A small addition that learns in the place of the decoder, such as `{kind: lora}`; null = the decoder itself. A
-    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    /// Adapter to train instead of the decoder, such as `{kind: lora}`; null = train the decoder itself. A model with
+    /// an adapter continues training that adapter; without this option, the adapter is merged first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterOptions>,
-    /// Share of the problems that are not trained on; all quality metrics are measured on them.
+    /// Share of the problems held out from training; all quality metrics are measured on them.
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 0.5))]
     pub held_out_share: f64,
-    /// Optimizer steps between resume points, behind the one that holds the labels; 0 = none, null = 50. Changes no
-    /// result.
+    /// Optimizer steps between resume points, after the one that holds the labels; 0 = none, null = 50. Does not change
+    /// results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_every: Option<u64>,
     /// Bins of the calibration table.
@@ -85,7 +85,7 @@ pub struct Config {
     /// How the weights of a whole model are written; an adapter's are always f32.
     #[serde(skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
-    /// Where the model is computed.
+    /// Backend that computes the model.
     #[serde(skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
@@ -142,7 +142,7 @@ impl PlayOptions for Config {
         let tokens = self.micro_batch_tokens.min(self.batch_tokens);
         let training = Training { adapter: self.adapter.as_ref(), tokens, samples: false };
         let mut problems = shape::misfits(inputs, self.adapter.as_ref());
-        // The head alone learns on a decoder that keeps no activations.
+        // The head alone is trained on a decoder that keeps no activations.
         let too_large = || shape::too_large(inputs, &training);
         problems.extend((self.train == Trained::All).then(too_large).flatten());
         let found = match (wired("problems"), wired("trajectories")) {

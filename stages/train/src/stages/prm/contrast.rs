@@ -1,6 +1,6 @@
-//! Right and wrong rollouts of one problem, side by side: what they teach, and how well a head tells them apart.
+//! Contrast of right and wrong rollouts of one problem: a ranking loss, and how well a head distinguishes them.
 //!
-//! A head learns step labels mostly by seeing how hard a problem is, which does not help best-of-k to choose between
+//! A head learns step labels mostly from the difficulty of a problem, which does not help best-of-k to choose between
 //! two answers to one problem. In the difference of two scores of one problem its difficulty cancels: the ranking loss
 //! is ln(1 + exp(z_wrong − z_right)) at the last step (Bradley-Terry, as for outcome reward models in 2203.02155),
 //! averaged over the pairs of a batch.
@@ -10,20 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Result};
 use trainyard_tables::{Status, Trajectory};
 
-/// Most distinct rollouts of one problem and outcome; more of them say little that is new.
+/// Limits of distinct rollouts of one problem and outcome; more of them add little information.
 const RIGHT: usize = 2;
 const WRONG: usize = 4;
 
-/// Whether a row ended right: its reward component is 1 (or more). None: it has no such component, or the
+/// Returns whether a row ended right: its reward component is 1 or more. `None`: the row has no such component, or the
 /// infrastructure lost it.
 pub fn outcome(row: &Trajectory, component: &str) -> Option<bool> {
     let counts = row.status == Status::Ok && !row.token_ids.is_empty();
     row.rewards.get(component).filter(|_| counts).map(|value| *value >= 1.0)
 }
 
-/// The rows worth contrasting, by problem: distinct ones of problems with both outcomes, those with the fewest tool
-/// errors and calls first, since a rollout that fails for all to see needs no judge. Errors: data, if no row has the
-/// component.
+/// Selects rows to contrast, by problem: distinct ones of problems with both outcomes, those with the fewest tool
+/// errors and calls first, since an obvious failure needs no judge. Errors: data, if no row has the component.
 pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>> {
     if !rows.is_empty() && rows.iter().all(|r| outcome(r, component).is_none()) {
         let names: BTreeSet<&str> = rows.iter().flat_map(|r| r.rewards.keys().map(String::as_str)).collect();
@@ -43,8 +42,8 @@ pub fn select(rows: Vec<Trajectory>, component: &str) -> Result<Vec<Trajectory>>
     Ok(both.flat_map(|[wrong, right]| [distinct(wrong, WRONG), distinct(right, RIGHT)].concat()).collect())
 }
 
-/// Rows to train on, and rows to measure on. A problem is on one side only: that of its labels, if it has any, else
-/// where `hold_out` puts it.
+/// Splits rows into training and held-out ones. All rows of a problem are on one side: that of its labels, if it has
+/// any, else where `hold_out` puts it.
 pub fn split(
     rows: Vec<Trajectory>,
     train: &[Trajectory],
@@ -70,7 +69,7 @@ fn distinct(mut rows: Vec<Trajectory>, most: usize) -> Vec<Trajectory> {
     rows
 }
 
-/// (right, wrong) places of all pairs of one problem.
+/// Returns the (right, wrong) places of all pairs of one problem.
 pub fn pairs(examples: &[&Example]) -> Vec<(usize, usize)> {
     let mut problems: BTreeMap<&str, [Vec<usize>; 2]> = BTreeMap::new();
     for (i, example) in examples.iter().enumerate() {
@@ -84,23 +83,23 @@ pub fn pairs(examples: &[&Example]) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// ln(1 + exp(wrong − right)) and its slope by `wrong`; by `right` it is the negative.
+/// Returns ln(1 + exp(wrong − right)) and its slope by `wrong`; the slope by `right` is the negative.
 pub fn ranking_loss(right: f64, wrong: f64) -> (f64, f64) {
     let gap = wrong - right;
     (gap.max(0.0) + (-gap.abs()).exp().ln_1p(), sigmoid(gap))
 }
 
-/// How pairs of one problem are ranked by their last scores, problem by problem.
+/// Ranking of pairs of one problem by their last scores, problem by problem.
 #[derive(Debug, Default)]
 pub struct Ranking {
     /// Share of pairs in which the right one scores higher (equal scores count half), per pair.
     pub shares: Vec<f64>,
-    /// The problem of each pair.
+    /// Problem of each pair.
     pub problems: Vec<String>,
 }
 
-/// `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and tool errors,
-/// which differ in what they say alone.
+/// Ranks pairs. `scores`: the last score of every example. With `alike`, only pairs with equally many tool calls and
+/// tool errors, which differ in their text alone.
 pub fn ranking(examples: &[&Example], scores: &[f64], alike: bool) -> Ranking {
     let mut found = Ranking::default();
     for (right, wrong) in pairs(examples) {

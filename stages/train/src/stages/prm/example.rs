@@ -1,33 +1,31 @@
-//! One rollout as the scoring head reads it: its tokens, its labeled steps, its outcome.
+//! One rollout as input of the scoring head: its tokens, its labeled steps, its outcome.
 
 use trainyard_core::{Error, Result};
 use trainyard_tables::Trajectory;
 
-/// One rollout with its labeled steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Example {
     /// Token ids of the whole rollout.
     pub tokens: Vec<u32>,
     /// (last token of the step, label); NaN = read, but not labeled.
     pub steps: Vec<(usize, f64)>,
-    /// Id of the problem.
     pub problem: String,
-    /// Whether the rollout ended right, if that is known; then the last of `steps` is where it ends.
+    /// Whether the rollout ended right, if known; then the last of `steps` is its end.
     pub right: Option<bool>,
-    /// Tool calls of the rollout.
     pub tool_calls: u32,
     /// Tool calls that failed.
     pub tool_errors: u32,
 }
 
 impl Example {
-    /// Steps that have a label.
+    /// Counts the steps that have a label.
     pub fn labeled(&self) -> usize {
         self.steps.iter().filter(|(_, label)| !label.is_nan()).count()
     }
 }
 
-/// The labeled steps of a row, and its last one if the outcome is known. Errors: data, when lists do not fit.
+/// Returns the labeled steps of a row, and its last one if the outcome is known. Errors: data, if list lengths do not
+/// match.
 pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
     let unlabeled = vec![f32::NAN; row.step_ends.len()];
     let labels = row.step_labels.as_deref().unwrap_or(&unlabeled);
@@ -47,7 +45,7 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
         }
         steps.push((end as usize - 1, f64::from(label)));
     }
-    // Without a step there is no place that could tell the outcome.
+    // Without a step there is no place to read the outcome from.
     let right = right.filter(|_| !steps.is_empty());
     let (tool_calls, tool_errors) = (row.tool_calls, row.tool_errors);
     Ok(Example {
@@ -60,7 +58,7 @@ pub fn example(row: &Trajectory, right: Option<bool>) -> Result<Example> {
     })
 }
 
-/// 1 / (1 + e⁻ᶻ): the probability that a logit stands for.
+/// Returns 1 / (1 + e⁻ᶻ), the probability of a logit.
 pub fn sigmoid(z: f64) -> f64 {
     1.0 / (1.0 + (-z).exp())
 }

@@ -1,8 +1,8 @@
-//! Training the scoring head on step labels.
+//! Training of the scoring head on step labels.
 //!
 //! The label of a step is a probability, so the loss is binary cross-entropy against it: per step −y·log σ(z) −
-//! (1−y)·log(1−σ(z)), with slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled
-//! steps (NaN) are left out of the first.
+//! (1−y)·log(1−σ(z)), with slope σ(z) − y by the logit z, plus the ranking loss of [`contrast`]. Unlabeled steps (NaN)
+//! are left out of the cross-entropy.
 
 use super::config::{Config, Trained};
 use super::contrast;
@@ -18,19 +18,18 @@ use trainyard_api::curves::{Curves, finite};
 use trainyard_core::{Chance, Error, Result};
 use trainyard_lm::backend::{self, Learns, Place, Slopes};
 
-/// Optimizer steps between resume points, unless the options say otherwise.
+/// Default number of optimizer steps between resume points.
 const CHECKPOINT_EVERY: u64 = 50;
 
 /// A model with a scoring head in training.
 pub struct Head {
-    /// The model and its optimizer.
     pub trainer: Trainer,
     budget: usize,
     ranking_weight: f64,
 }
 
 impl Head {
-    /// A fresh head (all scores ½) on the model's decoder.
+    /// Creates a new head (all scores ½) on the model's decoder.
     pub fn new(
         config: &Config,
         (policy, learns): (&mut Policy, Learns),
@@ -45,12 +44,12 @@ impl Head {
         Ok(Self { trainer, budget: config.micro_batch_tokens, ranking_weight: config.ranking_weight })
     }
 
-    /// One optimizer step on some examples; returns the losses.
+    /// Takes one optimizer step on some examples; returns the losses.
     fn step(&mut self, members: &[&Example]) -> Result<Losses> {
         let lengths: Vec<usize> = members.iter().map(|e| e.tokens.len()).collect();
         let parts = micro_batches(&lengths, self.budget);
-        // A pair may lie in two micro-batches, so slopes need all logits first; one micro-batch has them from its own
-        // forward.
+        // A pair may be split over two micro-batches, so slopes need all logits first; a single micro-batch has them
+        // from its own forward pass.
         let whole =
             if parts.len() > 1 { Some(gradients(members, &self.logits(members)?, self.ranking_weight)) } else { None };
         let mut losses = whole.as_ref().map(|(losses, _)| *losses).unwrap_or_default();
@@ -75,7 +74,7 @@ impl Head {
         Ok(losses)
     }
 
-    /// The logits at the steps of every example.
+    /// Computes the logits at the steps of every example.
     pub fn logits(&self, examples: &[&Example]) -> Result<Vec<Vec<f64>>> {
         let lengths: Vec<usize> = examples.iter().map(|e| e.tokens.len()).collect();
         let mut logits: Vec<Vec<f64>> = vec![Vec::new(); examples.len()];
@@ -95,7 +94,8 @@ impl Head {
     }
 }
 
-/// The tokens of examples, and the places where their steps are over: a score is read after the last token of its step.
+/// Returns the tokens of examples, and the places where their steps end: a score is read after the last token of its
+/// step.
 fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
     let of = |(sequence, e): (usize, &&Example)| -> Vec<Place> {
         e.steps.iter().map(|(last, _)| Place { sequence, token: last + 1 }).collect()
@@ -106,14 +106,14 @@ fn inputs<'e>(examples: &[&'e Example]) -> (Vec<&'e [u32]>, Vec<Place>) {
 /// Losses of one optimizer step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Losses {
-    /// Mean cross-entropy of the labeled steps, nats; none without a labeled step.
+    /// Mean cross-entropy of the labeled steps, in nats; `None` without a labeled step.
     pub labels: Option<f64>,
-    /// Mean loss of the pairs; none without a pair.
+    /// Mean loss of the pairs; `None` without a pair.
     pub ranking: Option<f64>,
 }
 
-/// The losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus `weight`
-/// times the ranking loss's mean over pairs.
+/// Returns the losses of a batch, and their slope by every logit: the cross-entropy's mean over labeled steps plus
+/// `weight` times the ranking loss's mean over pairs.
 fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses, Vec<Vec<f64>>) {
     let count = examples.iter().map(|e| e.labeled()).sum::<usize>().max(1) as f64;
     let mut losses = Losses::default();
@@ -138,13 +138,13 @@ fn gradients(examples: &[&Example], logits: &[Vec<f64>], weight: f64) -> (Losses
     (losses, slopes)
 }
 
-/// Cuts a flat list by the numbers of steps.
+/// Splits a flat list by the numbers of steps.
 fn by_example(values: Vec<f64>, examples: &[&Example]) -> Vec<Vec<f64>> {
     let mut values = values.into_iter();
     examples.iter().map(|e| values.by_ref().take(e.steps.len()).collect()).collect()
 }
 
-/// How far the training is.
+/// Progress of the training.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
     /// Optimizer steps done.
@@ -153,7 +153,7 @@ pub struct State {
     pub curves: Curves,
 }
 
-/// Trains a head on the examples, on from a resume point if there is one; those without a step to read are left out.
+/// Trains a head on the examples, from a resume point if there is one; examples without a step to read are left out.
 pub fn train(
     config: &Config,
     policy: (&mut Policy, Learns),
@@ -189,7 +189,7 @@ pub fn train(
                 state.curves.point(context, name, n as u64, loss)?;
             }
         }
-        // A batch of contrasted rollouts alone has no label, so the loss that is shown is the newest one.
+        // A batch of only contrasted rollouts has no label, so the newest loss is shown.
         state.step = n as u64 + 1;
         context.progress(state.step, total, "steps", state.curves.last("loss").map(|loss| ("loss", loss)));
         if every > 0 && state.step.is_multiple_of(every) && state.step < total {
@@ -199,8 +199,8 @@ pub fn train(
     Ok((head, state.curves))
 }
 
-/// Examples of one problem whose outcomes are known share a batch, so that they can be contrasted; others are dealt one
-/// by one, since a batch of many problems is the less noisy one.
+/// Groups examples that must share a batch: those of one problem with known outcomes, so that they can be contrasted.
+/// All others are separate, since batches of many problems are less noisy.
 fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     let mut problems: BTreeMap<&str, Vec<&Example>> = BTreeMap::new();
     let (known, unknown): (Vec<&Example>, Vec<&Example>) =
@@ -209,7 +209,7 @@ fn sharing_batches(examples: &[Example]) -> Vec<Vec<&Example>> {
     unknown.into_iter().map(|e| vec![e]).chain(problems.into_values()).collect()
 }
 
-/// Binary cross-entropy of a logit against a soft label, without overflow.
+/// Computes the binary cross-entropy of a logit against a soft label, without overflow.
 pub fn cross_entropy(z: f64, y: f64) -> f64 {
     z.max(0.0) - z * y + (-z.abs()).exp().ln_1p()
 }

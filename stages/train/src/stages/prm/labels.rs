@@ -1,10 +1,9 @@
-//! Step labels by Monte-Carlo rollouts: how often the policy succeeds from each prefix of its own episodes
-//! (Math-Shepherd, 2312.08935).
+//! Step labels by Monte-Carlo rollouts: the policy's success rate from each prefix of an episode.
 //!
-//! No person and no stronger model is needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a step, so its
-//! continuations replay the turns before it in a fresh environment and go on sampling in the middle of a turn. The
-//! label of the last step is the outcome itself. Equal prefixes are continued once. An environment that answers a
-//! replay differently is an error.
+//! Neither human labels nor a stronger model are needed (Math-Shepherd, 2312.08935). A prefix ends at the end of a
+//! step, so its continuations replay the turns before it in a new environment and continue sampling in the middle of a
+//! turn. The label of the last step is the outcome itself. Equal prefixes are continued once. An environment that
+//! responds differently to a replay is an error.
 
 use super::config::Config;
 use crate::config::kv_memory;
@@ -22,24 +21,24 @@ use trainyard_tables::{Problem, Trajectory};
 /// Prefixes whose continuations run in one call: many, since each call waits for its longest episode.
 const PREFIXES_PER_CALL: usize = 1024;
 
-/// The policy's rollouts with a label per step, and what it took.
+/// Policy's rollouts with a label per step, and their cost.
 pub struct Labeled {
     /// Rollouts with `step_ends` and `step_labels`.
     pub rows: Vec<Trajectory>,
-    /// Distinct prefixes that were continued.
+    /// Number of distinct prefixes that were continued.
     pub prefixes: usize,
-    /// Rollouts that an infrastructure failure ended; they are not in `rows`.
+    /// Number of rollouts that an infrastructure failure ended; they are not in `rows`.
     pub failures: usize,
-    /// Rows that cannot be learned from.
+    /// Counts of rows that cannot be used for training.
     pub left_out: LeftOut,
 }
 
-/// Given rows that nothing is learned from.
+/// Counts of omitted input rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Without step labels.
+    /// Rows without step labels.
     pub unlabeled: usize,
-    /// Longer than the model's positions.
+    /// Rows longer than the model's positions.
     pub too_long: usize,
 }
 
@@ -50,15 +49,12 @@ impl std::ops::AddAssign for LeftOut {
     }
 }
 
-/// What Monte-Carlo labels are made with.
+/// Inputs of Monte-Carlo labeling.
 pub struct Labeler<'a> {
-    /// Options of the stage.
     pub config: &'a Config,
-    /// The policy that samples rollouts and continuations.
+    /// Policy that samples rollouts and continuations.
     pub policy: &'a Policy,
-    /// The environment that episodes play in.
     pub environment: &'a dyn Environment,
-    /// The problems to play.
     pub problems: &'a [Problem],
     /// Source of all random draws.
     pub chance: Chance,
@@ -70,7 +66,7 @@ struct Prefix {
     end: usize,
     tokens: Vec<u32>,
     start: Start,
-    /// (row, step) that get its label.
+    /// (row, step) pairs that get the prefix's label.
     users: Vec<(usize, usize)>,
 }
 
@@ -89,7 +85,7 @@ impl Labeler<'_> {
         Ok(Labeled { rows, prefixes: prefixes.len(), failures, left_out: LeftOut::default() })
     }
 
-    /// `rollouts` episodes per problem.
+    /// Samples `rollouts` episodes per problem.
     fn rollouts(&self, sampler: &mut dyn Sampler, context: &StageContext) -> Result<Vec<Rollout>> {
         let jobs: Vec<Job> =
             (0..self.problems.len()).flat_map(|i| (0..self.config.rollouts).map(move |s| Job::root(i, s))).collect();
@@ -122,7 +118,7 @@ impl Labeler<'_> {
         }
     }
 
-    /// Steps and the last label of a rollout; the others are not known yet.
+    /// Sets the steps and the last label of a rollout; the other labels are not known yet.
     fn prepare(&self, one: Rollout) -> Result<Trajectory> {
         let mut row = one.trajectory;
         expect_one_context([&row], "the policy's rollouts")?;
@@ -173,7 +169,7 @@ impl Labeler<'_> {
     }
 }
 
-/// Share of right ones among the continuations that count; NaN if none does.
+/// Returns the share of right ones among the continuations without failures; NaN if all failed.
 fn success_share(prefix: &Prefix, group: &[Rollout]) -> Result<f32> {
     for one in group.iter().filter(|f| !f.failed()) {
         if one.trajectory.token_ids.get(..prefix.end) != Some(prefix.tokens.as_slice()) {
@@ -188,7 +184,7 @@ fn success_share(prefix: &Prefix, group: &[Rollout]) -> Result<f32> {
     Ok(counted.iter().filter(|c| **c).count() as f32 / counted.len() as f32)
 }
 
-/// The distinct prefixes of all rows, each with the steps that it stands for. A row's last step needs none.
+/// Returns the distinct prefixes of all rows, each with its steps. A row's last step is left out.
 fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
     let mut places: BTreeMap<(usize, &[u32]), usize> = BTreeMap::new();
     let mut list: Vec<Prefix> = Vec::new();
@@ -211,7 +207,7 @@ fn prefixes(rows: &[Trajectory], problems: &[usize]) -> Vec<Prefix> {
     list
 }
 
-/// The turns that are over at `end`, and the sampled tokens of the one that is not.
+/// Returns the turns completed at `end`, and the sampled tokens of the incomplete one.
 fn start(row: &Trajectory, end: usize) -> Start {
     let (mut turns, mut partial) = (Vec::new(), Vec::new());
     for t in 0..end {

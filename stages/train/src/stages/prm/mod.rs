@@ -1,8 +1,7 @@
-//! `prm`: a process reward model, a scoring head that predicts at the end of each step how likely the episode is to
-//! succeed.
+//! `prm`: trains a process reward model, a scoring head that predicts at the end of each step how likely the episode is
+//! to succeed.
 //!
-//! Labels come from the policy's own Monte-Carlo rollouts, or are given. Quality is only measured on problems that were
-//! not trained on.
+//! Labels come from the policy's own Monte-Carlo rollouts, or are given. Quality is only measured on held-out problems.
 
 pub mod config;
 pub mod contrast;
@@ -43,7 +42,6 @@ use trainyard_lm::examples::expect_same_text;
 use trainyard_lm::template::Conversation;
 use trainyard_tables::{Trajectory, read_trajectories, write_trajectories};
 
-/// The stage kind, with the environments that it may play.
 #[derive(Default)]
 pub struct Prm {
     /// Families of parts that the options may name.
@@ -69,12 +67,11 @@ given rows without labels.\n\n\
 Errors: both of `problems` and `trajectories` or neither, labels outside 0..1, rows of another tokenizer or \
 template, a problem that is trained on and measured on, problems made for another environment.";
 
-/// What a checkpoint holds besides the labeled rows, weights and moments.
+/// State of a checkpoint, in addition to the labeled rows, weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     prefixes: usize,
     failures: usize,
-    /// How far the training is.
     #[serde(default)]
     training: head::State,
 }
@@ -170,7 +167,7 @@ impl Stage for Prm {
         let labels = Some(context.scratch.join(ROWS)).filter(|path| path.exists());
         let save = |state: &head::State, trainer: &Trainer| {
             let state = State { prefixes, failures, training: state.clone() };
-            // The first resume point, of the labels alone, has number 1.
+            // The first resume point, with the labels alone, has number 1.
             checkpoint::save(context, 1 + state.training.step, &state, |folder| {
                 if let Some(labels) = &labels {
                     std::fs::copy(labels, folder.join(ROWS)).map_err(|e| io_error(labels, &e))?;
@@ -181,7 +178,7 @@ impl Stage for Prm {
         let resumed = resumed.map(|(state, folder)| (state.training, folder)).filter(|(state, _)| state.step > 0);
         let (head, curves) = head::train(&config, (&mut policy, learns), &train_examples, resumed, &save, context)?;
         let model = head.trainer.model(&policy.folder)?;
-        // Rows of `evaluation` are measured on, and not handed on.
+        // Rows of `evaluation` are used for measurement only, and are not written.
         let mut rows = train;
         if context.optional("evaluation").is_none() {
             rows.extend(held);
@@ -202,7 +199,7 @@ impl Stage for Prm {
 }
 
 impl Prm {
-    /// Labeled rows with tokens and steps: from a checkpoint, by rollouts, or as given.
+    /// Returns labeled rows with tokens and steps: from a checkpoint, by rollouts, or from the inputs.
     fn labeled(
         &self,
         config: &Config,
@@ -257,7 +254,7 @@ impl Prm {
     }
 }
 
-/// Rows of `contrast` with their steps, worth contrasting, and how many are too long.
+/// Reads rows of `contrast` with their steps, selects those to contrast, and counts the too long ones.
 fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> Result<(Vec<Trajectory>, usize)> {
     let Some(rollouts) = context.optional("contrast") else { return Ok((Vec::new(), 0)) };
     let mut rows = read_trajectories(&rollouts.parquet())?;
@@ -272,7 +269,7 @@ fn contrasted(config: &Config, model: &ModelFolder, context: &StageContext) -> R
     Ok((rows, too_long))
 }
 
-/// Rows as given, with tokens and steps where they lack them, and what is left out of them.
+/// Reads rows from the inputs, adds missing tokens and steps, and counts the omitted rows.
 fn given(
     config: &Config,
     model: &ModelFolder,
@@ -304,7 +301,7 @@ fn given(
     Ok((ready, LeftOut { unlabeled, too_long }))
 }
 
-/// Drops the rows that the model has no positions for, and says so in the log. Returns their number.
+/// Drops rows longer than the model's positions and logs a warning. Returns their number.
 fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, context: &StageContext) -> usize {
     let positions = model.config.positions();
     let all = rows.len();
@@ -320,7 +317,7 @@ fn drop_too_long(rows: &mut Vec<Trajectory>, model: &ModelFolder, port: &str, co
     dropped
 }
 
-/// Quality counts only on problems that nothing was learned from.
+/// Rejects held-out problems that are also trained on.
 fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
     let seen: BTreeSet<&str> = train.iter().map(|r| r.problem_id.as_str()).collect();
     match held.iter().find(|r| seen.contains(r.problem_id.as_str())) {
@@ -332,7 +329,7 @@ fn disjoint(train: &[Trajectory], held: &[Trajectory]) -> Result<()> {
     }
 }
 
-/// The head's scores at every step of every row, labeled or not, by the kernels that evaluation uses.
+/// Computes the head's scores at every step of every row, labeled or not, by the kernels that evaluation uses.
 fn score(policy: &Policy, model: &ModelFolder, rows: &mut [Trajectory], context: &StageContext) -> Result<()> {
     let mut sampler = policy.backend.sampler(model, &SamplerOptions { threads: context.cpus })?;
     let positions: Vec<Vec<u32>> = rows.iter().map(|r| r.step_ends.iter().map(|e| e - 1).collect()).collect();

@@ -10,7 +10,8 @@ use trainyard_api::report::{Cell, Report, Table};
 use trainyard_core::{Metric, Reduce, Result};
 use trainyard_learn::statistics::{auc, brier, calibration, clustered_mean, mean};
 
-/// What the stage reports. What needs labels of both kinds, or right and wrong rollouts of one problem, may be absent.
+/// Declares the stage's metrics. Those that need labels of both kinds, or right and wrong rollouts of one problem, are
+/// optional.
 pub fn metrics() -> Vec<Metric> {
     let mut list = vec![
         Metric::new("rollouts", "rollouts", "Episodes with labeled steps."),
@@ -109,7 +110,7 @@ pub fn write(
     context.write_report("report", report, &self::metrics().into())
 }
 
-/// (predicted probability, label) of every labeled step, in order of the examples.
+/// Returns (predicted probability, label) of every labeled step, in order of the examples.
 fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
     let examples: Vec<&Example> = examples.iter().collect();
     let logits = head.logits(&examples)?;
@@ -120,7 +121,7 @@ fn labeled(head: &Head, examples: &[Example]) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok(steps.filter(|(label, _)| !label.is_nan()).map(|(label, p)| (p, label)).unzip())
 }
 
-/// Share of the pairs of one problem that are ranked rightly, with its interval and their number; nothing without a
+/// Returns the share of correctly ranked pairs of one problem, with its interval and their number; empty without a
 /// pair.
 fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -> Result<Vec<(String, f64)>> {
     let examples: Vec<&Example> = examples.iter().filter(|e| e.right.is_some()).collect();
@@ -134,7 +135,7 @@ fn within_problems(head: &Head, examples: &[Example], name: &str, alike: bool) -
     Ok(list)
 }
 
-/// AUC of labels above ½ against labels below; labels of exactly ½ are left out.
+/// Returns the AUC of labels above ½ against labels below; labels of exactly ½ are left out.
 fn ranking(predicted: &[f64], labels: &[f64]) -> Option<f64> {
     let decided: Vec<(f64, bool)> =
         predicted.iter().zip(labels).filter(|(_, y)| **y != 0.5).map(|(p, y)| (*p, *y > 0.5)).collect();

@@ -64,7 +64,7 @@ fn labels_come_from_continuations_and_the_head_learns_them() {
     run_stage::<Prm>(options(), &mut second).unwrap();
     assert_eq!(digests, PORTS.iter().map(|p| digest_of(second.output(p).unwrap())).collect::<Vec<_>>());
 
-    // Given labels, the head alone: its own output is a valid input.
+    // Given labels, the head alone: the stage's own output is a valid input.
     let given = tempfile::tempdir().unwrap();
     let mut third = context(given.path());
     input_trajectories(&mut third, given.path(), "trajectories", &rows);
@@ -90,7 +90,7 @@ fn quality_is_measured_on_the_evaluation_rows_alone() {
     };
     let train: Vec<Trajectory> = (0..12).map(|i| row(&format!("{i}+1"), (i % 2) as f32)).collect();
     let measured = [row("20+1", 1.0), row("21+1", 0.0), row("22+1", 1.0)];
-    // Without labels a row says nothing; that it is left out is counted.
+    // A row without labels is left out and counted.
     let silent = Trajectory { step_labels: None, ..row("30+1", 0.0) };
     let run = |evaluation: &[Trajectory]| {
         let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn outputs_of(context: &StageContext) -> Vec<Trajectory> {
     read_trajectories(&context.output_parquet("trajectories").unwrap()).unwrap()
 }
 
-/// Rollouts whose outcome only their own text tells: problem by problem, one right and one wrong.
+/// Returns rollouts that differ in outcome by their text alone: problem by problem, one right and one wrong.
 fn contrasts(problems: usize) -> Vec<Trajectory> {
     let model = half_trained();
     let one = |problem: usize, right: bool| {
@@ -148,7 +148,7 @@ fn contrasts(problems: usize) -> Vec<Trajectory> {
     (0..problems).flat_map(|p| [one(p, true), one(p, false)]).collect()
 }
 
-/// Keeps every loss on labels that is told, in curves and in progress.
+/// Recorder of every reported loss on labels, in curves and in progress.
 #[derive(Default)]
 struct Losses(Mutex<Vec<f64>>);
 
@@ -169,7 +169,7 @@ impl Reporter for Losses {
 #[test]
 fn contrasted_rollouts_teach_what_labels_do_not_say() {
     let folder = tempfile::tempdir().unwrap();
-    // Labels that say nothing about an answer.
+    // Labels that are independent of the answer.
     let labels: Vec<Trajectory> = (0..12)
         .map(|i| Trajectory {
             problem_id: format!("label-{i}"),
@@ -187,7 +187,8 @@ fn contrasted_rollouts_teach_what_labels_do_not_say() {
         let told = Arc::new(Losses::default());
         c.reporter = told.clone();
         run_stage::<Prm>(options, &mut c).unwrap();
-        // No loss on labels of ½ is less than ln 2. A batch of contrasted rollouts alone has none, which is not 0.
+        // No loss on labels of ½ is less than ln 2. A batch of only contrasted rollouts has no loss on labels, rather
+        // than 0.
         let told = told.0.lock().unwrap();
         let least = told.iter().copied().fold(c.metrics["loss"], f64::min);
         assert!(!told.is_empty() && least > std::f64::consts::LN_2 - 1e-6, "{told:?}");

@@ -1,7 +1,7 @@
-//! The joined report as one self-contained HTML page, rendered from `page.html`.
+//! Joined report as one self-contained HTML page, rendered from `page.html`.
 //!
-//! The template gets plain data and escapes it; only the style sheet and our own drawings are passed through unescaped.
-//! The page has no scripts and no links to other sites.
+//! The template escapes all data; only the style sheet and the drawings of this crate are passed through unescaped. The
+//! page has no scripts and no links to other sites.
 
 use super::markdown::{is_numeric, metrics};
 use super::numbers::{interval, number};
@@ -39,7 +39,7 @@ struct Column {
     numeric: bool,
 }
 
-/// A cell's value and, in muted ink, its interval.
+/// Cell value with its interval in muted ink.
 #[derive(Serialize)]
 struct Shown {
     value: String,

@@ -1,9 +1,9 @@
-//! The joined report as Markdown: tables and metrics, no curves.
+//! Joined report as Markdown: tables and metrics, no curves.
 
 use super::numbers::{interval, number};
 use trainyard_api::report::{Cell, Report, Table};
 
-/// The page.
+/// Renders the page.
 pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
     let mut out = format!("# {title}\n");
     paragraph(&mut out, summary);
@@ -25,7 +25,7 @@ pub fn page(title: &str, summary: &str, reports: &[Report]) -> String {
     out
 }
 
-/// A report's metrics as a table, without those that another table shows.
+/// Returns a report's metrics as a table, without those that another table shows.
 pub fn metrics(report: &Report) -> Table {
     let mut table = Table::new("Metrics", ["metric", "value", "unit"]);
     for (name, m) in report.metrics.iter().filter(|(_, m)| !m.detail) {
@@ -45,7 +45,7 @@ fn render_table(table: &Table) -> String {
     out
 }
 
-/// A cell as plain text.
+/// Returns a cell as plain text.
 pub fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
@@ -58,7 +58,7 @@ pub fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Whether a column holds no text.
+/// Returns whether all cells of a column are numbers.
 pub fn is_numeric(table: &Table, column: usize) -> bool {
     table.rows.iter().all(|row| !matches!(row.get(column), Some(Cell::Text(_))))
 }

@@ -1,11 +1,11 @@
-//! One report out of several, without two metrics of one name.
+//! Merging of several reports, with unique metric names.
 
 use std::collections::BTreeMap;
 use trainyard_api::report::Report;
 use trainyard_core::{Comparison, Declared, Metric, Producer};
 
-/// Tables and curves get their report's title in front; metrics and comparisons keep their names unless several reports
-/// use one: then each gets the position of its report as a prefix, from 1 (`2.tokens`).
+/// Merges reports. Tables and curves get their report's title in front; metrics and comparisons keep their names unless
+/// several reports use one: then each gets the position of its report as a prefix, from 1 (`2.tokens`).
 pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
     let metrics = uses(reports.iter().flat_map(|r| r.metrics.keys()));
     let comparisons = uses(reports.iter().flat_map(|r| r.comparisons.iter().map(|c| &c.metric)));
@@ -35,15 +35,15 @@ pub fn merge(title: &str, summary: &str, reports: &[Report]) -> Report {
     joined
 }
 
-/// How many reports use each name.
+/// Counts the reports that use each name.
 fn uses<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> {
     let mut uses: BTreeMap<String, usize> = BTreeMap::new();
     names.for_each(|name| *uses.entry(name.clone()).or_default() += 1);
     uses
 }
 
-/// What the joined report has, from what its producers declare. A name that several of them declare, but that
-/// one of them may leave out, is not known before the run; a check on it belongs to the stage that reports it.
+/// Declares the metrics of the joined report, from those of its producers. A name declared by several producers and
+/// optional in one of them is unknown before the run; a check on it belongs to the stage that reports it.
 pub fn declared(producers: &[Producer]) -> Declared {
     let open = producers.iter().any(|p| p.declared.as_ref().is_none_or(|d| d.open));
     let of = |list: fn(&Declared) -> &[Metric]| join(producers, list);
@@ -69,7 +69,7 @@ fn join(producers: &[Producer], list: fn(&Declared) -> &[Metric]) -> Vec<Metric>
     joined
 }
 
-/// Lower-case words joined by `_`.
+/// Returns a title as lower-case words joined by `_`.
 pub fn slug(title: &str) -> String {
     let words: Vec<String> = title
         .split(|c: char| !c.is_ascii_alphanumeric())

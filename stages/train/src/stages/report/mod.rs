@@ -25,9 +25,9 @@ use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Placement, Prod
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The heading of the page.
+    /// Heading of the page.
     pub title: String,
-    /// A sentence under the heading.
+    /// Sentence under the heading.
     pub summary: String,
 }
 
@@ -37,7 +37,6 @@ impl Default for Config {
     }
 }
 
-/// The stage kind `report`.
 #[derive(Default)]
 pub struct JoinReports;
 

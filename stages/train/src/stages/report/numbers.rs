@@ -1,6 +1,6 @@
-//! Numbers for people: up to four significant digits, groups of three, no noise.
+//! Readable numbers: up to four significant digits, groups of three.
 
-/// `12,345`, `0.4321`, `3.2e-5`.
+/// Formats a number as `12,345`, `0.4321` or `3.2e-5`.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
@@ -18,7 +18,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// A share or mean with its interval, three decimals each: `0.503`, `[0.447, 0.560]`.
+/// Formats a share or mean and its interval, three decimals each: `0.503`, `[0.447, 0.560]`.
 pub fn interval(value: f64, low: f64, high: f64) -> (String, String) {
     if [value, low, high].iter().all(|x| x.abs() < 10.0) {
         (format!("{value:.3}"), format!("[{low:.3}, {high:.3}]"))
@@ -27,7 +27,7 @@ pub fn interval(value: f64, low: f64, high: f64) -> (String, String) {
     }
 }
 
-/// A tick label with just enough decimals for its step.
+/// Formats a tick label with just enough decimals for its step.
 pub fn tick(value: f64, step: f64) -> String {
     let value = if value.abs() < step * 1e-9 { 0.0 } else { value };
     let size = value.abs();

@@ -1,6 +1,6 @@
-//! An axis: a range of data, rounded outward to ticks at 1, 2 or 5 times a power of ten.
+//! Axes: a range of data, rounded outward to ticks at 1, 2 or 5 times a power of ten.
 
-/// A linear axis.
+/// Linear axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
     /// Lower end of the axis, in data units.
@@ -14,12 +14,12 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// An axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks if
-    /// `round`.
+    /// Creates an axis over `[low, high]` with about `wanted` ticks; a range of width 0 is widened. The ends are ticks
+    /// if `round`.
     pub fn new(low: f64, high: f64, wanted: usize, round: bool) -> Self {
         let (low, high) = widen(low, high);
         let step = nice_step((high - low) / wanted.max(1) as f64);
-        // The small slack keeps an end that is a multiple of the step, but for rounding, where it is.
+        // A small tolerance keeps an end in place if it is a multiple of the step up to rounding.
         let (first, last) = if round {
             ((low / step + 1e-9).floor(), (high / step - 1e-9).ceil())
         } else {
@@ -30,7 +30,7 @@ impl Scale {
         Self { low, high, step, ticks }
     }
 
-    /// The place of a value on a line from `start` to `end`.
+    /// Returns the position of a value on a line from `start` to `end`.
     pub fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         start + (value - self.low) / (self.high - self.low) * (end - start)
     }

@@ -17,22 +17,22 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 46.0;
 const LEGEND_ROW: f64 = 20.0;
-/// Points drawn per line at most.
+/// Maximum number of points drawn per line.
 const MOST_POINTS: usize = 300;
-/// Lines with at most this many points show them as dots.
+/// Maximum number of points of a line that shows them as dots.
 const DOTS: usize = 40;
-/// Distinct colors; later series repeat them with dashes.
+/// Number of distinct colors; later series repeat them with dashes.
 const COLORS: usize = 8;
 
-/// The style sheet of drawings, for the page and for stand-alone files.
+/// Style sheet of drawings, for the page and for stand-alone files.
 pub const STYLE: &str = include_str!("curve.css");
 
-/// The `<svg>` element, to be placed in a page that holds [`STYLE`]. `id` must be unique in the page.
+/// Returns the `<svg>` element for a page that contains [`STYLE`]. `id` must be unique in the page.
 pub fn curve(curve: &Curve, id: &str) -> String {
     draw(curve, id, "")
 }
 
-/// An SVG file of its own.
+/// Returns a stand-alone SVG file.
 pub fn standalone(curve: &Curve) -> String {
     let style =
         format!("<style>{STYLE} svg.curve{{background:var(--surface);font-family:system-ui,sans-serif}}</style>");
@@ -59,7 +59,7 @@ fn draw(curve: &Curve, id: &str, style: &str) -> String {
     out
 }
 
-/// A description for readers who cannot see the drawing.
+/// Describes the drawing for screen readers.
 fn describe(curve: &Curve) -> String {
     let lines: Vec<String> = curve
         .series
@@ -85,7 +85,7 @@ struct Legend {
 }
 
 impl Legend {
-    /// Entries in rows; a single series needs none.
+    /// Arranges entries in rows; a single series needs no legend.
     fn new(series: &[Series]) -> Self {
         if series.len() < 2 {
             return Self { svg: String::new(), height: 0.0 };
@@ -229,7 +229,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML has no form for other control characters.
+            // XML cannot represent other control characters.
             c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }

@@ -25,7 +25,7 @@ fn the_page_is_self_contained_and_escaped() {
     for outside in ["<script", "<link", "src=", "url(", "@import", "https://"] {
         assert!(!html.contains(outside), "{outside}");
     }
-    // The name of the SVG namespace is the only address.
+    // The only address is the name of the SVG namespace.
     assert_eq!(html.matches("http://").count(), html.matches("http://www.w3.org/2000/svg").count());
     assert_eq!(html.matches("<svg").count(), 2);
     let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|t| t.split('"').next()).collect();

@@ -1,8 +1,8 @@
 //! From sampled groups to a batch: selection, rewards, filters; and the draws of one synchronous step.
 //!
-//! All sources absorb their groups here, so they differ in when groups come and not in what becomes of them. A rollout
-//! is moved from list to list, never copied: it ends in the batch or among those that the update does not use, and both
-//! are written.
+//! All sources pass their groups through this module, so they differ in when groups arrive and not in how they are
+//! processed. A rollout is moved from list to list, never copied: it ends in the batch or among those that the update
+//! does not use, and both are written.
 
 use super::state::{Progress, Run};
 use super::tally::Tally;
@@ -14,16 +14,16 @@ use trainyard_learn::{Batch, Draw, Grid, Group, PassRates, Rollout, Spawn};
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::Trajectory;
 
-/// What one step sampled.
+/// Rollouts sampled in one step.
 #[derive(Default)]
 pub struct Collected {
-    /// What enters the update.
+    /// Rollouts of the update.
     pub batch: Batch,
-    /// Sampled, but not in the batch: failed, not selected, dropped, or of a group without a token in the loss.
+    /// Rollouts outside the batch: failed, not selected, dropped, or of a group without a token in the loss.
     pub unused: Vec<Rollout>,
-    /// Groups that are not drawn again, though a filter dropped them.
+    /// Number of groups dropped by a filter that does not request a replacement.
     pub left_out: usize,
-    /// Rollouts that have a place.
+    /// Number of rollouts with a place.
     placed: usize,
     pub tally: Tally,
 }
@@ -32,12 +32,12 @@ impl Collected {
     pub fn of_step(step: u64) -> Self {
         Self { batch: Batch { step, groups: Vec::new() }, ..Self::default() }
     }
-    /// The next place in the order in which rollouts are written.
+    /// Gives a rollout the next place in the order of writing.
     fn place(&mut self, rollout: &mut Rollout) {
         rollout.place = self.placed;
         self.placed += 1;
     }
-    /// All rows in order, those of the batch with their advantages.
+    /// Returns all rows in order, those of the batch with their advantages.
     pub fn into_rows(self, advantages: Grid) -> Vec<Trajectory> {
         let update = u32::try_from(self.batch.step).ok();
         let learned = self.batch.groups.into_iter().flat_map(|g| g.rollouts).zip(advantages);
@@ -51,7 +51,7 @@ impl Collected {
     }
 }
 
-/// What became of the members of a group, before any is scored.
+/// Members of a group, sorted before scoring.
 struct Sorted {
     problem: usize,
     failed: Vec<Rollout>,
@@ -85,7 +85,7 @@ impl Run<'_> {
         Ok(all)
     }
 
-    /// Samples episodes whose ids begin with `name`.
+    /// Creates a driver of episodes whose ids begin with `name`.
     pub(super) fn driver<'s>(&'s self, sampler: &'s mut dyn Sampler, name: &str, chance: Chance) -> Driver<'s, 's> {
         Driver {
             sampler,
@@ -124,8 +124,8 @@ impl Run<'_> {
         Ok(rollouts)
     }
 
-    /// Selects from every group of a draw, scores what is kept, counts it, filters it, and puts what survives into the
-    /// batch.
+    /// Selects from every group of a draw, scores and counts the selected rollouts, filters them, and puts the rest
+    /// into the batch.
     pub(super) fn absorb(
         &self,
         members: Vec<Vec<Rollout>>,
@@ -186,8 +186,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The members that count, and the failures of the infrastructure. Pass rates are those of the policy by itself, so
-    /// members that were helped do not enter them.
+    /// Counts the members and sorts out infrastructure failures. Pass rates are those of the unaided policy, so members
+    /// with hints or given tokens are excluded from them.
     fn counted(
         &self,
         members: Vec<Rollout>,
@@ -212,7 +212,8 @@ impl Run<'_> {
         (counted, failed)
     }
 
-    /// Adds what the parts need to know of a full batch. Gold answers are scored by the progress's sampler as it is.
+    /// Adds values that the parts need of a full batch. Gold answers are scored by the progress's sampler with its
+    /// current weights.
     pub(super) fn complete(&self, progress: &mut Progress, batch: &mut Batch) -> Result<()> {
         for (i, group) in batch.groups.iter_mut().enumerate() {
             group.rollouts.iter_mut().for_each(|r| r.group = i);
@@ -232,7 +233,7 @@ impl Run<'_> {
     }
 }
 
-/// The job of a sequence that a strategy starts.
+/// Returns the job of a sequence that a strategy starts.
 pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
     Job {
         problem: draw.problems[spawn.group],
@@ -245,13 +246,13 @@ pub(super) fn job(draw: &Draw, spawn: Spawn) -> Job {
     }
 }
 
-/// Earlier groups of the draw with the same problem: a problem that a draw holds twice is sampled twice, by other
-/// chance.
+/// Counts earlier groups of the draw with the same problem: a problem that occurs twice in a draw is sampled with
+/// different random draws.
 fn repeats(draw: &Draw, group: usize) -> u64 {
     draw.problems[..group].iter().filter(|p| **p == draw.problems[group]).count() as u64
 }
 
-/// Members of each group in order of sample.
+/// Returns the members of each group in order of sample.
 fn by_group(rollouts: Vec<Rollout>, groups: usize) -> Vec<Vec<Rollout>> {
     let mut lists: Vec<Vec<Rollout>> = vec![Vec::new(); groups];
     for one in rollouts {

@@ -1,9 +1,8 @@
-//! Options of `rl`: the parts that a method is composed of, the loop around them, and the checks of options that stand
-//! alone.
+//! Options of `rl`: the parts of a method, the loop around them, and the checks that need only these options.
 //!
 //! Parts are plain values here, because only their families know their options (`docs/design/0006`) and fill in their
-//! schemas. `algorithm` and `mechanism` are already expanded when this is parsed. Parts whose needs are not
-//! met are reported by [`super::parts`].
+//! schemas. `algorithm` and `mechanism` are expanded before parsing. Parts with unmet needs are reported by
+//! [`super::parts`].
 
 use super::defaults;
 use super::sources::AsynchronousOptions as Asynchronous;
@@ -29,7 +28,7 @@ use trainyard_lm::template::TemplateOptions;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The environment that the problems are made for.
+    /// Environment that the problems are made for.
     #[serde(default = "default_environment")]
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -45,15 +44,15 @@ pub struct Config {
     /// Which rollouts enter the update; filters are applied in order.
     #[schemars(extend("x-family" = "filters"))]
     pub filters: Vec<Value>,
-    /// Sampling again to replace groups that filters dropped.
+    /// Replacement of groups that filters dropped, by sampling again.
     #[serde(default)]
     pub resample: Resample,
     /// How rewards become a number per token, and its `modulations`.
     #[schemars(extend("x-family" = "advantages"))]
     pub advantage: Value,
-    /// The loss of an update.
+    /// Loss of an update.
     pub loss: Loss,
-    /// Which problems come next.
+    /// Order of the problems.
     #[schemars(extend("x-family" = "curricula"))]
     pub curriculum: Value,
     /// Earlier rollouts that enter the update again.
@@ -75,42 +74,42 @@ pub struct Config {
     #[serde(default = "defaults::minibatches")]
     #[schemars(range(min = 1))]
     pub minibatches: usize,
-    /// Placebo: every optimizer step of an update but the first learns from advantages that are permuted among its
-    /// rollouts by chance.
+    /// Placebo: every optimizer step of an update except the first uses advantages that are randomly permuted among its
+    /// rollouts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reuse_by_chance: bool,
     /// Tokens computed together: limits memory, and changes results by rounding only.
     #[serde(default = "defaults::micro_batch_tokens")]
     #[schemars(range(min = 1))]
     pub micro_batch_tokens: usize,
-    /// The optimizer of the policy.
+    /// Optimizer of the policy.
     #[serde(default)]
     pub optimizer: OptimizerOptions,
-    /// A small addition that learns in the place of the model, such as `{kind: lora}`; null = the whole model learns. A
-    /// model that has an adapter is trained on in it; left out, its adapter is merged first.
+    /// Adapter to train instead of the model, such as `{kind: lora}`; null = train the whole model. A model with an
+    /// adapter continues training that adapter; without this option, the adapter is merged first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterOptions>,
-    /// The value model, if a part needs one.
+    /// Value model, if a part needs one.
     #[serde(default)]
     pub critic: Critic,
     /// Steps between greedy evaluations on the problems of `validation`; 0 = only before the first and after the last
     /// step; null = 5.
     #[serde(default)]
     pub validate_every: Option<u64>,
-    /// At most this many problems of `validation`, in equal numbers per level.
+    /// Limit of problems of `validation`, in equal numbers per level.
     #[serde(default = "defaults::validate_problems")]
     #[schemars(range(min = 1))]
     pub validate_problems: usize,
     /// Steps between resume points; 0 = none.
     #[serde(default = "defaults::checkpoint_every")]
     pub checkpoint_every: u64,
-    /// Newest rollouts written to the output `trajectories`.
+    /// Number of newest rollouts written to the output `trajectories`.
     #[serde(default = "defaults::keep_rollouts")]
     pub keep_rollouts: usize,
     /// How the weights of a whole model are written; an adapter's are always f32.
     #[serde(default, skip_serializing_if = "SaveOptions::is_default")]
     pub save: SaveOptions,
-    /// Where the model is computed.
+    /// Backend that computes the model.
     #[serde(default = "registry::default_options", skip_serializing_if = "registry::is_default")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Value,
@@ -142,22 +141,22 @@ pub struct Rollout {
     #[serde(default = "defaults::episode_tokens")]
     #[schemars(range(min = 2))]
     pub max_episode_tokens: usize,
-    /// Sequences decoded together: limits memory, changes no result.
+    /// Sequences decoded together: limits memory, does not change results.
     #[serde(default = "defaults::running")]
     #[schemars(range(min = 1))]
     pub max_running: usize,
     /// Memory for the keys and values of sequences decoded together, such as `8GiB`: fewer run at once if more would
-    /// not fit at full length. Changes no result; null = 4GiB.
+    /// not fit at full length. Does not change results; null = 4GiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_memory: Option<String>,
-    /// When an episode whose tools have answered goes on: at once (`trajectory`), or when all have (`batch`).
+    /// When an episode continues after its tools have answered: at once (`trajectory`), or when all have (`batch`).
     #[serde(default)]
     pub tool_wait: ToolWait,
-    /// Sample while the policy is updated; null = in turns.
+    /// Options to sample while the policy is updated; null = sampling and updating alternate.
     #[serde(default)]
     pub asynchronous: Option<Asynchronous>,
-    /// Where rollouts are sampled, if not where the policy is trained. What was sampled elsewhere gets its old
-    /// log-probabilities from the policy that is trained; those of the sampler serve `loss.correction`.
+    /// Backend of the rollouts, if not that of training. Rollouts of another backend get their old log-probabilities
+    /// from the trained policy; those of the sampler are used by `loss.correction`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-family" = "backends"))]
     pub backend: Option<Value>,
@@ -167,7 +166,7 @@ pub struct Rollout {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Critic {
-    /// The optimizer of the value model.
+    /// Optimizer of the value model.
     #[serde(deserialize_with = "own_defaults::read::<CriticOptimizer, _>")]
     #[schemars(schema_with = "own_defaults::schema::<CriticOptimizer>")]
     pub optimizer: OptimizerOptions,
@@ -179,7 +178,7 @@ impl Default for Critic {
     }
 }
 
-/// The optimizer of the value model: no weight decay, and a rate that falls in a straight line.
+/// Optimizer of the value model: no weight decay, and linear decay of the rate.
 pub struct CriticOptimizer;
 
 impl OwnDefaults for CriticOptimizer {
@@ -195,7 +194,7 @@ impl OwnDefaults for CriticOptimizer {
     }
 }
 
-/// Sampling again to replace groups that filters dropped.
+/// Replacement of groups that filters dropped, by sampling again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Resample {
@@ -210,7 +209,7 @@ impl Default for Resample {
     }
 }
 
-/// The loss of an update.
+/// Loss of an update.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
@@ -223,12 +222,12 @@ pub struct Loss {
     /// Importance weights for samples of other weights.
     #[schemars(extend("x-family" = "corrections"))]
     pub correction: Value,
-    /// Terms that are summed.
+    /// Loss terms, which are added.
     #[schemars(extend("x-family" = "losses"))]
     pub terms: Vec<Value>,
 }
 
-/// The schema of `advantage`: each branch also takes `modulations`.
+/// Returns the schema of `advantage`: each branch also takes `modulations`.
 fn advantage_schema(parts: &Parts) -> Value {
     let mut schema = parts.learn.advantages.schema();
     let modulations = json!({
@@ -311,7 +310,8 @@ pub fn schema(parts: &Parts) -> Value {
     schema
 }
 
-/// An override may leave `kind` out: it then changes options of the composition's part, so `anyOf` replaces `oneOf`.
+/// Makes `kind` optional: an override without it changes options of the composition's part, so `anyOf` replaces
+/// `oneOf`.
 fn relax_kind(part: &mut Value) {
     let Some(map) = part.as_object_mut() else { return };
     let Some(mut branches) = map.remove("oneOf") else { return };
@@ -324,7 +324,7 @@ fn relax_kind(part: &mut Value) {
 }
 
 impl Config {
-    /// The options of rollouts as sampling options: no truncation of the distribution.
+    /// Returns the sampling options of rollouts, without truncation of the distribution.
     pub fn sampling(&self) -> SamplingOptions {
         SamplingOptions {
             temperature: self.rollout.temperature,
@@ -336,15 +336,15 @@ impl Config {
             kv_memory: self.rollout.kv_memory.clone(),
         }
     }
-    /// Steps between validations; 0 = none in between.
+    /// Returns the steps between validations; 0 = none in between.
     pub fn validation_interval(&self) -> u64 {
         self.validate_every.unwrap_or(5)
     }
-    /// Optimizer steps of the whole stage.
+    /// Returns the optimizer steps of the whole stage.
     pub fn updates(&self) -> u64 {
         self.steps * self.epochs * self.minibatches as u64
     }
-    /// Everything wrong with the options alone; parts are checked by their families.
+    /// Checks the options alone; parts are checked by their families.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = self.sampling().problems("/rollout");
         problems.extend(self.template.problems("/template"));

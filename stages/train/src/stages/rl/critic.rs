@@ -1,9 +1,9 @@
-//! The value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained beside
-//! the policy.
+//! Value model of actor-critic methods: a copy of the policy's decoder with one output per token, trained alongside the
+//! policy.
 //!
-//! It is a model of its own, since shared weights let the value loss pull on the policy, and how much is one more
-//! constant to tune. Its value at a token is read from the hidden state before that token, so it cannot know what was
-//! sampled.
+//! The model is separate, since with shared weights the value loss affects the policy, by an extent that is one more
+//! constant to tune. The value at a token is read from the hidden state before that token, so it does not depend on the
+//! sampled token.
 
 use crate::contexts::by_context;
 use crate::model::Policy;
@@ -16,15 +16,15 @@ use trainyard_tables::Trajectory;
 
 const PREFIX: &str = "critic-";
 
-/// The value model with its optimizer.
+/// Value model with its optimizer.
 pub struct Critic {
     trainer: Trainer,
     micro_batch_tokens: usize,
 }
 
 impl Critic {
-    /// All values are 0 at first. `total` = optimizer steps of the whole stage; `learned` is what the policy trains,
-    /// so that beside an adapter the value model is an adapter, too.
+    /// Creates a value model with all values 0. `total` = optimizer steps of the whole stage; `learned` is the trained
+    /// part of the policy, so that with an adapter the value model is an adapter, too.
     pub fn new(
         policy: &Policy,
         options: &OptimizerOptions,
@@ -37,11 +37,11 @@ impl Critic {
         Ok(Self { trainer, micro_batch_tokens })
     }
 
-    /// Values at places of some sequences; what the next [`Critic::backward`] needs is kept.
+    /// Computes values at places of some sequences, and keeps the activations for the next [`Critic::backward`].
     pub fn forward(&mut self, sequences: &[&[u32]], places: &[Place]) -> Result<Vec<f64>> {
         Ok(self.trainer.forward(sequences, places, 1.0)?.values)
     }
-    /// Values `[row][token]` where the masks are true, 0 elsewhere; no gradient.
+    /// Computes values `[row][token]` where the masks are true, 0 elsewhere; no gradient.
     pub fn values(&self, rows: &[&Trajectory], masks: &[&[bool]]) -> Result<Grid> {
         let mut grid: Grid = rows.iter().map(|row| vec![0.0; row.token_ids.len()]).collect();
         let used: Vec<usize> = (0..rows.len()).filter(|&i| masks[i].iter().skip(1).any(|m| *m)).collect();
@@ -58,11 +58,11 @@ impl Critic {
         Ok(grid)
     }
 
-    /// Adds the gradient of Σ slope·value of the last forward.
+    /// Adds the gradient of Σ slope·value of the last forward pass.
     pub fn backward(&mut self, slopes: &[f64]) -> Result<()> {
         self.trainer.backward(&Slopes { values: slopes, ..Slopes::default() })
     }
-    /// One optimizer step with what was added up.
+    /// Takes one optimizer step with the accumulated gradients.
     pub fn step(&mut self) -> Result<()> {
         self.trainer.step().map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! What `rl` reports: the metrics of the loop here, those of rewards and parts from their own declarations.
+//! Declared metrics of `rl`: those of the loop; rewards and parts declare their own.
 
 use crate::Parts;
 use crate::programs;
@@ -7,10 +7,10 @@ use trainyard_core::{Declared, Metric, Producers, Reduce};
 use trainyard_envs::rewards::RewardList;
 use trainyard_learn::compose::Composed;
 
-/// The one metric that a sampler may not be able to give.
+/// Metric that some samplers cannot provide.
 pub const ENTROPY: &str = "entropy";
 
-/// Under any options.
+/// Declares the metrics of any options.
 pub fn any(parts: &Parts) -> Declared {
     let mut list = common();
     list.extend(validation());
@@ -30,7 +30,7 @@ pub fn any(parts: &Parts) -> Declared {
     list.into()
 }
 
-/// Under these options; `entropies` = the sampler gives them.
+/// Declares the metrics of these options; `entropies` = the sampler provides them.
 pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entropies: bool) -> Declared {
     let mut list = common();
     list.retain(|metric| entropies || metric.name != ENTROPY);
@@ -53,13 +53,14 @@ pub fn of(composed: &Composed, rewards: &RewardList, producers: &Producers, entr
     list.into()
 }
 
-/// Parts report once a step, so a part that names no reduction means the end of the run.
+/// Sets the default reduction of the parts' metrics, which are reported once per step: the mean over the last tenth of
+/// the steps.
 fn over_steps(mut metric: Metric) -> Metric {
     metric.reduce.get_or_insert(Reduce::LastTenth);
     metric
 }
 
-/// A component of the reward applies to some rollouts only, perhaps to none.
+/// Declares a reward component, which may apply to some rollouts only, or to none.
 fn component(name: &str) -> Metric {
     Metric::new(format!("rewards.{name}"), "reward", "Mean of this component of the reward, before its weight.")
         .higher()
@@ -68,12 +69,12 @@ fn component(name: &str) -> Metric {
         .formerly(&format!("reward_{name}"))
 }
 
-/// What every composition reports.
+/// Declares the metrics of every composition.
 fn common() -> Vec<Metric> {
     [sampled(), programs(), per_level(), kept(), handed_to_the_update(), update(), counts()].concat()
 }
 
-/// Of all that was sampled.
+/// Declares metrics of all sampled rollouts.
 fn sampled() -> Vec<Metric> {
     use Reduce::{LastTenth, Sum, Whole};
     let pass_rate = Metric::new("pass_rate", "share", "Share of sampled rollouts with a right answer, before filters.");
@@ -107,7 +108,7 @@ fn sampled() -> Vec<Metric> {
     ]
 }
 
-/// Of programs; only the environment `harness` starts any.
+/// Declares metrics of programs; only the environment `harness` starts them.
 fn programs() -> Vec<Metric> {
     programs::declared().map(|metric| metric.over(Reduce::Whole)).collect()
 }
@@ -117,7 +118,7 @@ fn per_level() -> Vec<Metric> {
     vec![Metric::new("pass_rate_level_<int>", "share", doc).higher().over(Reduce::LastTenth)]
 }
 
-/// Of what the strategy kept, before filters.
+/// Declares metrics of the rollouts selected by the strategy, before filters.
 fn kept() -> Vec<Metric> {
     use Reduce::{LastTenth, Whole};
     let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
@@ -151,7 +152,7 @@ fn kept() -> Vec<Metric> {
     ]
 }
 
-/// Of the rollouts and advantages that the update gets.
+/// Declares metrics of the rollouts and advantages of the update.
 fn handed_to_the_update() -> Vec<Metric> {
     use Reduce::{LastTenth, Whole};
     let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
@@ -183,7 +184,7 @@ fn handed_to_the_update() -> Vec<Metric> {
     ]
 }
 
-/// Of the update itself; absent if no step left anything to learn from.
+/// Declares metrics of the update itself; absent if no step had a token in the loss.
 fn update() -> Vec<Metric> {
     use Reduce::{LastTenth, Max, Whole};
     let last = |name: &'static str, unit: &'static str, doc: &'static str| Metric::new(name, unit, doc).over(LastTenth);
@@ -215,7 +216,7 @@ fn counts() -> Vec<Metric> {
     ]
 }
 
-/// Greedy, on the problems of the input `validation`.
+/// Declares metrics of greedy episodes on the problems of the input `validation`.
 fn validation() -> Vec<Metric> {
     let metric = |name: &'static str, doc: &'static str| Metric::new(name, "share", doc).higher();
     vec![

@@ -1,4 +1,4 @@
-//! Values of the options of `rl` where they are left out.
+//! Default values of the options of `rl`.
 
 pub fn steps() -> u64 {
     40

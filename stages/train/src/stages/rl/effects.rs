@@ -1,11 +1,11 @@
-//! What a step hands to its update, as numbers: which rollouts, and how their advantages are spread.
+//! Measurements of the input of an update: its rollouts, and the spread of their advantages.
 //!
-//! A mechanism that claims to keep something out of the update, or to give credit where another form gives none, must
-//! show it on any weights; these are the quantities that recipes check.
+//! A mechanism that claims to keep something out of the update, or to give credit that other forms do not, must show it
+//! on any weights; recipes check these quantities.
 
 use trainyard_learn::{Batch, Grid, Group, Rollout, TurnSummary};
 
-/// Metrics of a batch and its advantages, by name.
+/// Returns metrics of a batch and its advantages, by name.
 pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
     let trained: Vec<&Rollout> = batch.rollouts().filter(|r| r.loss_tokens() > 0).collect();
     let share =
@@ -33,7 +33,7 @@ pub fn metrics(batch: &Batch, advantages: &Grid) -> Vec<(&'static str, f64)> {
     list
 }
 
-/// Tokens of the agent's turns that come from a demonstration, and how many of them are in the loss.
+/// Counts the agent's tokens that come from a demonstration, and those of them in the loss.
 fn of_demonstrations(rollout: &Rollout) -> (usize, usize) {
     let given = rollout.turns.iter().map(|t| t.end.min(rollout.given).saturating_sub(t.first)).sum();
     (given, rollout.mask.iter().take(rollout.given).filter(|m| **m).count())
@@ -43,19 +43,19 @@ fn of_mask(rollout: &Rollout, advantages: &[f64]) -> Vec<f64> {
     advantages.iter().zip(&rollout.mask).filter(|(_, m)| **m).map(|(a, _)| *a).collect()
 }
 
-/// Tokens in the loss that are in none of the agent's turns.
+/// Counts tokens in the loss that are in none of the agent's turns.
 fn observed(rollout: &Rollout) -> usize {
     let outside = |t: usize| rollout.turns.iter().all(|turn| !(turn.first..turn.end).contains(&t));
     rollout.mask.iter().enumerate().filter(|(t, m)| **m && outside(*t)).count()
 }
 
-/// |2p − 1| of the pass rate p of a group: 0 = half of it is right, 1 = all or nothing.
+/// Returns |2p − 1| of the pass rate p of a group: 0 = half of it is right, 1 = all or none.
 fn lopsidedness(group: &Group) -> f64 {
     let right = group.rollouts.iter().filter(|r| r.correct).count() as f64;
     (2.0 * right / group.rollouts.len().max(1) as f64 - 1.0).abs()
 }
 
-/// Share of failed calls among the calls of right rollouts.
+/// Returns the share of failed calls among the calls of right rollouts.
 fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
     let (calls, errors) = trained
         .iter()
@@ -64,14 +64,14 @@ fn tool_errors_in_passes(trained: &[&Rollout]) -> f64 {
     errors as f64 / calls.max(1) as f64
 }
 
-/// Mean over rollouts of the standard deviation of the advantage over their tokens.
+/// Returns the mean over rollouts of the standard deviation of the advantage over their tokens.
 fn within_rollouts(batch: &Batch, advantages: &Grid) -> f64 {
     let rows: Vec<Vec<f64>> =
         batch.rollouts().zip(advantages).map(|(r, a)| of_mask(r, a)).filter(|row| !row.is_empty()).collect();
     mean(&rows.iter().map(|row| deviation(row)).collect::<Vec<f64>>())
 }
 
-/// Standard deviation over groups of the spread (standard deviation over rollouts) of their advantages.
+/// Returns the standard deviation over groups of the spread (standard deviation over rollouts) of their advantages.
 fn between_groups(batch: &Batch, advantages: &Grid) -> f64 {
     let mut rows = advantages.iter();
     let spread = |group: &Group, rows: &mut std::slice::Iter<'_, Vec<f64>>| {
@@ -85,7 +85,7 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-/// Population standard deviation; 0 of nothing.
+/// Returns the population standard deviation; 0 for an empty list.
 fn deviation(values: &[f64]) -> f64 {
     let center = mean(values);
     mean(&values.iter().map(|v| (v - center).powi(2)).collect::<Vec<f64>>()).sqrt()
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn tokens_of_demonstrations_are_counted_where_the_agent_acts() {
         let turn = |first, end| TurnSummary { first, end, ..TurnSummary::default() };
-        // Two given tokens of the first turn, one of them learned; one of the second.
+        // Two given tokens of the first turn, one of them in the loss; one of the second.
         let mask = vec![false, true, false, false, true, true];
         let r = Rollout { mask, given: 5, turns: vec![turn(1, 3), turn(4, 6)], ..Rollout::default() };
         assert_eq!(of_demonstrations(&r), (3, 2));

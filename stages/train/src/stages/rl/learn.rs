@@ -1,4 +1,4 @@
-//! What a step makes of its rollouts: values, advantages, replay, the update, and the rows that are kept.
+//! Learning from the rollouts of a step: values, advantages, replay, the update, and the rows that are kept.
 
 use super::collect::Collected;
 use super::critic::Critic;
@@ -19,14 +19,14 @@ struct Assigned {
     returns: Option<Grid>,
 }
 
-/// Rollouts of earlier steps that enter again, and the targets of the value model for them.
+/// Replayed rollouts of earlier steps, and the targets of the value model for them.
 struct Again {
     rollouts: Vec<Replayed>,
     returns: Option<Grid>,
 }
 
 impl Run<'_> {
-    /// One update on what was collected.
+    /// Runs one update on the collected rollouts.
     pub(super) fn learn(
         &self,
         context: &StageContext,
@@ -77,7 +77,7 @@ impl Run<'_> {
         update.run(&mut progress.trainer, progress.critic.as_mut(), samples)
     }
 
-    /// Points of all curves for this step.
+    /// Adds the points of all curves for this step.
     fn measure(
         &self,
         context: &StageContext,
@@ -114,7 +114,7 @@ fn judge(critic: &Critic, batch: &mut Batch) -> Result<()> {
     Ok(())
 }
 
-/// Advantage part, then modulations.
+/// Computes the advantages, then applies the modulations.
 fn assign(parts: &mut Parts, batch: &Batch) -> Assigned {
     let mut advantages = parts.advantage.assign(batch);
     let returns = parts.advantage.returns(batch, &advantages);
@@ -132,7 +132,7 @@ fn replay(parts: &mut Parts, batch: &Batch, assigned: &Assigned, chance: &Chance
     Again { rollouts, returns }
 }
 
-/// Targets of the value model for replayed rollouts, by the values that they were sampled with.
+/// Computes targets of the value model for replayed rollouts, from the values at the time of sampling.
 fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> {
     let group = |r: &Replayed| Group {
         problem: r.rollout.problem,
@@ -144,7 +144,7 @@ fn returns_of(parts: &mut Parts, step: u64, again: &[Replayed]) -> Option<Grid> 
     parts.advantage.returns(&batch, &advantages)
 }
 
-/// The fresh rollouts with their advantages, then the replayed ones, each a group of its own.
+/// Returns the new rollouts with their advantages, then the replayed ones, each as a separate group.
 fn samples<'a>(batch: &'a Batch, assigned: &'a Assigned, again: &'a Again) -> Vec<Sample<'a>> {
     let pass_rates: Vec<f64> = batch.groups.iter().map(|g| pass_rate(&g.rollouts)).collect();
     let fresh = batch.rollouts().enumerate().map(|(i, rollout)| Sample {

@@ -1,7 +1,7 @@
 //! Stage `rl`: reinforcement learning of a tool-using agent with verifiable rewards.
 //!
-//! The loop knows only the traits of RL parts, so a published method is a composition in the config. Before anything is
-//! computed, a check finds parts that need something neither the environment nor the loop offers.
+//! The loop knows only the traits of RL parts, so a published method is a composition in the config. Before the run, a
+//! check finds parts that need something that neither the environment nor the loop offers.
 
 mod collect;
 pub mod config;
@@ -53,10 +53,9 @@ use trainyard_lm::memory::Training;
 use trainyard_lm::shape;
 use trainyard_tables::{read_trajectories, write_trajectories};
 
-/// Where the options name the backend of the rollouts.
+/// Pointer to the backend of the rollouts in the options.
 const ELSEWHERE: &str = "/rollout/backend";
 
-/// The stage kind, with the parts that it may compose.
 #[derive(Default)]
 pub struct Rl {
     /// Families of parts that the options may name.
@@ -151,7 +150,7 @@ impl Stage for Rl {
         refuse(prepared.problems_with(&context.wired()))?;
         let entropies = prepared.sampler().entropies;
         let PreparedRl { config, composed, parts, environment, rewards, backend, elsewhere } = prepared;
-        // If the parts could not be built earlier, building them again gives the error.
+        // Builds the parts again to get the error, if they could not be built earlier.
         let parts = parts.map_or_else(|| Parts::build(&composed), Ok)?;
         let declared = declared::of(&composed, &rewards, &context.producers(), entropies).metrics;
         let needs_demonstrations = parts.needs().demonstrations;
@@ -180,7 +179,7 @@ impl Stage for Rl {
     }
 }
 
-/// Options of `rl` with the parts that they name. Parts are built once, so what is checked is what runs.
+/// Options of `rl` with their parts. Parts are built once, so the checked parts are those that run.
 pub struct PreparedRl {
     config: Config,
     composed: Composed,
@@ -189,12 +188,12 @@ pub struct PreparedRl {
     environment: EnvironmentSlot,
     rewards: RewardList,
     backend: BackendSlot,
-    /// Where rollouts are sampled, if elsewhere.
+    /// Backend of the rollouts, if not that of training.
     elsewhere: Option<BackendSlot>,
 }
 
 impl PreparedRl {
-    /// What the backend of the rollouts can do.
+    /// Returns the capabilities of the backend of the rollouts.
     fn sampler(&self) -> Offers {
         self.elsewhere.as_ref().unwrap_or(&self.backend).offers()
     }
@@ -227,7 +226,7 @@ impl Prepared for PreparedRl {
         if let Some(elsewhere) = &self.elsewhere {
             let others = elsewhere.problems_with_gpus(gpus);
             if gpus > 0 && (problems.is_empty() || others.is_empty()) {
-                // One of the two computes on it.
+                // One of the two backends uses the GPUs.
                 return Vec::new();
             }
             problems.extend(others);

@@ -1,4 +1,4 @@
-//! What the stage has before its first step: the policy, the environment for it, problems and demonstrations.
+//! Inputs of the stage before its first step: the policy, its environment, problems and demonstrations.
 
 use super::config::Config;
 use super::run::Episodes;
@@ -14,27 +14,27 @@ use trainyard_lm::backend::Learns;
 use trainyard_lm::backend::registry::BackendSlot;
 use trainyard_tables::read_trajectories;
 
-/// The options that say what is opened.
+/// Options that define the inputs.
 pub(super) struct Opening<'a> {
     pub config: &'a Config,
     pub environment: EnvironmentSlot,
     pub backend: BackendSlot,
-    /// Where rollouts are sampled, if elsewhere.
+    /// Backend of the rollouts, if not that of training.
     pub elsewhere: Option<BackendSlot>,
-    /// A part cannot do without demonstrations.
+    /// Whether a part requires demonstrations.
     pub needs_demonstrations: bool,
 }
 
-/// What the inputs of a stage become.
+/// Opened inputs of a stage.
 pub(super) struct Opened {
     pub policy: Policy,
     pub learns: Learns,
     pub episodes: Episodes,
-    /// Runs the tools of all episodes.
+    /// Host of the tools of all episodes.
     pub host: Arc<ToolHost>,
 }
 
-/// Reads the inputs and builds what plays on them. Errors: data and invalid, naming the input.
+/// Reads the inputs and builds the environment. Errors: data and invalid, naming the input.
 pub(super) fn open(parts: &Parts, opening: Opening<'_>, context: &StageContext) -> Result<Opened> {
     let Opening { config, environment, backend, elsewhere, needs_demonstrations } = opening;
     let host = ToolHost::of_stage(context)?;

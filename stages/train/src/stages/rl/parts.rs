@@ -1,4 +1,4 @@
-//! The parts of one composition, built: what they need together, what contradicts, their state in checkpoints.
+//! Built parts of one composition: their combined needs, their contradictions, their state in checkpoints.
 
 use super::config::Config;
 use serde_json::{Map, Value, json};
@@ -12,25 +12,25 @@ use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Advantage, Curriculum, Filter, LossTerm, Modulation, Needs, Part, Replay, Strategy};
 use trainyard_lm::backend::{Forced, Offers};
 
-/// One of each sort, or a list in the order of the config.
+/// Built parts: one of each kind, or a list in the order of the config.
 pub struct Parts {
-    /// Chooses the problems of a step.
+    /// Curriculum, which chooses the problems of a step.
     pub curriculum: Box<dyn Curriculum>,
-    /// Decides which sequences are sampled for a problem, and which are kept.
+    /// Strategy, which chooses the sequences to sample for a problem, and those to keep.
     pub strategy: Box<dyn Strategy>,
-    /// Decide which rollouts enter the update; applied in order.
+    /// Filters, which choose the rollouts of the update; applied in order.
     pub filters: Vec<Box<dyn Filter>>,
-    /// Turns rewards into one number per token.
+    /// Advantage, which converts rewards to one number per token.
     pub advantage: Box<dyn Advantage>,
-    /// Change advantages after they are assigned; applied in order.
+    /// Modulations, which change advantages; applied in order.
     pub modulations: Vec<Box<dyn Modulation>>,
-    /// Adds earlier rollouts to the update.
+    /// Replay, which adds earlier rollouts to the update.
     pub replay: Box<dyn Replay>,
     /// Importance weights for samples of other weights.
     pub correction: Box<dyn Correction>,
     /// Loss terms; their sum is minimized.
     pub terms: Vec<Box<dyn LossTerm>>,
-    /// Prefixes of their metrics.
+    /// Prefixes of the parts' metrics.
     pub prefixes: Prefixes,
 }
 
@@ -59,7 +59,7 @@ impl Prefixes {
 }
 
 impl Parts {
-    /// Fresh ones. Errors: invalid, naming the part and the option.
+    /// Builds new parts. Errors: invalid, naming the part and the option.
     pub fn build(composed: &Composed) -> Result<Self> {
         Ok(Self {
             prefixes: Prefixes::of(composed),
@@ -74,7 +74,7 @@ impl Parts {
         })
     }
 
-    /// Every part with its place in the config.
+    /// Returns every part with its place in the config.
     fn each(&self) -> Vec<(String, &dyn Part)> {
         let mut list: Vec<(String, &dyn Part)> = vec![
             ("curriculum".into(), &*self.curriculum),
@@ -113,7 +113,7 @@ impl Parts {
         list
     }
 
-    /// What the parts report of the last step.
+    /// Returns the parts' metrics of the last step.
     pub fn metrics(&self) -> Vec<(String, f64)> {
         let under = |prefix: &str, list: Vec<(&'static str, f64)>| -> Vec<(String, f64)> {
             list.into_iter().map(|(name, value)| (format!("{prefix}.{name}"), value)).collect()
@@ -127,12 +127,12 @@ impl Parts {
         list.extend(under(&names.replay, self.replay.metrics()));
         list
     }
-    /// Everything that any of the parts needs.
+    /// Returns the union of the parts' needs.
     pub fn needs(&self) -> Needs {
         self.each().iter().fold(Needs::NONE, |all, (_, p)| all.union(p.needs()))
     }
-    /// What this stage, its environment and its options do not offer the parts, or the parts each other, at the part
-    /// that lacks it.
+    /// Reports needs that this stage, its environment, its options or the other parts do not meet, at the part that has
+    /// them.
     pub fn contradictions(
         &self,
         config: &Config,
@@ -154,7 +154,7 @@ impl Parts {
     }
     fn unmet(&self, config: &Config, environment: &dyn Environment, sampler: &Offers) -> Vec<OptionProblem> {
         let in_turns = config.rollout.asynchronous.is_none();
-        // A program cannot be put into the middle of its work.
+        // A program cannot be started in the middle of an episode.
         let starts = environment.prompts();
         // Given tokens are scored by the sampler, under the distribution that rollouts are sampled from.
         let scores_given = match sampler.forced {
@@ -199,7 +199,7 @@ impl Parts {
         };
         self.each().into_iter().flat_map(of).collect()
     }
-    /// An advantage from values that nothing trains, and values that nothing uses.
+    /// Reports an advantage that uses untrained values, and values that no part uses.
     fn half_critics(&self) -> Vec<OptionProblem> {
         let valued: Vec<usize> =
             self.terms.iter().enumerate().filter(|(_, t)| t.needs().values).map(|(i, _)| i).collect();
@@ -222,13 +222,13 @@ impl Parts {
         }
     }
 
-    /// State of every part that has some, by place.
+    /// Returns the state of every stateful part, by place.
     pub fn save(&self) -> Value {
         let states: Map<String, Value> =
             self.each().into_iter().map(|(at, p)| (at, p.save())).filter(|(_, s)| !s.is_null()).collect();
         Value::Object(states)
     }
-    /// Restores what [`Parts::save`] wrote. Errors: data, naming the part whose state does not fit.
+    /// Restores the state returned by [`Parts::save`]. Errors: data, naming the part whose state does not fit.
     pub fn load(&mut self, state: &Value) -> Result<()> {
         let states = state.as_object().ok_or_else(|| Error::data("the part states of the checkpoint are no map"))?;
         for (at, part) in self.each_mut() {

@@ -1,7 +1,7 @@
-//! The problems of the stage as curricula and strategies see them: level, hints, demonstrations by their tokens.
+//! Problems of the stage in the form that curricula and strategies use: level, hints, tokens of demonstrations.
 //!
-//! Parts know no text: a hint is a line of the problem's worked solution, and a demonstration is cut into the tokens
-//! that an agent would have sampled, turn by turn, by the same template and tokenizer.
+//! Parts do not read text: a hint is a line of the problem's worked solution, and a demonstration is cut into the
+//! tokens that an agent would have sampled, turn by turn, by the same template and tokenizer.
 
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Result};
@@ -9,7 +9,8 @@ use trainyard_learn::{Pool, PoolProblem};
 use trainyard_lm::template::{Chat, Conversation, Encoded};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Demonstrations belong to the problem that they name. `positions`: tokens that the model holds at most.
+/// Builds the pool. Demonstrations are assigned to the problem whose id they have. `positions`: maximum number of
+/// tokens of the model.
 pub fn pool(problems: &[Problem], demonstrations: &[Trajectory], chat: &Chat, positions: usize) -> Result<Pool> {
     let mut by_problem: BTreeMap<&str, Vec<Vec<Vec<u32>>>> = BTreeMap::new();
     for row in demonstrations {
@@ -36,7 +37,7 @@ fn fitting(encoded: Encoded, positions: usize) -> Result<Encoded> {
         .help("leave the row out by a rule of `data/filter`, or raise max_position_embeddings of `model/init`"))
 }
 
-/// The agent's tokens, turn by turn, the token that ends each turn included.
+/// Returns the agent's tokens, turn by turn, the token that ends each turn included.
 fn own_turns(encoded: &Encoded) -> Vec<Vec<u32>> {
     let mut turns: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
     for (t, _) in encoded.loss_mask.iter().enumerate().filter(|(_, m)| **m) {

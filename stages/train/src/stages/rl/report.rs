@@ -1,4 +1,4 @@
-//! Final metrics and the report of an RL run, reduced over steps as [`super::declared`] and the parts say.
+//! Final metrics and the report of an RL run, reduced over steps as declared by [`super::declared`] and the parts.
 
 use super::config::Config;
 use super::run::State;
@@ -30,7 +30,7 @@ pub fn write(context: &mut StageContext, config: &Config, declared: &[Metric], s
     context.write_report("report", report, &declared.to_vec().into())
 }
 
-/// Every declared metric that was measured, by name.
+/// Returns every declared metric that was measured, by name.
 fn metrics(config: &Config, declared: &[Metric], state: &State) -> Vec<(String, f64)> {
     let tail = (config.steps as usize).div_ceil(10);
     let measured: BTreeSet<&str> = state.curves.names("").collect();
@@ -46,12 +46,12 @@ fn metrics(config: &Config, declared: &[Metric], state: &State) -> Vec<(String, 
     list
 }
 
-/// Whether a metric reduces the steps of a series.
+/// Returns whether a metric reduces the steps of a series.
 fn covers(metric: &Metric, series: &str) -> bool {
     if metric.is_family() { metric.covers(series) } else { metric.series() == series }
 }
 
-/// What is measured once.
+/// Returns the metrics that are measured once.
 fn once(state: &State) -> Vec<(String, f64)> {
     let mut list =
         vec![("steps".to_string(), state.step as f64), ("empty_steps".to_string(), state.empty_steps as f64)];
@@ -64,8 +64,8 @@ fn once(state: &State) -> Vec<(String, f64)> {
     list
 }
 
-/// Fails on a series that nobody declared: it would be missing from the report without a word. Parts of other crates
-/// are found here.
+/// Rejects an undeclared series, which would be missing from the report without notice. Parts of other crates are
+/// checked here.
 pub fn all_declared(declared: &[Metric], state: &State) -> Result<()> {
     let known = |name: &str| name.starts_with("validation_") || declared.iter().any(|m| covers(m, name));
     match state.curves.names("").find(|name| !known(name)) {
@@ -110,7 +110,7 @@ fn curves(report: &mut Report, curves: &Curves) {
     curves.draw(report, "Sampled tokens", "per rollout", &[("tokens", "tokens")]);
 }
 
-/// How far the update goes, with the clipped share of every term.
+/// Adds the size of the update, with the clipped share of every term.
 fn distance(report: &mut Report, curves: &Curves) {
     let clipped: Vec<(String, String)> = curves
         .names("")

@@ -1,8 +1,8 @@
-//! The loop: rollouts from a source, one update on them, validation, a resume point.
+//! Loop of the stage: rollouts from a source, one update on them, validation, a resume point.
 //!
-//! [`super::sources`] says where rollouts come from, [`super::collect`] how a batch comes together, [`super::learn`]
-//! what a step makes of it, and the parts hold the formulas. What later steps depend on is in [`super::state`] and in
-//! every resume point, so a killed stage ends in the same bytes.
+//! [`super::sources`] provides rollouts, [`super::collect`] builds a batch, [`super::learn`] learns from it, and the
+//! parts hold the formulas. The state that later steps depend on is in [`super::state`] and in every resume point, so a
+//! killed stage resumes to the same bytes.
 
 pub use super::state::{Run, State};
 
@@ -24,7 +24,7 @@ use trainyard_envs::Environment;
 use trainyard_lm::backend::{Learns, Parameters};
 use trainyard_tables::{Problem, Trajectory};
 
-/// What the policy practices on, and what it is measured on.
+/// Environment with the problems of training and validation.
 pub struct Episodes {
     pub environment: Box<dyn Environment>,
     pub problems: Vec<Problem>,
@@ -32,7 +32,7 @@ pub struct Episodes {
     pub demonstrations: Vec<Trajectory>,
 }
 
-/// What the stage ends with.
+/// Result of the stage.
 pub struct Outcome {
     pub weights: Parameters,
     pub state: State,
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// `parts` and `rewards` are fresh; `record` = the rollouts of an asynchronous run that is to be repeated.
+    /// Runs all steps. `parts` and `rewards` are new; `record` = the rollouts of an asynchronous run to repeat.
     pub fn run(
         self,
         parts: Parts,
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
         record: Option<&[Trajectory]>,
         context: &StageContext,
     ) -> Result<Outcome> {
-        // What is in flight at a step of a repeated run began before that step, so such a run always starts from its
+        // Rollouts in flight at a step of a repeated run began before that step, so such a run always starts from its
         // beginning.
         let resumes = record.is_none();
         let mut progress = self.start(parts, rewards, resumes, context)?;
@@ -102,7 +102,7 @@ impl<'a> Run<'a> {
         Ok(Outcome { weights, state: progress.state, rollouts: progress.rollouts.into() })
     }
 
-    /// From the newest checkpoint, or from the input model.
+    /// Starts from the newest checkpoint, or from the input model.
     fn start(&self, parts: Parts, rewards: Rewards, resumes: bool, context: &StageContext) -> Result<Progress> {
         let (config, policy) = (self.config, self.policy);
         let settle = |options: &OptimizerOptions, method| options.settle(method, &policy.folder, self.learns, context);
@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
         Ok(progress)
     }
 
-    /// What follows an update: validation, progress, a resume point.
+    /// Validates, reports progress and saves a resume point after an update.
     fn after_step(&self, resumes: bool, context: &StageContext, progress: &mut Progress) -> Result<()> {
         let step = progress.state.step;
         let last = step == self.config.steps;
@@ -155,7 +155,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Greedy pass rate on the validation problems; the best weights are kept.
+    /// Measures the greedy pass rate on the validation problems; the best weights are kept.
     fn validate(&self, context: &StageContext, progress: &mut Progress) -> Result<()> {
         if self.validation.is_empty() {
             return Ok(());
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
         for (name, value) in &rates.metrics() {
             progress.state.curves.point(context, name, step, *value)?;
         }
-        // Of equally good weights the later ones are kept: they saw more.
+        // Of equally good weights the later ones are kept: they were trained on more rollouts.
         if progress.state.best.is_none_or(|(_, best)| rates.accuracy >= best) {
             progress.state.best = Some((step, rates.accuracy));
             progress.best = Some(progress.trainer.weights()?);

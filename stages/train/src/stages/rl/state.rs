@@ -1,4 +1,4 @@
-//! What the loop of `rl` holds: what stays the same during the stage, what changes, and what goes into a resume point.
+//! State of the loop of `rl`: constant during the stage, changing, and stored in resume points.
 
 use super::config::Config;
 use super::critic::Critic;
@@ -24,27 +24,27 @@ use trainyard_tables::{Problem, Trajectory, read_trajectories, write_trajectorie
 const ROLLOUTS: &str = "rollouts.parquet";
 const BEST: &str = "best.safetensors";
 
-/// What stays the same during the stage.
+/// State that is constant during the stage.
 pub struct Run<'a> {
     pub config: &'a Config,
     pub policy: &'a Policy,
-    /// What of the policy learns.
+    /// Trained part of the policy.
     pub learns: Learns,
     pub environment: Box<dyn Environment>,
     pub problems: Vec<Problem>,
     pub validation: Vec<Problem>,
-    /// The problems as curricula and strategies see them.
+    /// Problems in the form that curricula and strategies use.
     pub pool: Pool,
     pub chance: Chance,
     pub cancel: CancelToken,
     pub threads: usize,
-    /// What the stage reports.
+    /// Declared metrics.
     pub declared: Vec<Metric>,
 }
 
 impl Run<'_> {
-    /// One source for the whole run: a curriculum's passes go on over steps and draws, and its state says where it is
-    /// in them.
+    /// Returns the random source of the whole run: a curriculum's passes span steps and draws, and its state holds its
+    /// place in them.
     pub(super) fn curriculum_chance(&self) -> Chance {
         self.chance.child("curriculum", &[])
     }
@@ -63,49 +63,47 @@ impl Run<'_> {
     }
 }
 
-/// What a checkpoint holds besides weights, moments and kept rollouts.
+/// State of a checkpoint, in addition to weights, moments and kept rollouts.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
-    /// Steps done.
     pub step: u64,
     pub rates: PassRates,
     pub parts: Value,
-    /// State of the rewards.
     pub rewards: Value,
     pub curves: Curves,
     /// Step and greedy pass rate of the best validation so far.
     pub best: Option<(u64, f64)>,
-    /// Rollouts that the infrastructure ended.
+    /// Number of rollouts that the infrastructure ended.
     pub failures: u64,
-    /// Steps whose filters left nothing to learn from.
+    /// Number of steps whose filters dropped all rollouts.
     pub empty_steps: u64,
-    /// What the environment offered; none in resume points from before this was kept.
+    /// Tools of the environment; `None` in resume points from before this field existed.
     #[serde(default)]
     pub tools: Option<Vec<ToolSpec>>,
-    /// Asynchronous rollouts: groups started so far.
+    /// Number of groups started so far, in asynchronous runs.
     pub started_groups: u32,
 }
 
-/// What changes during the stage.
+/// State that changes during the stage.
 pub struct Progress {
     pub state: State,
     pub parts: Parts,
     pub rewards: Rewards,
     pub trainer: Trainer,
     pub sampler: Box<dyn Sampler>,
-    /// The input model, where a term measures the distance from it.
+    /// Input model, if a term measures the distance from it.
     pub reference: Option<Trainer>,
     pub critic: Option<Critic>,
     /// Weights of the best validation so far.
     pub best: Option<Parameters>,
-    /// The newest rows of the output `trajectories`.
+    /// Newest rows of the output `trajectories`.
     pub rollouts: VecDeque<Trajectory>,
-    /// Versions of the weights count steps, as asynchronous rollouts do, and not the optimizer's.
+    /// Whether versions of the weights count steps, as in asynchronous runs, and not optimizer steps.
     pub versions_are_steps: bool,
 }
 
 impl State {
-    /// Refuses to go on with other tools than the attempt before had: its rollouts would not be comparable.
+    /// Rejects tools that differ from those of the previous attempt: the rollouts would not be comparable.
     pub fn expect_tools(&self, now: &[ToolSpec]) -> Result<()> {
         let what = self.tools.as_deref().and_then(|before| difference(before, now));
         what.map_or(Ok(()), |what| {
@@ -118,25 +116,25 @@ impl State {
 }
 
 impl Progress {
-    /// Steps done, as the version of the weights.
+    /// Returns the steps done, as the version of the weights.
     pub fn version(&self) -> u32 {
         u32::try_from(self.state.step).unwrap_or(u32::MAX)
     }
-    /// Gives the sampler the current weights.
+    /// Sends the current weights to the sampler.
     pub fn refresh_sampler(&mut self) -> Result<()> {
         let steps = u32::try_from(self.trainer.steps()).unwrap_or(u32::MAX);
-        // Samplers of one server share its weights, so they must count alike.
+        // Samplers of one server share its weights, so their versions must count alike.
         let version = if self.versions_are_steps { self.version() } else { steps };
         self.sampler.set_weights(&self.trainer.weights()?, version)
     }
-    /// Keeps at most the newest `most` rows.
+    /// Appends rows and keeps the newest `most`.
     pub fn keep(&mut self, rows: Vec<Trajectory>, most: usize) {
         self.rollouts.extend(rows);
         while self.rollouts.len() > most {
             self.rollouts.pop_front();
         }
     }
-    /// Writes everything but [`State`] into a folder.
+    /// Writes all but [`State`] into a folder.
     pub fn save(&mut self, folder: &Path) -> Result<()> {
         self.trainer.save(folder, "")?;
         if let Some(critic) = &self.critic {
@@ -145,7 +143,7 @@ impl Progress {
         write_trajectories(&folder.join(ROLLOUTS), self.rollouts.make_contiguous())?;
         self.best.as_ref().map_or(Ok(()), |best| best.save(&folder.join(BEST)))
     }
-    /// Goes on from what [`Progress::save`] wrote.
+    /// Restores the state written by [`Progress::save`].
     pub fn load(&mut self, state: State, folder: &Path) -> Result<()> {
         self.parts.load(&state.parts)?;
         self.rewards.load(&state.rewards)?;

@@ -1,5 +1,5 @@
-//! Counts over the rollouts of a step, and the metrics that they become. What is sampled and what is kept differ, so
-//! each count says which it is of.
+//! Counts over the rollouts of a step, and the metrics computed from them. Each count is defined over either the
+//! sampled or the selected rollouts.
 
 use super::declared::ENTROPY;
 use crate::programs::Programs;
@@ -7,18 +7,18 @@ use crate::rollouts::ToolWait;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_learn::{Rollout, TurnSummary};
 
-/// Sums over a step. Failures of the infrastructure are counted apart from all else.
+/// Sums over a step. Infrastructure failures are counted separately.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tally {
-    /// Sampled, failures included.
+    /// Number of sampled rollouts, failures included.
     pub rollouts: u64,
     pub failures: u64,
     pub groups: u64,
     /// Groups of problems that were tried before and never passed.
     pub hopeless_groups: u64,
     pub draws: u64,
-    /// Asynchronous rollouts: updates between the oldest token of a used group and its update, summed; groups left out
-    /// for their age.
+    /// Sum of updates between the oldest token of a used group and its update, in asynchronous runs; and number of
+    /// groups left out for their age.
     pub staleness: u64,
     pub stale_groups: u64,
     passes: u64,
@@ -26,21 +26,21 @@ pub struct Tally {
     tool_errors: u64,
     turns: u64,
     tokens: u64,
-    /// Sampled for one rollout alone: tokens that forks share count once.
+    /// Tokens sampled for one rollout alone: tokens that forks share count once.
     own_tokens: u64,
     entropy: f64,
-    /// Rollouts whose sampler gave no entropies.
+    /// Number of rollouts whose sampler gave no entropies.
     without_entropies: u64,
     truncated: u64,
     void: u64,
     forks: u64,
-    /// Of programs that keep their conversation.
+    /// Counts of programs that keep their conversation.
     programs: Programs,
     /// Level → (rollouts, passes).
     levels: BTreeMap<u32, (u64, u64)>,
-    /// Of the rollouts that the strategy kept.
+    /// Sums over the rollouts selected by the strategy.
     kept: Kept,
-    /// Tokens decoded one after the other.
+    /// Number of tokens decoded sequentially.
     critical_path: u64,
 }
 
@@ -52,21 +52,20 @@ struct Kept {
     reward: f64,
     /// Reward component → (count, sum).
     components: BTreeMap<String, (u64, f64)>,
-    /// Different rewards within a group, summed over groups.
+    /// Number of different rewards within a group, summed over groups.
     distinct_rewards: u64,
-    /// Different final answers within a group, summed over groups, and the tokens of those groups.
+    /// Number of different final answers within a group, summed over groups, and the tokens of those groups.
     distinct_answers: u64,
     own_tokens: u64,
     passes: u64,
     calls_of_passes: u64,
-    /// What one more call, failed call or token is worth among rollouts of a group with one verdict.
+    /// Reward per additional call, failed call or token among rollouts of a group with one verdict.
     per_call: Slope,
     per_error: Slope,
     per_token: Slope,
 }
 
-/// The regression of the reward on a count, within classes: Σ (n − mean)·(r − mean) and Σ (n − mean)² over
-/// all of them.
+/// Regression of the reward on a count, within classes: Σ (n − mean)·(r − mean) and Σ (n − mean)² over all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Slope {
     together: f64,
@@ -74,7 +73,7 @@ struct Slope {
 }
 
 impl Slope {
-    /// One class: (count, reward) of each member.
+    /// Adds one class: (count, reward) of each member.
     fn add(&mut self, members: &[(f64, f64)]) {
         let n = members.len().max(1) as f64;
         let (count, reward) =
@@ -84,14 +83,14 @@ impl Slope {
             self.squared += (c - count).powi(2);
         }
     }
-    /// Reward per unit; 0 where the counts of no class differ.
+    /// Returns the reward per unit; 0 if the counts do not differ within any class.
     fn value(self) -> f64 {
         if self.squared > 0.0 { self.together / self.squared } else { 0.0 }
     }
 }
 
 impl Tally {
-    /// One sampled rollout.
+    /// Counts one sampled rollout.
     pub fn count(&mut self, one: &Rollout) {
         let t = &one.trajectory;
         self.rollouts += 1;
@@ -115,7 +114,7 @@ impl Tally {
         level.0 += 1;
         level.1 += u64::from(one.correct);
     }
-    /// The scored rollouts of one group.
+    /// Counts the scored rollouts of one group.
     pub fn scored(&mut self, group: &[Rollout]) {
         let kept = &mut self.kept;
         kept.rollouts += group.len() as u64;
@@ -145,8 +144,8 @@ impl Tally {
             kept.per_token.add(&of(right, |o| o.trajectory.loss_mask.iter().filter(|m| **m).count() as f64));
         }
     }
-    /// Tokens that must be decoded one after the other, if all episodes of the draw run together and tools take no
-    /// time: the longest episode, or, in lockstep, the sum of the longest turns.
+    /// Adds the number of tokens that must be decoded sequentially, if all episodes of the draw run together and tools
+    /// take no time: the longest episode, or, in lockstep, the sum of the longest turns.
     pub fn critical_path(&mut self, finished: &[Rollout], wait: ToolWait) {
         let lengths = |f: &Rollout| {
             f.turns.iter().map(|t| t.end.saturating_sub(t.first.max(f.given)) as u64).collect::<Vec<u64>>()
@@ -161,7 +160,7 @@ impl Tally {
         };
     }
 
-    /// Per-rollout means and shares by metric name; `groups` = groups that survived the filters.
+    /// Returns per-rollout means and shares by metric name; `groups` = groups that survived the filters.
     pub fn metrics(&self, groups: usize) -> Vec<(String, f64)> {
         let sampled = (self.rollouts - self.failures).max(1) as f64;
         let kept = &self.kept;

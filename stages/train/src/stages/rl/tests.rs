@@ -47,8 +47,8 @@ fn digests(context: &StageContext) -> Vec<Digest> {
 fn reward_rises_and_the_best_weights_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut context = context(folder.path(), 2, None);
-    // Few large steps on small batches wander; this is many small ones on larger batches. All levels from the start: a
-    // level that opens midway would lower the mean.
+    // A few large steps on small batches are noisy; this is many small ones on larger batches. All levels from the
+    // start: a level that opens midway would lower the mean.
     let mut calm = options(40);
     calm["curriculum"] = json!("uniform");
     calm["problems_per_step"] = json!(16);
@@ -88,7 +88,7 @@ fn a_killed_run_ends_in_the_same_bytes_and_threads_do_not_matter() {
     assert!(second.metrics["levels.unlocked"].is_finite());
 }
 
-/// A short run of these parts on the half-trained model, with demonstrations of its problems.
+/// Runs these parts briefly on the half-trained model, with demonstrations of its problems.
 fn short(folder: &Path, options: Value, cpus: usize, cancel_after: Option<usize>) -> Result<StageContext> {
     let mut context = context(folder, cpus, cancel_after);
     input_trajectories(&mut context, folder, "demonstrations", &demonstrations(40, 3, 21));
@@ -342,7 +342,7 @@ fn a_record_that_is_cut_or_not_asynchronous_is_refused() {
         input_trajectories(&mut context, folder.path(), "record", record);
         run_stage::<Rl>(options, &mut context).unwrap_err().message
     };
-    // Sixteen are sampled for a group of eight: one less is not all of them.
+    // Sixteen are sampled for a group of eight: one fewer is incomplete.
     assert!(refused(&record[1..], with(options(1), over)).contains("update 0"));
     assert!(refused(&record, with(options(1), json!({}))).contains("rollout.asynchronous"));
 }

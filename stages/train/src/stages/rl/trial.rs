@@ -1,7 +1,7 @@
-//! A trial of the stage: the first rollouts of its first step, scored, and nothing learned from them.
+//! Trial of the stage: the first rollouts of its first step, scored, without an update.
 //!
 //! Curriculum, strategy and draws are those of a run, so a synchronous run samples the same episodes again. Rewards
-//! that compare the members of a group see only those that were tried.
+//! that compare the members of a group see only the sampled ones.
 
 use super::collect::job;
 use super::config::Config;
@@ -15,7 +15,7 @@ use trainyard_api::{Component, StageContext, Trial, Tried};
 use trainyard_core::Result;
 use trainyard_learn::{PassRates, Rollout};
 
-/// Plays and scores what a trial asks for, with fresh parts and rewards.
+/// Runs and scores the requested episodes, with new parts and rewards.
 pub(super) fn trial(
     config: &Config,
     opened: Opened,
@@ -30,7 +30,8 @@ pub(super) fn trial(
 }
 
 impl Run<'_> {
-    /// The first `count` episodes of the first draw: one of every group, then the second of every group, and so on.
+    /// Samples the first `count` episodes of the first draw: one of every group, then the second of every group, and so
+    /// on.
     fn first(&self, parts: &mut Parts, count: usize) -> Result<Vec<Rollout>> {
         let (step, draw_number) = (0, 0);
         let chance = self.chance.child("step", &[step]).child("draw", &[draw_number]);

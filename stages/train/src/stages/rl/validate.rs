@@ -7,7 +7,7 @@ use trainyard_core::Result;
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Sampling};
 
-/// What greedy decoding passes.
+/// Greedy pass rates.
 pub struct GreedyRates {
     /// Share of all problems that pass, from 0 to 1.
     pub accuracy: f64,
@@ -16,7 +16,7 @@ pub struct GreedyRates {
 }
 
 impl GreedyRates {
-    /// Names and values of the metrics: the overall accuracy, then one per level.
+    /// Returns names and values of the metrics: the overall accuracy, then one per level.
     pub fn metrics(&self) -> Vec<(String, f64)> {
         let level =
             |(l, (n, p)): (&u32, &(u64, u64))| (format!("validation_accuracy_level_{l}"), *p as f64 / *n as f64);
@@ -26,7 +26,7 @@ impl GreedyRates {
     }
 }
 
-/// At most `most` problems, in equal numbers per level as far as they reach, in their order.
+/// Selects at most `most` problems, in equal numbers per level as far as they reach, in their order.
 pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
     let mut by_level: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (i, p) in problems.iter().enumerate() {
@@ -45,7 +45,7 @@ pub fn equal_shares(problems: Vec<Problem>, most: usize) -> Vec<Problem> {
 }
 
 impl Run<'_> {
-    /// Infrastructure failures are left out.
+    /// Measures greedy pass rates without infrastructure failures.
     pub(super) fn greedy(&self, sampler: &mut dyn Sampler) -> Result<GreedyRates> {
         let jobs: Vec<Job> = (0..self.validation.len()).map(|i| Job::root(i, 0)).collect();
         let mut driver = Driver {

@@ -1,11 +1,11 @@
-//! What filters say of rollouts, and under which name it is recorded.
+//! Filter verdicts on rollouts, and the names under which they are recorded.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use trainyard_learn::{Filter, Group, Rollout, Verdict as Judgment};
 use trainyard_tables::Verdict;
 
-/// The name of every part of a list in recorded verdicts: its kind, with `_2`, `_3` … where a kind comes again.
+/// Returns the name of every part of a list in recorded verdicts: its kind, with `_2`, `_3` … if a kind is repeated.
 pub fn rule_names(parts: &[Value]) -> Vec<String> {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     let name = |part| {
@@ -17,20 +17,20 @@ pub fn rule_names(parts: &[Value]) -> Vec<String> {
     parts.iter().map(name).collect()
 }
 
-/// The kind of a part: `{kind: void_turn, …}` or `void_turn`.
+/// Returns the kind of a part: `{kind: void_turn, …}` or `void_turn`.
 pub fn kind_of(part: &Value) -> &str {
     part.as_str().or_else(|| part["kind"].as_str()).unwrap_or("unknown")
 }
 
-/// Records that the strategy did not keep a rollout.
+/// Records that the strategy did not select a rollout.
 pub fn not_selected(rollout: &mut Rollout, strategy: &str) {
     let reason = "the strategy did not select it".to_string();
     rollout.trajectory.verdicts.push(Verdict { rule: strategy.to_string(), keep: false, reason });
 }
 
-/// Applies the filters in order: a later one sees what the earlier ones left. Every objection is recorded, and what is
-/// dropped goes to `dropped`. Returns how many groups were emptied by filters that ask for no other draw in their
-/// place.
+/// Applies the filters in order: a later one sees the rollouts left by the earlier ones. Every objection is recorded,
+/// and dropped rollouts go to `dropped`. Returns the number of groups emptied by filters that do not request a
+/// replacement.
 pub fn filter(
     groups: &mut [Group],
     filters: &mut [Box<dyn Filter>],
@@ -52,7 +52,7 @@ pub fn filter(
     emptied
 }
 
-/// Records a judgment and masks what it masks. False = the rollout is dropped.
+/// Records a judgment and applies its mask. Returns false if the rollout is dropped.
 fn apply(rollout: &mut Rollout, judgment: Judgment, name: &str) -> bool {
     let (keep, reason) = match judgment {
         Judgment::Keep => return true,
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(rule_names(&parts), ["void_turn", "overlong", "void_turn_2"]);
     }
 
-    /// Drops the rollouts of one sample and masks the first token of the others.
+    /// Filter that drops the rollouts of one sample and masks the first token of the others.
     struct DropSample(u32);
     impl Part for DropSample {}
     impl Filter for DropSample {

@@ -1,10 +1,10 @@
-//! Rollouts that are sampled while the policy is updated, on a thread of their own; they keep their tokens when its
-//! weights change.
+//! Rollouts that are sampled while the policy is updated, on a separate thread; they keep their tokens when the weights
+//! change.
 //!
-//! A slow tool or a long episode holds up its own group only. How far the data may lag is bounded on both sides
+//! A slow tool or a long episode delays its own group only. The staleness of the data is bounded on both sides
 //! (2505.24298): no more groups are open than can be used in time, and a group whose oldest token is older than
-//! `max_staleness` updates is left out. Which weights sampled which token depends on when two threads meet, and nothing
-//! else does; the rows hold it, so [`super::recorded`] can repeat a run.
+//! `max_staleness` updates is left out. Only which weights sampled which token depends on the timing of the two
+//! threads; the rows record it, so [`super::recorded`] can repeat a run.
 
 use super::Source;
 use super::intake::Intake;
@@ -20,16 +20,16 @@ use trainyard_core::{Error, Result};
 use trainyard_learn::Rollout;
 use trainyard_lm::backend::{Parameters, Sampler};
 
-/// To the thread that samples.
+/// Command to the sampling thread.
 enum Command {
     Start(Vec<Job>),
     Weights(Parameters, u32),
 }
 
-/// A group whose members have all ended.
+/// Group whose members have all ended, or the thread's error.
 type Ended = Result<Vec<Rollout>>;
 
-/// The side of the loop: starts groups and takes them as they end.
+/// Loop's side: starts groups and takes them as they end.
 pub(crate) struct Asynchronous<'o> {
     options: &'o Options,
     intake: Intake,
@@ -38,7 +38,7 @@ pub(crate) struct Asynchronous<'o> {
 }
 
 impl<'o> Asynchronous<'o> {
-    /// Starts the thread. It ends when the source is dropped.
+    /// Starts the thread, which ends when the source is dropped.
     pub fn start<'scope>(
         run: &'scope Run<'_>,
         options: &'o Options,
@@ -52,7 +52,7 @@ impl<'o> Asynchronous<'o> {
         let (outbox, ready) = channel();
         scope.spawn(move || {
             if let Err(e) = sample(&worker, &mut *sampler, &inbox, &outbox) {
-                // Nobody listens any more if the loop has failed first.
+                // The receiver is gone if the loop has failed first.
                 outbox.send(Err(e)).ok();
             }
         });
@@ -61,7 +61,7 @@ impl<'o> Asynchronous<'o> {
 
     /// Starts as many groups as the bound allows.
     fn fill(&mut self, run: &Run<'_>, progress: &mut Progress, used: usize) -> Result<()> {
-        // Even behind so many others a group is used in time: every step takes `problems_per_step` of them.
+        // Even the last of so many groups is used in time: every step takes `problems_per_step` of them.
         let most = run.config.problems_per_step * (1 + self.options.max_staleness as usize);
         while self.intake.open.len() + used < most {
             let number = progress.state.started_groups;
@@ -79,7 +79,7 @@ impl Source for Asynchronous<'_> {
         let (step, wanted) = (progress.state.step, run.config.problems_per_step);
         let most = self.options.max_staleness;
         let mut all = Collected::of_step(step);
-        // Filters that empty group after group must not be fed for ever.
+        // Bounds the number of groups if filters empty group after group.
         let mut patience = wanted as u64 * run.config.resample.max_draws;
         while all.batch.groups.len() < wanted && patience > 0 {
             let used = all.batch.groups.len();
@@ -102,13 +102,13 @@ impl Source for Asynchronous<'_> {
         Ok(all)
     }
     fn learned(&mut self, progress: &Progress) -> Result<()> {
-        // If the thread is gone, the next group says why.
+        // If the thread is gone, receiving the next group returns its error.
         self.commands.send(Command::Weights(progress.trainer.weights()?, progress.version())).ok();
         Ok(())
     }
 }
 
-/// The jobs of the next group.
+/// Returns the jobs of the next group.
 fn admit(run: &Run<'_>, progress: &mut Progress, number: u32) -> Result<Vec<Job>> {
     let chance = run.chance.child("admission", &[u64::from(number)]);
     let Progress { parts, state, .. } = progress;
@@ -123,18 +123,18 @@ fn admit(run: &Run<'_>, progress: &mut Progress, number: u32) -> Result<Vec<Job>
     Ok(spawns.into_iter().map(|s| numbered(job(&draw, s))).collect())
 }
 
-/// Version of the oldest sampled token.
+/// Returns the version of the oldest sampled token.
 fn oldest_version(one: &Rollout) -> Option<u32> {
     let t = &one.trajectory;
     t.weights_version.as_ref()?.iter().zip(&t.loss_mask).skip(one.given).filter(|(_, m)| **m).map(|(v, _)| *v).min()
 }
 
-/// Why the thread that samples has ended.
+/// Returns the error that ended the sampling thread.
 fn last_error(ready: &Receiver<Ended>) -> Error {
     ready.iter().find_map(Result::err).unwrap_or_else(|| Error::bug("the thread that samples ended without an error"))
 }
 
-/// The other side: samples until the loop hangs up, and sends groups when their last member has ended.
+/// Runs the sampling thread until the loop disconnects, and sends groups when their last member has ended.
 fn sample(
     worker: &Worker<'_>,
     sampler: &mut dyn Sampler,
@@ -165,7 +165,8 @@ fn sample(
     }
 }
 
-/// Takes all commands that have come; waits for one if there is nothing else to do. False = the loop has hung up.
+/// Processes all received commands; waits for one if there is no other work. Returns false if the loop has
+/// disconnected.
 fn obey(
     commands: &Receiver<Command>,
     driver: &mut Driver<'_, '_>,

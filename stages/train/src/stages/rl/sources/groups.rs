@@ -1,4 +1,4 @@
-//! Groups that are sampled and used one by one, as asynchronous and repeated runs do.
+//! Groups that are sampled and used one by one, in asynchronous and repeated runs.
 
 use crate::stages::rl::collect::Collected;
 use crate::stages::rl::state::{Progress, Run};
@@ -24,14 +24,14 @@ impl Run<'_> {
         }
         self.absorb(vec![members], &draw, progress, self.chance.child("group", &[u64::from(number)]), all)
     }
-    /// Adds what parts need to know of a full batch, under the current weights.
+    /// Adds values that parts need of a full batch, under the current weights.
     pub(super) fn complete_fresh(&self, progress: &mut Progress, all: &mut Collected) -> Result<()> {
         if progress.parts.needs().forced_scores {
             progress.refresh_sampler()?;
         }
         self.complete(progress, &mut all.batch)
     }
-    /// Place in the pool of a problem.
+    /// Returns the place of a problem in the pool.
     pub(super) fn place_of(&self, id: &str) -> Result<usize> {
         self.pool.problems.iter().position(|p| p.id == id).ok_or_else(|| {
             Error::data(format!("a rollout is of problem `{id}`, which the input `problems` does not hold"))

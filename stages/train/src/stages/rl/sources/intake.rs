@@ -1,4 +1,4 @@
-//! Which of the groups that have ended is used next, so that none gets too old.
+//! Choice of the next ended group, so that no group gets too old.
 
 use std::collections::{BTreeMap, VecDeque};
 use trainyard_learn::Rollout;
@@ -8,14 +8,14 @@ use trainyard_learn::Rollout;
 pub struct Intake {
     /// Number → the step that started it.
     pub open: BTreeMap<u32, u64>,
-    /// Those of them that have ended, in order of arrival.
+    /// Ended groups among them, in order of arrival.
     pub ended: VecDeque<Vec<Rollout>>,
 }
 
 impl Intake {
-    /// The next group to use, of those that have ended. Where the open groups that must be used by some step are as
-    /// many as the places until then (`places` in this step, `wanted` in each later one), only these: slow groups are
-    /// waited for, not left out.
+    /// Takes the next of the ended groups. If the open groups that must be used by some step are as many as the places
+    /// until then (`places` in this step, `wanted` in each later one), only these are eligible: slow groups are waited
+    /// for, not left out.
     pub fn next(&mut self, step: u64, max_staleness: u64, places: usize, wanted: usize) -> Option<Vec<Rollout>> {
         let due = |started: u64, by: u64| started + max_staleness <= by;
         let tight = |ahead: &u64| {
@@ -43,8 +43,7 @@ mod tests {
 
     #[test]
     fn slow_groups_keep_their_places() {
-        // Two groups of step 0 still run; both must be used by step 2, one a step: so in step 1 nothing else may be
-        // used.
+        // Two groups of step 0 still run; both must be used by step 2, one per step: so in step 1 no other may be used.
         let mut intake = Intake { open: [(0, 0), (1, 0), (2, 1)].into(), ended: [ended(2)].into() };
         assert!(intake.next(1, 2, 1, 1).is_none());
         intake.ended.push_back(ended(1));

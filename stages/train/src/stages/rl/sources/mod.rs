@@ -1,7 +1,7 @@
-//! Where the rollouts of a step come from.
+//! Sources of the rollouts of a step.
 //!
-//! The loop of [`super::run`] asks a source for the next batch, learns from it, and tells the source. Sources differ in
-//! when rollouts are sampled, and under which weights; what becomes of a group is [`super::collect`]'s.
+//! The loop of [`super::run`] takes the next batch from a source, learns from it, and notifies the source. Sources
+//! differ in when rollouts are sampled, and under which weights; [`super::collect`] processes the groups.
 
 mod asynchronous;
 mod groups;
@@ -22,10 +22,10 @@ use super::collect::Collected;
 use super::state::{Progress, Run};
 use trainyard_core::Result;
 
-/// Gives the rollouts of one step after the other.
+/// Source of rollouts, step by step.
 pub(super) trait Source {
-    /// The rollouts of the next update, with everything that the parts need to know of them.
+    /// Returns the rollouts of the next update, with all values that the parts need.
     fn next(&mut self, run: &Run<'_>, progress: &mut Progress) -> Result<Collected>;
-    /// The update is done: what is sampled from now on is sampled under its weights.
+    /// Notifies the source of an update: subsequent sampling uses its weights.
     fn learned(&mut self, progress: &Progress) -> Result<()>;
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asynchronous {
-    /// Updates that may lie between the weights of a rollout's oldest token and the update that uses it.
+    /// Limit of updates between the weights of a rollout's oldest token and the update that uses it.
     #[schemars(range(min = 0, max = 1000))]
     pub max_staleness: u64,
 }

@@ -1,7 +1,7 @@
-//! A sampler that lets every sequence go exactly as far under each version of the weights as a record says.
+//! Sampler that advances every sequence under each version of the weights exactly as far as a record shows.
 //!
-//! It sits between the driver and a real sampler, so neither knows that a run is repeated: a sequence that has come
-//! to its bound is paused until the weights change, and to the driver it is still sampling.
+//! The sampler wraps a real one, so neither that one nor the driver is aware of the repetition: a sequence at its bound
+//! is paused until the weights change, and the driver sees it as still sampling.
 
 use super::schedule::Schedule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +10,11 @@ use trainyard_lm::backend::{Parameters, Sampler};
 use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
 use trainyard_tables::Sampling;
 
-/// A sampler with a schedule.
+/// Sampler with a schedule.
 pub struct Paced {
     inner: Box<dyn Sampler>,
     schedule: Schedule,
-    /// The key of a sequence's draws, and the limit of its turn.
+    /// Key of a sequence's draws, and the limit of its turn.
     sequences: BTreeMap<SequenceId, (DrawKey, usize)>,
     paused: BTreeSet<SequenceId>,
 }
@@ -23,8 +23,8 @@ impl Paced {
     pub fn new(inner: Box<dyn Sampler>, schedule: Schedule) -> Self {
         Self { inner, schedule, sequences: BTreeMap::new(), paused: BTreeSet::new() }
     }
-    /// Tokens that the open turn of a sequence may hold under the weights in use: at most its limit. None = it may not
-    /// go on.
+    /// Returns the number of tokens that the open turn of a sequence may hold under the current weights: at most its
+    /// limit. `None` = it must pause.
     fn bound(&self, id: SequenceId) -> Option<usize> {
         let (key, limit) = self.sequences.get(&id)?;
         let state = self.inner.sequence(id);
@@ -34,7 +34,7 @@ impl Paced {
             allowed => Some((*limit).min(sampled.saturating_add(allowed))),
         }
     }
-    /// Lets a sequence go on whose turn has just begun, as far as it may.
+    /// Starts the turn of a sequence, up to its bound.
     fn begin(&mut self, id: SequenceId) -> Result<()> {
         self.inner.pause(id);
         match self.bound(id) {

@@ -1,5 +1,5 @@
-//! The rollouts of an asynchronous run again: the same groups enter the same updates, and every token is sampled under
-//! the same weights.
+//! Repetition of an asynchronous run: the same groups enter the same updates, and every token is sampled under the same
+//! weights.
 
 use super::Source;
 use super::paced::Paced;
@@ -14,24 +14,24 @@ use trainyard_learn::Rollout;
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Status, StopReason, Trajectory};
 
-/// A record with the state of its repetition.
+/// Record with the state of its repetition.
 pub(crate) struct Recorded<'r> {
     record: &'r [Trajectory],
     worker: Worker<'r>,
     sampler: Paced,
     flow: Flow<'r>,
-    /// The groups of every update that is still to come.
+    /// Groups of every remaining update.
     updates: VecDeque<Vec<u32>>,
     ended: BTreeMap<u32, Vec<Rollout>>,
 }
 
 impl<'r> Recorded<'r> {
-    /// Errors: data, if the record misses a rollout of a step that is to be repeated, or holds a problem that the run
-    /// does not.
+    /// Creates the source. Errors: data, if the record lacks a rollout of a step to repeat, or has a problem that the
+    /// run does not.
     pub fn new(run: &'r Run<'_>, record: &'r [Trajectory], progress: &Progress) -> Result<Self> {
         let mut worker = Worker::of(run);
-        // The record says what was sampled when: holding episodes back for others could only stop what must end before
-        // the weights change.
+        // The record defines the order: a limit on running episodes could only stop those that must end before the
+        // weights change.
         worker.limits.running = usize::MAX;
         worker.limits.tool_wait = ToolWait::Trajectory;
         let mut schedule = Schedule::default();
@@ -50,7 +50,7 @@ impl<'r> Recorded<'r> {
         })
     }
 
-    /// Samples everything that the record sampled under the weights in use.
+    /// Samples all tokens that the record sampled under the current weights.
     fn sample(&mut self, run: &Run<'_>, version: u32) -> Result<()> {
         for row in self.record.iter().filter(|t| t.status == Status::Ok && Schedule::first_version(t) == version) {
             self.flow.submit(recorded_job(run, row)?);
@@ -95,8 +95,8 @@ fn recorded_job(run: &Run<'_>, row: &Trajectory) -> Result<Job> {
     })
 }
 
-/// The groups of every update, in the order in which they entered it. Groups that the infrastructure lost whole are
-/// left out, as they were.
+/// Returns the groups of every update, in the order in which they entered it. Groups that the infrastructure lost
+/// entirely are left out, as in the recorded run.
 fn updates(record: &[Trajectory], steps: u64, size: u32) -> Result<VecDeque<Vec<u32>>> {
     let mut updates: VecDeque<Vec<u32>> = VecDeque::new();
     let mut members: BTreeMap<u32, u32> = BTreeMap::new();

@@ -1,8 +1,7 @@
-//! Which weights sampled which token of a recorded run.
+//! Weights that sampled each token of a recorded run.
 //!
-//! An asynchronous run depends on when its threads meet, and only there: how far each sequence was when the weights
-//! changed. The rows hold a version per token, so a repeated run can decode every sequence exactly so far under each
-//! version.
+//! The timing of an asynchronous run's threads has one effect: how far each sequence was when the weights changed. The
+//! rows hold a version per token, so a repeated run can decode every sequence exactly so far under each version.
 
 use crate::rollouts::draw::of_context;
 use std::collections::BTreeMap;
@@ -12,7 +11,7 @@ use trainyard_tables::Trajectory;
 /// Per token whether it was sampled, and under which version.
 type Row = Vec<(bool, u32)>;
 
-/// The rows of a record, by the key of their draws.
+/// Rows of a record, by the key of their draws.
 #[derive(Default)]
 pub struct Schedule(BTreeMap<(u64, u64), Vec<(DrawKey, Row)>>);
 
@@ -26,13 +25,13 @@ impl Schedule {
             rows.push((of_context(key, earlier), context.to_vec()));
         }
     }
-    /// Version of the first token that a record sampled; 0 if it sampled none.
+    /// Returns the version of the first sampled token of a record; 0 without one.
     pub fn first_version(record: &Trajectory) -> u32 {
         let versions = record.weights_version.as_deref().unwrap_or_default();
         versions.iter().zip(&record.loss_mask).find(|(_, sampled)| **sampled).map_or(0, |(version, _)| *version)
     }
-    /// Tokens that a sequence may sample from `length` on under weights of `version`; the maximum where its turn ends
-    /// before they change.
+    /// Returns how many tokens a sequence may sample from `length` on under weights of `version`; the maximum if its
+    /// turn ends before they change.
     pub fn allowed(&self, key: &DrawKey, version: u32, length: usize) -> usize {
         let rows = self.0.get(&(key.problem, key.sample)).map_or(&[][..], Vec::as_slice);
         let row = rows.iter().find(|(k, _)| k == key).map_or(&[][..], |(_, row)| row.as_slice());

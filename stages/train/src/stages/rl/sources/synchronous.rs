@@ -1,4 +1,4 @@
-//! Rollouts that are sampled when a step needs them, under the weights that it updates.
+//! Rollouts sampled when a step needs them, under the weights that it updates.
 
 use super::Source;
 use crate::stages::rl::collect::Collected;

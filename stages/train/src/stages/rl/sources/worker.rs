@@ -1,4 +1,4 @@
-//! What asynchronous and repeated runs sample with, outside of the step.
+//! Sampling outside of the step, for asynchronous and repeated runs.
 
 use crate::rollouts::{Driver, Limits};
 use crate::stages::rl::state::Run;
@@ -9,7 +9,7 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::Sampler;
 use trainyard_tables::{Problem, Sampling};
 
-/// Everything that a driver needs but its sampler.
+/// State of a driver, except its sampler.
 pub struct Worker<'a> {
     pub model: &'a ModelFolder,
     pub environment: &'a dyn Environment,

@@ -1,4 +1,4 @@
-//! Compositions that are refused, and what may change between attempts.
+//! Rejected compositions, and changes that are allowed between attempts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Rollouts as the loss terms see them: the columns of a [`TokenBatch`].
+//! Rollouts in the form that loss terms use: the columns of a [`TokenBatch`].
 
 use crate::contexts::by_context;
 use std::collections::BTreeMap;
@@ -6,46 +6,45 @@ use trainyard_learn::corrections::Correction;
 use trainyard_learn::{Grid, Rollout, TokenBatch};
 use trainyard_lm::backend::Place;
 
-/// One rollout in the update, with what the update adds to it.
+/// Rollout of the update with the values added to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample<'a> {
-    /// The rollout itself.
     pub rollout: &'a Rollout,
-    /// One number per token.
+    /// Advantage per token.
     pub advantages: &'a [f64],
-    /// Targets of the value model, one per token; none without one.
+    /// Target of the value model per token; `None` without a value model.
     pub returns: Option<&'a [f64]>,
-    /// Multiplies its aggregation weights (replay).
+    /// Factor of the aggregation weights (replay).
     pub weight: f64,
-    /// Rollouts of one group are compared with each other.
+    /// Number of the group; rollouts of one group are compared with each other.
     pub group: usize,
-    /// Share of verified answers in its group.
+    /// Share of verified answers in the group.
     pub pass_rate: f64,
 }
 
 impl<'a> Sample<'a> {
-    /// Token ids of the whole sequence, prompt included.
+    /// Returns the token ids of the whole sequence, prompt included.
     pub fn tokens(&self) -> &'a [u32] {
         &self.rollout.trajectory.token_ids
     }
-    /// Per token: whether it is in the loss.
+    /// Returns per token whether it is in the loss.
     pub fn mask(&self) -> &'a [bool] {
         &self.rollout.mask
     }
-    /// Whether a token is in the loss. A first token has no prediction.
+    /// Returns whether any token is in the loss. The first token has no prediction.
     pub(super) fn learns(&self) -> bool {
         self.mask().iter().skip(1).any(|m| *m)
     }
 }
 
-/// One minibatch: who is in it, and the weight of every token.
+/// One minibatch: its members, and the weight of every token.
 pub(super) struct Minibatch<'a> {
     pub members: &'a [usize],
     pub weights: Grid,
     pub seed: u64,
 }
 
-/// What the models compute at the places of some samples under the current weights, in one order.
+/// Model outputs at the places of some samples under the current weights, in one order.
 pub(super) struct Current {
     pub logprobs: Vec<f64>,
     pub entropies: Vec<f64>,
@@ -104,17 +103,17 @@ pub(super) fn token_batch(
     }
 }
 
-/// The places of the tokens in the loss.
+/// Returns the places of the tokens in the loss.
 pub(super) fn places(samples: &[Sample<'_>], ids: &[usize]) -> Vec<Place> {
     Place::of_masks(&ids.iter().map(|&i| samples[i].mask()).collect::<Vec<_>>())
 }
 
-/// The sequences of some samples, one for each context, and the places in them.
+/// Returns the sequences of some samples, one for each context, and the places in them.
 pub(super) fn inputs<'a>(samples: &[Sample<'a>], ids: &[usize], places: &[Place]) -> (Vec<&'a [u32]>, Vec<Place>) {
     by_context(ids.iter().map(|&i| &samples[i].rollout.trajectory), places)
 }
 
-/// The numbers of a grid at places.
+/// Returns the values of a grid at places.
 pub(super) fn pick(grid: &Grid, places: &[Place]) -> Vec<f64> {
     places.iter().map(|p| grid[p.sequence][p.token]).collect()
 }

@@ -1,8 +1,8 @@
-//! The policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
+//! Policy update: minibatches of rollouts, loss terms on plain numbers, gradients through the trainer.
 //!
 //! Aggregation weights are computed once per minibatch, so micro-batches only bound memory. A term whose scope is the
 //! whole minibatch gets all log-probabilities first; others are evaluated micro-batch by micro-batch, without a second
-//! forward.
+//! forward pass.
 
 mod columns;
 mod permuted;
@@ -25,16 +25,16 @@ use trainyard_learn::{Aggregate, Grid, LossTerm, Scope};
 use trainyard_lm::backend::Slopes;
 use trainyard_tables::Trajectory;
 
-/// How to update.
+/// Inputs and options of an update.
 pub struct Update<'a> {
     /// Loss terms; their sum is minimized.
     pub terms: &'a [Box<dyn LossTerm>],
-    /// The prefix of each term's metrics.
+    /// Prefix of each term's metrics.
     pub prefixes: &'a [String],
     /// Importance weights for samples of other weights.
     pub correction: &'a dyn Correction,
-    /// Old log-probabilities are those of the policy before the update, whatever the correction: the samples are
-    /// another engine's, whose rounding would enter every ratio.
+    /// Whether old log-probabilities are recomputed by the policy before the update, whatever the correction: if
+    /// another engine sampled, its rounding would enter every ratio.
     pub recompute: bool,
     /// How token losses become one number.
     pub aggregate: Aggregate,
@@ -50,11 +50,11 @@ pub struct Update<'a> {
     pub micro_batch_tokens: usize,
     /// Sampling temperature that log-probabilities are computed at.
     pub temperature: f64,
-    /// The policy that `kl` measures the distance from, where a term needs it.
+    /// Policy that `kl` measures the distance from, if a term needs it.
     pub reference: Option<&'a Trainer>,
     /// Source of the order of samples.
     pub chance: Chance,
-    /// Step of the stage, from 0; errors name it.
+    /// Step of the stage, from 0, for error messages.
     pub step: u64,
 }
 
@@ -104,12 +104,12 @@ impl Update<'_> {
         Ok(sums.report(self.prefixes))
     }
 
-    /// Source of the permutation of one optimizer step.
+    /// Returns the random source of the permutation of one optimizer step.
     fn permutation(&self, update: u64) -> Chance {
         self.chance.child("reuse by chance", &[self.step, update])
     }
 
-    /// Members of every minibatch of an epoch. A term that compares within groups gets whole groups.
+    /// Returns the members of every minibatch of an epoch. A term that compares within groups gets whole groups.
     fn order(&self, samples: &[Sample<'_>], used: &[usize], epoch: u64) -> Vec<Vec<usize>> {
         let mut draws = self.chance.at("minibatches", &[self.step, epoch]);
         let whole_groups = self.terms.iter().any(|t| t.scope() == Scope::Minibatch && t.needs().groups);
@@ -175,7 +175,7 @@ impl Update<'_> {
         critic.map_or(Ok(()), Critic::step)
     }
 
-    /// All terms on the whole minibatch, for terms that compare its sequences.
+    /// Evaluates all terms on the whole minibatch, for terms that compare its sequences.
     fn whole(
         &self,
         trainer: &Trainer,
@@ -199,12 +199,12 @@ impl Update<'_> {
         Ok(Total::apart(self.terms, &batch))
     }
 
-    /// Log-probabilities of some samples under a model, by sample.
+    /// Computes log-probabilities of some samples under a model, by sample.
     fn logprobs_of(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<BTreeMap<usize, Vec<f64>>> {
         let (logprobs, _) = self.evaluate(model, samples, ids)?;
         Ok(ids.iter().copied().zip(logprobs).collect())
     }
-    /// Log-probabilities and entropies, `[member][token]`, without gradients.
+    /// Computes log-probabilities and entropies, `[member][token]`, without gradients.
     fn evaluate(&self, model: &Trainer, samples: &[Sample<'_>], ids: &[usize]) -> Result<(Grid, Grid)> {
         let empty = || -> Grid { ids.iter().map(|&i| vec![0.0; samples[i].tokens().len()]).collect() };
         let (mut logprobs, mut entropies) = (empty(), empty());
@@ -223,8 +223,8 @@ impl Update<'_> {
     }
 }
 
-/// Cuts a list into `parts` pieces whose lengths differ by one at most, the longer ones first; fewer only where there
-/// are fewer items, so that the learning-rate schedule, which counts on `parts` steps, comes to its end.
+/// Cuts a list into `parts` pieces whose lengths differ by at most one, the longer ones first; fewer only if there are
+/// fewer items, so that the learning-rate schedule, which assumes `parts` steps, is completed.
 fn shares<T>(items: &[T], parts: usize) -> Vec<&[T]> {
     let (short, longer) = (items.len() / parts, items.len() % parts);
     let mut rest = items;

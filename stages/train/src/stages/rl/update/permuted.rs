@@ -1,10 +1,11 @@
-//! Advantages permuted among rollouts: the placebo of learning from rollouts again.
+//! Advantages permuted among rollouts, as a placebo of reusing rollouts.
 
 use super::columns::Sample;
 use trainyard_core::Chance;
 use trainyard_learn::Grid;
 
-/// Advantages in which every rollout of `used` has the mean advantage of another one on all its tokens in the loss.
+/// Returns advantages in which every rollout of `used` has the mean advantage of another one on all its tokens in the
+/// loss.
 pub fn advantages(samples: &[Sample<'_>], used: &[usize], chance: &Chance) -> Grid {
     let mut grid: Grid = samples.iter().map(|s| s.advantages.to_vec()).collect();
     let mut drawn: Vec<f64> = used.iter().map(|&i| mean(&samples[i])).collect();
@@ -17,12 +18,12 @@ pub fn advantages(samples: &[Sample<'_>], used: &[usize], chance: &Chance) -> Gr
     grid
 }
 
-/// The samples with other advantages.
+/// Returns the samples with these advantages.
 pub fn samples<'a>(samples: &[Sample<'a>], advantages: &'a Grid) -> Vec<Sample<'a>> {
     samples.iter().zip(advantages).map(|(s, row)| Sample { advantages: row, ..*s }).collect()
 }
 
-/// Mean advantage of the tokens in the loss.
+/// Returns the mean advantage of the tokens in the loss.
 fn mean(sample: &Sample<'_>) -> f64 {
     let learned = || sample.advantages.iter().zip(sample.mask()).filter(|(_, learned)| **learned).map(|(a, _)| *a);
     learned().sum::<f64>() / learned().count().max(1) as f64

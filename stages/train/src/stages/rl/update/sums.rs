@@ -1,4 +1,4 @@
-//! Sums over terms and minibatches, and the report that they become.
+//! Sums over terms and minibatches, and the report computed from them.
 
 use std::collections::BTreeMap;
 use trainyard_learn::losses::divergence;
@@ -10,14 +10,14 @@ use trainyard_lm::optimizer::StepReport;
 pub struct UpdateReport {
     /// Values by metric name, with the prefix of the part.
     pub metrics: BTreeMap<String, f64>,
-    /// Optimizer steps that the update took.
+    /// Number of optimizer steps of the update.
     pub optimizer_steps: u64,
 }
 
-/// Sums while an update runs.
+/// Sums of a running update.
 #[derive(Default)]
 pub(super) struct Sums {
-    /// By the place of the term and the name of its metric.
+    /// Sums by the place of the term and the name of its metric.
     terms: BTreeMap<(usize, &'static str), f64>,
     /// k3 estimates of the divergence from the sampling policy, over all tokens.
     divergence: f64,
@@ -26,28 +26,28 @@ pub(super) struct Sums {
     loss: f64,
     norm: f64,
     largest_norm: f64,
-    /// Largest over smallest token weight, summed over minibatches.
+    /// Ratio of the largest to the smallest token weight, summed over minibatches.
     weight_spread: f64,
-    /// Tokens in the loss whose log-probability no term wants to change.
+    /// Number of tokens in the loss with zero slope from all terms.
     silent: f64,
     steps: u64,
 }
 
 impl Sums {
-    /// The token weights of a minibatch.
+    /// Adds the token weights of a minibatch.
     pub fn weigh(&mut self, weights: &Grid) {
         self.weight_spread += spread_of(weights);
     }
-    /// The entropies of the tokens of a micro-batch.
+    /// Adds the entropies of the tokens of a micro-batch.
     pub fn sampled(&mut self, entropies: &[f64]) {
         self.tokens += entropies.len() as f64;
         self.entropy += entropies.iter().sum::<f64>();
     }
-    /// The slopes of a micro-batch by log-probability.
+    /// Adds the slopes of a micro-batch by log-probability.
     pub fn silent(&mut self, slopes: &[f64]) {
         self.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
     }
-    /// An optimizer step on a minibatch with this loss.
+    /// Adds an optimizer step on a minibatch with this loss.
     pub fn stepped(&mut self, loss: f64, report: Option<StepReport>) {
         self.loss += loss;
         if let Some(report) = report {
@@ -60,7 +60,7 @@ impl Sums {
         *self.terms.entry((place, name)).or_default() += value;
     }
 
-    /// `prefixes` stand before the metrics of each term.
+    /// Returns the report; `prefixes` are put before the metrics of each term.
     pub fn report(self, prefixes: &[String]) -> UpdateReport {
         let (steps, tokens) = (self.steps.max(1) as f64, self.tokens.max(1.0));
         let named = |place: usize, name: &str| format!("{}.{name}", prefixes[place]);
@@ -78,7 +78,7 @@ impl Sums {
     }
 }
 
-/// The sum of all loss terms on a batch.
+/// Sum of all loss terms on a batch.
 pub(super) struct Total {
     pub loss: f64,
     /// Derivatives by log-probability, entropy and value, `[sequence][token]`.
@@ -91,7 +91,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// All terms on a batch; their sums go into `sums`.
+    /// Evaluates all terms on a batch; their sums go into `sums`.
     pub fn of(terms: &[Box<dyn LossTerm>], batch: &TokenBatch, sums: &mut Sums) -> Self {
         let mut total = Self {
             loss: 0.0,
@@ -118,7 +118,7 @@ impl Total {
         }
         total
     }
-    /// All terms on a batch; their sums stay here until [`Total::add_to`].
+    /// Evaluates all terms on a batch; their sums stay here until [`Total::add_to`].
     pub fn apart(terms: &[Box<dyn LossTerm>], batch: &TokenBatch) -> Self {
         let mut sums = Sums::default();
         let mut total = Self::of(terms, batch, &mut sums);
@@ -126,7 +126,7 @@ impl Total {
         total.divergence = sums.divergence;
         total
     }
-    /// The rows of some members; their loss is counted with the whole.
+    /// Returns the rows of some members; their loss is counted with the whole.
     pub fn rows(&self, members: &[usize]) -> Self {
         let rows = |grid: &Grid| -> Grid { members.iter().map(|&k| grid[k].clone()).collect() };
         Self {
@@ -146,7 +146,7 @@ impl Total {
     }
 }
 
-/// Largest over smallest weight of a token in the loss.
+/// Returns the ratio of the largest to the smallest weight of a token in the loss.
 fn spread_of(weights: &Grid) -> f64 {
     let (low, high) = weights
         .iter()

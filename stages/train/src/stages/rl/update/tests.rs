@@ -44,7 +44,7 @@ impl Data {
     }
 }
 
-/// Four rollouts whose recorded log-probabilities are the trainer's own.
+/// Returns four rollouts whose recorded log-probabilities are the trainer's own.
 fn data(trainer: &Trainer) -> Data {
     let make = |i: usize| {
         let token_ids: Vec<u32> = (0..5 + i).map(|t| (7 * i + 3 * t) as u32 % 50 + 10).collect();
@@ -123,7 +123,7 @@ fn good_tokens_become_likelier_and_bad_ones_less() {
     }
 }
 
-/// A term that must see the whole minibatch, though it computes what another does.
+/// Term that requires the whole minibatch and otherwise computes another term.
 struct Whole(Box<dyn LossTerm>);
 impl Part for Whole {
     fn needs(&self) -> Needs {
