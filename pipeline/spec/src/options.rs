@@ -44,7 +44,7 @@ pub struct FoundSource {
     pub span: Span,
     /// Whether a pattern of files is allowed.
     pub patterns: bool,
-    /// Whether it is a word of a command, which need not be a file.
+    /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct SourcePlace {
     pub pointer: String,
     /// Path or URL at that place.
     pub text: String,
-    /// Whether it is a word of a command, which need not be a file.
+    /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
 

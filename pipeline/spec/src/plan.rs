@@ -207,7 +207,7 @@ pub struct Retry {
 /// Resources that one attempt requires of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Request {
-    /// CPUs; `None` is the default of the kind (the whole machine, or 1).
+    /// CPUs; `None` is the default of the kind (all CPUs of the machine, or 1).
     pub cpus: Option<u32>,
     /// Bytes; 0 = not specified.
     pub memory: u64,

@@ -193,7 +193,7 @@ fn word(scalar: &Scalar, flow: bool) -> String {
     if scalar.plain && text.is_empty() {
         return if flow { "null".into() } else { String::new() };
     }
-    // Text that has a space or an expression needs no quotes; other text keeps its quotes.
+    // Text that contains a space and is a string to YAML needs no quotes; other text keeps its quotes.
     let looks_like_text = text.contains(' ') && core_value(&plain(text)).is_string();
     if (scalar.plain || looks_like_text) && is_plain(text, flow) { text.clone() } else { quoted(text) }
 }

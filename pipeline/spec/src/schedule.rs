@@ -39,7 +39,7 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Start {
-    /// A cron pattern.
+    /// A cron pattern in a time zone.
     Cron {
         /// Five fields, or six with seconds first.
         cron: String,

@@ -92,7 +92,7 @@ const KEYS: [&str; 10] = [
 /// Context in which a site file is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// Pool if the file has none; also provides the amounts that a local pool omits.
+    /// Pool of a file without pools; also provides the amounts that a local pool omits.
     pub this_machine: &'a Pool,
     /// Executors in this build.
     pub executors: &'a [ExecutorOptions<'a>],

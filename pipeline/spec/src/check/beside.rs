@@ -43,7 +43,8 @@ impl Checker<'_> {
         good.then(|| Some(expanded.key(lead).clone()))
     }
 
-    /// Finds the one instance that the key refers to; its placement is then known to the others of the group.
+    /// Finds the single instance that the key refers to. It must be a command, since the stages of a group find each
+    /// other through environment variables.
     fn lead(&mut self, draft: usize, view: &View<'_>, id: &str, entry: &Entry) -> Option<usize> {
         let expanded = self.expanded;
         let refuse = |this: &mut Self, message: String, help: &str| {

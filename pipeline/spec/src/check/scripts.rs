@@ -11,7 +11,7 @@ use crate::tree::Node;
 use serde_json::{Map, Value};
 
 impl Checker<'_> {
-    /// Warns of each word of a command that names a file in the workflow's folder without an entry in `files`.
+    /// Warns if a command contains a file name of the workflow's folder that has no entry in `files`.
     pub(super) fn scripts(&mut self, draft: usize, files: &Map<String, Value>) {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);

@@ -61,7 +61,7 @@ struct Work {
     secrets: Vec<String>,
 }
 
-/// Conditions, placement and envelope of a stage.
+/// Fan-out, condition, lead and envelope of a stage.
 struct Terms {
     fan_out: Option<FanOut>,
     when: When,

@@ -115,7 +115,7 @@ impl<'s> SchemaView<'s> {
         self.format_is("source") || self.takes_patterns()
     }
 
-    /// Whether the value is a word of a command, which is a source if it names a file.
+    /// Whether the value is part of a command, where a word is a source if it names a file.
     pub fn is_command(&self) -> bool {
         self.format_is("command")
     }

@@ -159,7 +159,7 @@ fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Read
     Some(name)
 }
 
-/// Reads executor options and validates them by schema, even if the pool has none: some may be required.
+/// Reads executor options and validates them by schema, even if the pool omits them: some may be required.
 fn read_options(
     executor: &ExecutorOptions<'_>,
     with: Option<&Bound>,

@@ -155,7 +155,7 @@ fn open_bracket(text: &str, lines: &Lines<'_>, at: usize) -> Option<String> {
     Some(format!("close the `{bracket}` of line {}", lines.of(opened) + 1))
 }
 
-/// Brackets and quotes open at the end of a text, and every expression inside brackets and outside of quotes.
+/// Brackets open at the end of a text, and the start of every expression inside brackets and outside of quotes.
 #[derive(Default)]
 struct Scan {
     open: Vec<(char, usize)>,
