@@ -74,7 +74,7 @@ fn an_adapter_is_practiced_exported_and_brought_in_again_and_its_base_is_stored_
     assert_eq!(config["target_modules"], serde_json::json!(["q_proj", "up_proj", "v_proj"]));
     assert_eq!((&config["r"], &config["lora_alpha"], &config["peft_type"]), (&4.into(), &8.into(), &"LORA".into()));
 
-    // All three artifacts share one object of the base: only one has its size.
+    // The store has one object of the base for all three artifacts, found by its size.
     let size = file("base/model.safetensors").len() as u64;
     let objects = s.files(".trainyard/objects").into_iter().map(|f| s.store().join("objects").join(f));
     let same = objects.filter(|f| std::fs::metadata(f).unwrap().len() == size);

@@ -113,7 +113,7 @@ fn runs(s: &Sandbox) -> bool {
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// Only the guard process is left to do that.
+/// The guard process alone can stop the processes of a killed attempt.
 #[test]
 fn one_that_is_killed_takes_along_what_it_started() {
     let attempt = Attempt::new(LEAVES, &nothing());
@@ -149,7 +149,7 @@ fn it_says_how_it_goes_and_leaves_its_result() {
     assert!(!attempt.path("failure.json").exists());
 }
 
-/// The variables of this attempt name another one.
+/// The variable `TRAINYARD_SUPERVISED` names another attempt.
 #[test]
 fn the_pipes_of_another_attempt_are_not_its_own() {
     let attempt = Attempt::new("printf 1 > $OUT/x", &nothing());

@@ -1,4 +1,4 @@
-//! First use: typos, words of other tools, runs that wait or fail, and results to look at.
+//! First use: typos, words of other tools, runs that wait or fail, and inspection of results.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::Value;

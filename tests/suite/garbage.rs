@@ -41,7 +41,7 @@ fn age(s: &Sandbox) {
     }
 }
 
-/// Objects that record the writers of the sandbox's published results, which are never read again.
+/// Number of files that record the writers of the sandbox's published results, which are not read again.
 const CLAIMS: u64 = 3;
 
 fn gc(s: &Sandbox, options: &[&str]) -> Value {

@@ -78,7 +78,7 @@ fn all_that_a_host_carried_are_lost_with_it_and_tried_again() {
     ran(child.wait_with_output().unwrap()).code(0).prints("3 done");
 }
 
-/// Returns a run that holds the whole machine, and the run that follows after its engine was killed.
+/// Starts a run that holds the whole machine, and writes the workflow to run after its engine is killed.
 fn engine_killed() -> (Sandbox, Child) {
     let s = machine(1);
     s.write_placed(

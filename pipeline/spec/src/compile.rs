@@ -49,7 +49,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// How many of the diagnostics are errors.
+    /// Returns the number of errors.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
     }

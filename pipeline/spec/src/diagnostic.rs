@@ -74,11 +74,9 @@ impl Diagnostic {
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: Vec::new() }
     }
-    /// Creates a warning.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
-    /// Creates a note.
     pub fn note(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Note, ..Self::error(code, span, message) }
     }

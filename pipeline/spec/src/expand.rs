@@ -29,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trainyard_core::{StageKey, StageKinds};
 
-/// The result of expansion.
 pub struct Expanded<'a> {
     /// Reader of embedded files.
     pub files: &'a dyn Files,

@@ -16,7 +16,6 @@
 //! | [`plan`] | the result |
 //! | [`merged`], [`mod@print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
-#![warn(missing_docs)]
 
 pub mod check;
 pub mod compile;

@@ -14,7 +14,6 @@ use crate::workflow::{FILE_KEYS, is_file};
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::StageKinds;
 
-/// A merged file.
 pub struct Merged {
     /// `None` if a file of the chain could not be read.
     pub text: Option<String>,

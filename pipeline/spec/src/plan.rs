@@ -136,7 +136,7 @@ pub struct InputBinding {
 /// An output of a stage. If `stage` is a late fan-out, all its instances in order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OutputOf {
-    /// The producer.
+    /// Producer.
     pub stage: StageKey,
     /// Name of its output port.
     pub output: String,
@@ -156,7 +156,7 @@ pub enum When {
 /// A list from an upstream table: one instance per row, with the row (a map) as `item`.
 #[derive(Debug, Clone)]
 pub struct FanOut {
-    /// The table.
+    /// Table with the rows.
     pub rows_of: OutputOf,
     /// Most rows; with more the stage fails.
     pub cap: u32,

@@ -27,14 +27,12 @@ pub enum Template {
 /// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// Literal text.
     Literal(String),
     /// Expression whose value is inserted as text.
     Expression(Expression),
 }
 
 impl Template {
-    /// Returns the literal null.
     pub fn null() -> Self {
         Self::Literal(Value::Null)
     }

@@ -39,7 +39,6 @@ pub struct Scalar {
 pub struct Entry {
     /// As written, without quotes.
     pub key: String,
-    /// Place of the key.
     pub key_span: Span,
     pub value: Node,
 }

@@ -58,7 +58,6 @@ impl Pool {
         s.write("trainyard.yaml", self.site());
         Yard(s)
     }
-    /// Returns the site file.
     pub fn site(&self) -> String {
         format!("version: 1\npools:\n  - {{name: there, {}}}\n", self.keys)
     }

@@ -112,7 +112,7 @@ fn killed_runs_in_a_bucket_end_like_undisturbed_ones() {
     rounds("bucket", Some(Server::new(Path::new(&program))));
 }
 
-/// Without this check a search that finds no process would pass the rounds.
+/// The rounds rely on this search: if it found no process, leftovers would go unnoticed.
 #[test]
 fn a_process_of_a_sandbox_is_found_and_killed() {
     let sandbox = Sandbox::new();

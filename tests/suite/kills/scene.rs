@@ -18,7 +18,6 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// Exit code of a command that could not reach its store.
 const UNREACHABLE: i32 = 3;
 
-/// Place of a round.
 pub struct Place<'a> {
     pub sandbox: &'a Sandbox,
     /// URL of the store, if it is in a bucket.

@@ -24,7 +24,6 @@ const TOLD: [&str; 12] = [
 pub const PER_TOKEN: [&str; 7] =
     ["advantages", "entropies", "logprobs", "loss_mask", "token_ids", "turn", "weights_version"];
 
-/// Formats a row.
 pub fn row(row: &Value) -> String {
     let Some(cells) = row.as_object() else { return row.to_string() };
     match (cells.get("messages").and_then(Value::as_array), cells.contains_key("stop_reason")) {

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use trainyard_server::book::{BackfillRow, PastTick, SchedulePage, ScheduleRow, Status};
 use trainyard_spec::schedule::{Start, Trigger};
 
-/// Formats all schedules.
 pub fn list(rows: &[ScheduleRow]) -> String {
     if rows.is_empty() {
         return "no schedules yet; `trainyard serve --workflows FOLDER` makes them".to_string();
@@ -25,7 +24,6 @@ pub fn list(rows: &[ScheduleRow]) -> String {
     table(&header, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// Formats one schedule.
 pub fn page(page: &SchedulePage) -> String {
     let row = &page.row;
     let mut text = format!("schedule {}: {}, {}\nfile {}", row.name, status(row.status), starts(&row.start), row.file);

@@ -1,5 +1,5 @@
-//! `checks`: bounds on metrics, as written. Whether the stage reports such a metric is judged in [`super::metrics`],
-//! once all stages have their options.
+//! `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports such a metric, once all
+//! stages have their options.
 
 use super::checker::{Checker, Use};
 use crate::diagnostic::Diagnostic;

@@ -74,7 +74,7 @@ impl<'e> Checker<'e> {
                     );
                     None
                 }
-                // The binder cannot judge a list of metrics; the engine does.
+                // The binder cannot check a list of metrics; the engine does.
                 Err(_) => Some(Condition::Late(e.clone())),
             };
         }

@@ -27,7 +27,6 @@ pub struct Axis {
 /// One position on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinate {
-    /// Name of the axis.
     pub axis: String,
     /// Index into the axis's values.
     pub position: usize,

@@ -16,16 +16,13 @@ use std::time::Duration;
 use trainyard_core::ArtifactKind;
 use trainyard_core::units::{format_duration, format_size, parse_duration, parse_size};
 
-/// The declared type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamType {
     /// Text, even if it looks like another type.
     String,
-    /// A whole number.
     Int,
     /// Any number.
     Float,
-    /// `true` or `false`.
     Bool,
     /// A file, folder or URL; made absolute.
     Path,
@@ -92,7 +89,6 @@ impl ParamType {
     }
 }
 
-/// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
     /// Name in `params.<name>` and `-p`.
@@ -137,7 +133,7 @@ pub struct Given<'a> {
 
 const KEYS: [&str; 7] = ["type", "default", "min", "max", "choices", "items", "description"];
 
-/// Reads a declaration.
+/// Reads the declaration of a parameter.
 pub fn declare(name: &str, span: Span, bound: &Bound, sources: &Sources, reader: &mut Reader<'_>) -> Option<Param> {
     if !matches!(bound.content, BoundContent::Map(_)) {
         let d = Diagnostic::error(

@@ -17,7 +17,6 @@ impl Fault {
     pub fn new(range: &Range<usize>, message: impl Into<String>) -> Self {
         Self { range: range.clone(), message: message.into(), help: None }
     }
-    /// Sets the help.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

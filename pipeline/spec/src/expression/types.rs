@@ -13,7 +13,6 @@ use std::fmt;
 pub enum Type {
     Null,
     Bool,
-    /// A whole number.
     Int,
     /// A number that may have a fraction.
     Float,

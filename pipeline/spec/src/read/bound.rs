@@ -37,7 +37,6 @@ pub enum BoundContent {
 pub struct BoundEntry {
     /// Key as written; keys hold no expressions.
     pub key: String,
-    /// Place of the key.
     pub key_span: Span,
     pub value: Bound,
 }
@@ -47,7 +46,6 @@ pub struct BoundEntry {
 pub struct Trouble {
     /// Code of the diagnostic.
     pub code: &'static str,
-    /// Message of the diagnostic.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,

@@ -124,7 +124,6 @@ impl Reader<'_> {
         let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
         texts.into_iter().collect()
     }
-    /// Reads `true` or `false`.
     pub fn bool(&mut self, bound: &Bound, what: &str) -> Option<bool> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(b),

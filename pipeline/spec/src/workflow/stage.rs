@@ -22,7 +22,6 @@ pub struct RawStage {
     pub(crate) run_ports: OnceCell<RunPorts>,
 }
 
-/// Body of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// `uses` with the name of a stage kind.

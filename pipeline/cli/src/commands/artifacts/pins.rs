@@ -76,7 +76,6 @@ fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, fo
     Ok(Exit::Done)
 }
 
-/// Prints all pins.
 pub fn list(session: &Session, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();

@@ -13,11 +13,9 @@ const FILE: &str = "README.md";
 pub struct Written<'a> {
     /// Name of the file of rows.
     pub file: String,
-    /// The export format.
     pub format: &'a str,
     /// Purpose of the rows, if the format has several forms.
     pub form: Option<&'a str>,
-    /// Number of rows.
     pub rows: Option<u64>,
     /// Features that the format cannot represent, and their number of occurrences.
     pub lost: &'a [(&'static str, u64)],

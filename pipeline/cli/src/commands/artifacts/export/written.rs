@@ -10,7 +10,6 @@ const ENDINGS: [&str; 3] = ["csv", "jsonl", "parquet"];
 /// Files and rows that were written.
 #[derive(Default)]
 pub struct Exported {
-    /// Paths of the files.
     pub files: Vec<String>,
     /// Number of rows of a table.
     pub rows: Option<u64>,
