@@ -274,7 +274,7 @@ pub enum PlanFormat {
 
 #[derive(Debug, Clone, Args)]
 pub struct LogsArgs {
-    /// Run id, a unique beginning of it, or `latest`.
+    /// Run id, a unique prefix of it, or `latest`.
     pub run: String,
     /// Only this stage.
     pub stage: Option<String>,
@@ -291,7 +291,7 @@ pub struct LogsArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArgs {
-    /// Run id, a unique beginning of it, or `latest`.
+    /// Run id, a unique prefix of it, or `latest`.
     pub run: String,
     /// Stage key, e.g. `rl` or `rl[seed=1]`.
     pub stage: String,

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use trainyard_tables::{Problem, Trajectory};
 
-/// Request for a trial.
+/// Parameters of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
     /// Number of episodes, at least 1.

@@ -20,13 +20,13 @@ pub struct ArtifactsArgs {
 /// its first digits, as a run prints them.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ArtifactsCommand {
-    /// All artifacts of a run.
+    /// List all artifacts of a run.
     List {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// Files, schema, column statistics, provenance and a preview.
+    /// Show files, schema, column statistics, provenance and a preview.
     Show {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
         artifact: String,
@@ -59,7 +59,7 @@ pub enum ArtifactsCommand {
         /// RUN/STAGE/OUTPUT, or DIGEST/OUTPUT.
         artifact: String,
     },
-    /// All pins.
+    /// List all pins.
     Pins,
 }
 

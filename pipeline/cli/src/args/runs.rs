@@ -15,15 +15,15 @@ pub struct RunsArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum RunsCommand {
-    /// All runs of the store, newest first.
+    /// List all runs of the store, newest first.
     List {
         /// Most runs shown.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// One run: every stage, its state, time, attempts and metrics.
+    /// Show one run: every stage, its state, time, attempts and metrics.
     Show {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
         /// Print again whenever it changes, until the run ends.
         #[arg(long)]
@@ -35,12 +35,12 @@ pub enum RunsCommand {
     },
     /// Stop a run.
     Cancel {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
     },
     /// Resume an interrupted run.
     Resume {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
         /// Resume even if its writer may still be alive.
         #[arg(long)]
@@ -49,7 +49,7 @@ pub enum RunsCommand {
     /// Discard the resume points of a stage, so that its next attempt starts from the beginning. For resume points that
     /// this program cannot read.
     Afresh {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
         /// Stage key, e.g. `rl` or `rl[seed=1]`.
         stage: String,

@@ -44,9 +44,9 @@ pub struct SchedulesArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum SchedulesCommand {
-    /// All schedules: next tick, last run, state.
+    /// List all schedules: next tick, last run, state.
     List,
-    /// One schedule: pending ticks, recent ticks, backfills.
+    /// Show one schedule: pending ticks, recent ticks, backfills.
     Show {
         /// Name of the workflow.
         name: String,
