@@ -64,7 +64,7 @@ pub struct Family<T: ?Sized, A: ?Sized = ()> {
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
-    /// Creates a family; `members` are sorted by kind.
+    /// Creates a family; `members` must be sorted by kind.
     pub fn new(folder: &'static str, what: &'static str, members: Vec<PartKind<T, A>>) -> Self {
         debug_assert!(members.windows(2).all(|pair| pair[0].kind < pair[1].kind), "{folder} is sorted");
         Self { folder, what, members }

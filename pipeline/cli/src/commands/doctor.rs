@@ -22,7 +22,7 @@ const TOOL_PATIENCE: Duration = Duration::from_secs(10);
 struct Finding {
     what: &'static str,
     good: bool,
-    /// Whether it is only a probable mistake, not a failure.
+    /// Whether the finding is only a probable mistake.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     warning: bool,
     detail: String,

@@ -18,8 +18,8 @@ pub enum Kept {
     Colors,
 }
 
-/// Escapes control characters and characters that change the direction of a line (`\u{1b}`), except line feeds and
-/// tabs; carriage returns before line feeds are dropped.
+/// Escapes (as in `\u{1b}`) control characters and characters that change the direction of a line, except line feeds
+/// and tabs; carriage returns before line feeds are dropped.
 pub fn clean(text: &str, kept: Kept) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);

@@ -18,7 +18,7 @@ pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
-/// Prints a progress message of a command to stderr.
+/// Prints a message about the progress of a command to stderr.
 pub fn print_note(text: &str) {
     // A closed stderr is ignored.
     let _ = writeln!(std::io::stderr(), "{}", shown(text, Style::of_stderr()));
