@@ -1,4 +1,4 @@
-//! The example runs as its reader would run it, and all five additions are used.
+//! The example runs as a reader would run it, and uses all five extensions.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
-//! What the programs of this crate share: random models, the measured peak of float32 products, order statistics, and
-//! this process's memory. A share of the peak means something only if every program measures the same peak, on this
-//! machine, at this time.
+//! Shared code of these programs: random models, the measured peak of float32 products, order statistics, and this
+//! process's memory. A share of the peak is meaningful only if every program measures the same peak, on this machine,
+//! at this time.
 
 use rayon::prelude::*;
 use trainyard_core::{Chance, Clock, Result};
@@ -10,8 +10,8 @@ use trainyard_lm::template::{Builtin, Chat};
 use trainyard_lm::tokenizer::character_tokenizer;
 use trainyard_lm::{Decoder, GenerationConfig, ModelConfig, ModelFolder};
 
-/// Random weights of a shape, all of whose tokens may occur. The tokenizer only completes the folder: no text is read
-/// or written.
+/// Creates random weights of a shape in which every token may occur. The tokenizer only completes the folder: no text
+/// is read or written.
 pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder> {
     let template = Builtin::Compact;
     let tokenizer = character_tokenizer(["0123456789"], template.special_tokens())?;
@@ -22,15 +22,15 @@ pub fn random_model(config: ModelConfig, chance: &Chance) -> Result<ModelFolder>
     Ok(model)
 }
 
-/// The shape of SmolLM2-135M.
+/// Returns the shape of SmolLM2-135M.
 pub fn smollm2_135m() -> ModelConfig {
     let mut config = ModelConfig::llama(49_152, 576, 1_536, 30, 9, 3);
     (config.architecture.ropes, config.max_position_embeddings) = (vec![Rope::plain(1e5)], 8_192);
     config
 }
 
-/// Largest rate of float32 products over all threads of the current pool, in operations per second: of narrow factors,
-/// which stay in the cache, and of wide ones.
+/// Measures the largest rate of float32 products over all threads of the current pool, in operations per second: of
+/// narrow factors, which stay in the cache, and of wide ones.
 pub fn peak(clock: &dyn Clock) -> f64 {
     product_rate(clock, (6_144, 344, 128), 60).max(product_rate(clock, (2_048, 1_024, 1_024), 20))
 }
@@ -49,7 +49,7 @@ fn product_rate(clock: &dyn Clock, (m, n, k): (usize, usize, usize), rounds: usi
     best
 }
 
-/// Bytes per second that all threads of the current pool read from memory together, at best.
+/// Measures the most bytes per second that all threads of the current pool together read from memory.
 pub fn read_rate(clock: &dyn Clock) -> f64 {
     let numbers = vec![1u64; 1 << 26];
     let piece = numbers.len() / rayon::current_num_threads();
@@ -69,14 +69,14 @@ pub fn read_rate(clock: &dyn Clock) -> f64 {
     best
 }
 
-/// The value that `share` (0 to 1) of the sorted values lie below; 0 for an empty list. Sorts.
+/// Returns the quantile at `share` (0 to 1) and sorts the values; 0 for an empty list.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = (share * values.len() as f64) as usize;
     values.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// Most memory that this process has held so far, in MiB; none if the system does not say.
+/// Returns the peak memory of this process so far, in MiB; `None` if the system does not report it.
 pub fn peak_memory() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,5 @@
-//! Any text as an expression: no panic; what is printed reads back as the same; what is known folds to its value.
+//! Any text as an expression: no panic; a printed expression parses back to the same; a known expression folds to its
+//! value.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

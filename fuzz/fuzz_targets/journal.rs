@@ -1,5 +1,6 @@
-//! Any bytes as batches of a journal, and any lines of JSON as events: no panic; a reader takes a journal in pieces as
-//! it takes it whole; what a writer appends to a readable journal is read back. A line of `%` separates batches.
+//! Any bytes as batches of a journal, and any lines of JSON as events: no panic; a reader reads a journal in pieces as
+//! it reads it whole; events that a writer appends to a readable journal are read back. A line of `%` separates
+//! batches.
 #![no_main]
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ fn run() -> RunId {
     RunId("20260102-030405-00000a".into())
 }
 
-/// Everything that people can ask of a run.
+/// Runs all queries on a run.
 fn look(view: &RunView) {
     for stage in &view.stages {
         assert!(!view.explain(&stage.stage.0).is_empty());
@@ -60,7 +61,7 @@ async fn journal(data: &[u8]) {
         look(&view);
     }
     let opened = |epoch: u64| json!({"type": "writer_opened", "epoch": epoch, "writer": "fuzz"});
-    // The largest epoch has no next one.
+    // The largest epoch has no successor.
     let Ok((mut writer, before)) = JournalWriter::open(&store, &run(), "fuzz", opened).await else { return };
     assert_eq!(before, events);
     writer.append(&[json!({"type": "heartbeat"})]).await.expect("memory takes it");

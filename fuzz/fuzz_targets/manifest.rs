@@ -1,6 +1,6 @@
-//! Any bytes in the place of a manifest, a resume point, a pin, and the files of an attempt: no panic, whoever reads
-//! them; what is read as a manifest has no file outside of its folder; garbage collection removes nothing that it
-//! names; what is written is what was read.
+//! Any bytes in place of a manifest, a resume point, a pin, and the files of an attempt: no reader panics; a manifest
+//! that parses has no file outside of its folder; garbage collection removes none of its files; a written value is read
+//! back unchanged.
 #![no_main]
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use trainyard_core::{Digest, Manifest, RunId, StageKey};
 use trainyard_store::manifests::Newest;
 use trainyard_store::{Collected, Policy, Store, StoreOptions, layout};
 
-/// What is read, written and read again is the same.
+/// Asserts that a value that is read, written and read again is unchanged.
 fn again<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(data: &[u8]) {
     if let Ok(read) = serde_json::from_slice::<T>(data) {
         let text = serde_json::to_vec(&read).expect("it has a JSON form");

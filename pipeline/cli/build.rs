@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 fn main() -> io::Result<()> {
-    // Asked when it runs: a built script may be reused for another checkout of the same sources.
+    // Read at run time: a built script may be reused for another checkout of the same sources.
     let root = Path::new(&set("CARGO_MANIFEST_DIR")?).join("../../workflows/recipes").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut files = Vec::new();
@@ -22,7 +22,7 @@ fn main() -> io::Result<()> {
     std::fs::write(Path::new(&set("OUT_DIR")?).join("recipes.rs"), list)
 }
 
-/// A variable that cargo sets for build scripts.
+/// Returns a variable that cargo sets for build scripts.
 fn set(name: &str) -> io::Result<OsString> {
     std::env::var_os(name).ok_or_else(|| io::Error::other(format!("cargo did not set {name}")))
 }

@@ -1,4 +1,5 @@
-//! A model with an adapter: practiced, exported, merged, brought in again, and its base stored once.
+//! A model with an adapter: trained by reinforcement learning, exported, merged, imported again, and its base stored
+//! once.
 
 use crate::kit::Sandbox;
 use std::collections::BTreeSet;
@@ -73,7 +74,7 @@ fn an_adapter_is_practiced_exported_and_brought_in_again_and_its_base_is_stored_
     assert_eq!(config["target_modules"], serde_json::json!(["q_proj", "up_proj", "v_proj"]));
     assert_eq!((&config["r"], &config["lora_alpha"], &config["peft_type"]), (&4.into(), &8.into(), &"LORA".into()));
 
-    // One object of the base for all three artifacts: by its size it is only there once.
+    // The store has one object of the base for all three artifacts, found by its size.
     let size = file("base/model.safetensors").len() as u64;
     let objects = s.files(".trainyard/objects").into_iter().map(|f| s.store().join("objects").join(f));
     let same = objects.filter(|f| std::fs::metadata(f).unwrap().len() == size);
@@ -81,7 +82,7 @@ fn an_adapter_is_practiced_exported_and_brought_in_again_and_its_base_is_stored_
     assert_eq!(contents.iter().filter(|c| **c == file("base/model.safetensors")).count(), 1);
     assert_eq!(contents.len(), contents.iter().collect::<BTreeSet<_>>().len());
 
-    // Brought in as a person would have it: a base model, and a folder with PEFT's two files.
+    // Imported in the usual form: a base model, and a folder with PEFT's two files.
     std::fs::create_dir(s.path("only")).unwrap();
     for name in ["adapter_config.json", "adapter_model.safetensors"] {
         std::fs::copy(s.path("rl").join(name), s.path("only").join(name)).unwrap();
@@ -152,7 +153,7 @@ fn a_model_that_memory_cannot_hold_is_refused_before_anything_runs() {
     check("2GiB", "steps: 1, adapter: {rank: 16}, micro_batch_tokens: 4096").code(2).says("micro_batch_tokens");
 }
 
-/// Python with torch, transformers and peft, if the environment names one.
+/// Returns a Python with torch, transformers and peft, if the environment names one.
 fn peers() -> Option<String> {
     std::env::var("TRAINYARD_TEST_TRANSFORMERS").ok().filter(|python| !python.is_empty())
 }

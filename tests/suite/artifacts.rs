@@ -1,4 +1,4 @@
-//! Looking at artifacts: list, show, query, export.
+//! Inspection of artifacts: list, show, query, export.
 
 use crate::kit::{Sandbox, wait_for};
 
@@ -72,7 +72,7 @@ fn a_statement_that_would_change_something_is_refused() {
     }
 }
 
-/// A table of 20,000 problems; joined with itself it has 400 million rows.
+/// Creates a table of 20,000 problems; joined with itself it has 400 million rows.
 fn many() -> Sandbox {
     let s = Sandbox::new();
     s.write("problems.yaml", PROBLEMS);
@@ -87,7 +87,8 @@ fn many() -> Sandbox {
     s
 }
 
-/// Computes much for every pair of rows, and keeps none: it takes minutes and hardly any memory.
+/// Returns a statement with much computation for every pair of rows, none of which it keeps: it takes minutes and
+/// hardly any memory.
 fn endless() -> String {
     let deep = (0..8).fold("a.level + b.level".to_string(), |inner, _| format!("sin(cos({inner}))"));
     format!("select count(*) as n from self a cross join self b where {deep} > 3")
@@ -129,7 +130,7 @@ fn the_process_of_a_statement_dies_with_its_command() {
     let worker = worker();
     command.kill().unwrap();
     command.wait().unwrap();
-    // One that is dead but not yet waited for has no command line.
+    // A zombie process has no command line.
     wait_for("its end", 10, || std::fs::read(format!("/proc/{worker}/cmdline")).unwrap_or_default().is_empty());
 }
 

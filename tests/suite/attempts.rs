@@ -1,8 +1,8 @@
-//! Attempts keep to their plan and the store: planned sources, durability, and published files left unchanged.
+//! Attempts follow their plan and the store: planned sources, durability, and published files left unchanged.
 
 use crate::kit::{Sandbox, ran, wait_for};
 
-/// `first`, then `second`, whose source is `script.sh`; the stage `waits` waits for a file `go`.
+/// Writes `first`, then `second`, whose source is `script.sh`; the stage `waits` waits for a file `go`.
 fn sources(s: &Sandbox, waits: &str) {
     let (started, go) = (s.path("started"), s.path("go"));
     let wait = format!("touch {}; while [ ! -e {} ]; do sleep 0.05; done", started.display(), go.display());
@@ -95,7 +95,7 @@ fn store_paths_may_contain_a_hash() {
     assert_eq!(s.read("out/x"), "1");
 }
 
-/// Stored files are write-protected, which does not stop root; run as root, this fails if inputs are links.
+/// Stored files are write-protected, which does not stop root; run as root, this test fails if inputs are links.
 #[test]
 fn commands_cannot_change_published_inputs() {
     let s = Sandbox::new();

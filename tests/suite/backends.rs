@@ -1,9 +1,9 @@
-//! Backends: one model, computed by several of them; GPUs that a build or a backend has no use for.
+//! Backends: one model, computed by several of them; GPUs that a build or a backend does not use.
 
 use crate::kit::Sandbox;
 use serde_json::Value;
 
-/// Every stage that computes a model, on a backend that a parameter names.
+/// All stages that compute a model, on a backend named by a parameter.
 const PIPELINE: &str = r#"
 version: 1
 name: backends

@@ -1,11 +1,11 @@
 //! Bad input: files with mistakes, corrupt data, foreign tokenizers, models with NaN weights, programs that never end.
-//! Each gets a clear error and exit code, published artifacts stay, and with good input the same command succeeds.
+//! Each case gets a clear error and exit code, published artifacts stay, and with good input the same command succeeds.
 
 use crate::kit::{Sandbox, repository};
 use crate::published::{Published, intact, publish};
 use std::path::{Path, PathBuf};
 
-/// Asserts that the run fails (exit 1) with these words and changes nothing that was published.
+/// Asserts that the run fails (exit 1) with these words and changes no published artifact.
 #[track_caller]
 fn fails(s: &Sandbox, before: &Published, file: &str, words: &[&str]) {
     let ran = words.iter().fold(s.run(&["run", file]).code(1), |ran, word| ran.says(word));
@@ -54,7 +54,7 @@ stages:
     with: {models: ["${{ stages.model.model }}"], names: [it], problems: "${{ stages.data.problems }}", samples: 2}
 "#;
 
-/// A tiny model in a folder, and a file that reads it from there.
+/// Creates a tiny model in a folder, and a file that reads it from there.
 fn model(s: &Sandbox) -> PathBuf {
     s.write("init.yaml", INIT);
     s.run(&["run", "init.yaml"]).code(0);
@@ -63,7 +63,7 @@ fn model(s: &Sandbox) -> PathBuf {
     s.path("model")
 }
 
-/// The byte range of a tensor's values in a safetensors file.
+/// Returns the byte range of a tensor's values in a safetensors file.
 fn numbers_of(weights: &[u8], tensor: &str) -> std::ops::Range<usize> {
     let header = 8 + u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
     let described: serde_json::Value = serde_json::from_slice(&weights[8..header]).unwrap();
@@ -154,7 +154,7 @@ stages:
 fn training_stops_at_the_step_of_the_first_nan() {
     let s = Sandbox::new();
     let before = publish(&s);
-    // The first step makes all weights overflow float32; the second one sees it.
+    // The first step makes all weights overflow float32; the second one detects it.
     s.write("train.yaml", TRAIN);
     fails(&s, &before, "train.yaml", &["train: failed: ", "is not finite at step 1", "lower the learning rate"]);
     s.run(&["run", "train.yaml", "-p", "decay=0"]).code(0).says("data: hit").says("init: hit").says("train: done");

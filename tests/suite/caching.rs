@@ -1,4 +1,4 @@
-//! Nothing is computed twice, and `plan` says why.
+//! Every stage is computed once, and `plan` reports why.
 
 use crate::kit::Sandbox;
 

@@ -2,7 +2,7 @@
 
 use crate::kit::Sandbox;
 
-/// Samples: a file with mistakes and what must be said about it.
+/// Samples: a file with mistakes and the expected texts of its diagnostics.
 pub const SAMPLES: &[(&str, &str, &[&str])] = &[
     (
         "unknown key",

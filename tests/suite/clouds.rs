@@ -1,8 +1,8 @@
-//! Runs whose store is a container of Azure or a bucket of Google.
+//! Runs whose store is an Azure container or a Google bucket.
 //!
 //! `TRAINYARD_TEST_AZ` names a container and a prefix (`az://container/prefix`), and `AZURE_*` how to reach it; without
-//! it that test reports that it is skipped. For Google there is a small server of its interface, which
-//! `storage/store/tests/gcs/server.rs` describes. What all buckets share is tested with S3 (`s3.rs`).
+//! it that test reports that it is skipped. Google is tested with a small server of its interface, described in
+//! `storage/store/tests/gcs/server.rs`. Behavior common to all buckets is tested with S3 (`s3.rs`).
 
 #[path = "../../storage/store/tests/gcs/server.rs"]
 mod gcs;
@@ -25,7 +25,7 @@ stages:
 const ROWS: &str =
     "{\"question\": \"Ann has 2 figs and buys 3. How many?\", \"answer\": \"2+3 = <<2+3=5>>5\\n#### 5\"}\n";
 
-/// A store in a cloud, and how commands reach it.
+/// A cloud store, and the environment of its commands.
 struct Cloud {
     sandbox: Sandbox,
     environment: Vec<(&'static str, String)>,
@@ -42,7 +42,7 @@ impl Cloud {
         let mut command = self.sandbox.command(args);
         ran(command.envs(self.environment.iter().map(|(name, value)| (name, value))).output().unwrap())
     }
-    /// Runs a chain, reads what it left, and runs it again; `secrets` are variables that no command may get.
+    /// Runs a chain, reads its outputs, and runs it again; `secrets` are variables that no command may receive.
     #[track_caller]
     fn chain(&self, secrets: &[&str]) {
         let s = &self.sandbox;

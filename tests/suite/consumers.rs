@@ -1,4 +1,4 @@
-//! Exports as their readers meet them: the files, the cards, and, where `TRAINYARD_TEST_CONSUMERS` names a Python with
+//! Exports as their readers receive them: the files, the cards, and, if `TRAINYARD_TEST_CONSUMERS` names a Python with
 //! `datasets`, `polars`, `pandas`, `duckdb`, `torch`, `transformers`, `trl` and `verl`, these programs themselves.
 
 use crate::kit::Sandbox;
@@ -90,7 +90,7 @@ const TABLES: [&str; 9] = [
     "chats/trajectories",
 ];
 
-/// Conversations with tools of different parameters.
+/// Returns conversations with tools of different parameters.
 fn chats() -> String {
     let tool = |name: &str, of: &str| {
         let parameters = json!({"type": "object", "properties": {of: {"type": "string"}}});
@@ -162,7 +162,7 @@ fn exports_have_the_forms_of_their_readers_and_come_back() {
     assert!(pairs.iter().all(|row| row["chosen"][0]["role"] == "assistant" && row["chosen"] != row["rejected"]));
     let steps = lines(&s, "trl-steps/train.jsonl");
     assert!(steps.iter().all(|row| row["labels"].as_array().unwrap().contains(&json!(true))), "{steps:?}");
-    // The way back through workflows: what `data/import` makes of the files is what was exported.
+    // The way back through workflows: `data/import` turns the files into the exported rows.
     let said = "messages,tools,turns,tool_calls,answer";
     let asked = "id,messages,answer,verifier,environment,level,source,split,canonical,reference";
     let rows = |artifact: &str, to: &str, columns: &str| {
@@ -238,7 +238,7 @@ fn their_readers_take_them() {
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
-/// Runs one check; what went wrong, if anything did.
+/// Runs one check; returns its error, if any.
 fn reads(python: &str, check: &str, s: &Sandbox) -> Option<String> {
     let output = Command::new(python).args(["consumers.py", check]).current_dir(s.path(".")).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

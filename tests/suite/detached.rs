@@ -1,7 +1,7 @@
-//! An attempt needs nothing but its URL: all that it is told, says and leaves lies in its folder of the store.
+//! An attempt needs nothing but its URL: its spec, requests, logs and results are all in its folder of the store.
 //!
-//! The tests play the executor: they put a spec into the store and start the process as batch systems do, with nobody
-//! at its pipes.
+//! The tests act as the executor: they put a spec into the store and start the process as batch systems do, without
+//! readers of its pipes.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::{Value, json};
@@ -16,13 +16,13 @@ const RUN: &str = "20261122-000000-00000a";
 /// A sandbox with the spec of one attempt in its store.
 struct Attempt {
     s: Sandbox,
-    /// In the store.
+    /// Path in the store.
     folder: String,
 }
 
 impl Attempt {
-    /// An attempt of a shell script, in which `@name` is a path of the sandbox; `$OUT` is the folder of its output.
-    /// `more` is laid over the spec.
+    /// Creates an attempt of a shell script, in which `@name` is a path of the sandbox; `$OUT` is the folder of its
+    /// output. `more` is merged over the spec.
     fn new(script: &str, more: &Value) -> Self {
         Self::of(Sandbox::new(), RUN, 1, script, more)
     }
@@ -61,7 +61,7 @@ impl Attempt {
     fn json(&self, name: &str) -> Option<Value> {
         serde_json::from_slice(&std::fs::read(self.path(name)).ok()?).ok()
     }
-    /// The texts of the stored log.
+    /// Returns the texts of the stored log.
     fn log(&self) -> Vec<String> {
         let chunks = (0..).map_while(|n| std::fs::read_to_string(self.path(&format!("log/{n:06}"))).ok());
         let lines: Vec<Value> =
@@ -71,7 +71,7 @@ impl Attempt {
     fn ask_to_stop(&self, request: &Value) {
         self.s.write(&format!(".trainyard/{}/cancel", self.folder), request.to_string());
     }
-    /// The process ended without success, and said so in `failure.json`.
+    /// Asserts that the process failed and reported the failure in `failure.json`.
     #[track_caller]
     fn failed(&self, ended: Ran, outcome: &str, kind: &str, message: &str) {
         let ended = ended.code(1).says(message);
@@ -96,24 +96,24 @@ fn nothing() -> Value {
     json!({})
 }
 
-/// Says that it began, and goes on for ever.
+/// Script that reports its start and runs forever.
 const LOOPS: &str = "touch @began; while :; do sleep 0.05; done";
 
-/// Leaves a process in a session of its own, and goes on for ever.
+/// Script that leaves a process in a separate session and runs forever.
 const LEAVES: &str = "setsid sh -c 'echo $$ > @new; mv @new @pid; exec sleep 600' & while :; do sleep 0.05; done";
 
 fn began(attempt: &Attempt, name: &str) {
     wait_for("the command", 60, || attempt.s.path(name).exists());
 }
 
-/// Whether the process of the file `pid` was started and runs; one whose end its parent has not noticed does not.
+/// Whether the process of the file `pid` was started and runs; a zombie does not.
 fn runs(s: &Sandbox) -> bool {
     let pid = std::fs::read_to_string(s.path("pid")).unwrap_or_else(|_| "none".into());
     let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
-/// Nobody but the guard beside it is left to do that.
+/// The guard process alone can stop the processes of a killed attempt.
 #[test]
 fn one_that_is_killed_takes_along_what_it_started() {
     let attempt = Attempt::new(LEAVES, &nothing());
@@ -149,7 +149,7 @@ fn it_says_how_it_goes_and_leaves_its_result() {
     assert!(!attempt.path("failure.json").exists());
 }
 
-/// Whatever its own variables say of another attempt.
+/// The variable `TRAINYARD_SUPERVISED` names another attempt.
 #[test]
 fn the_pipes_of_another_attempt_are_not_its_own() {
     let attempt = Attempt::new("printf 1 > $OUT/x", &nothing());
@@ -184,7 +184,7 @@ fn it_ends_by_itself_at_its_deadline() {
     assert!(!runs(&attempt.s), "it left a process");
 }
 
-/// Here it waits for a file that somebody else has locked, where no request is looked at.
+/// The attempt waits for a file locked by another process, where it checks no requests.
 #[test]
 fn what_does_not_stop_is_stopped() {
     let attempt = Attempt::new("true", &json!({"timeout_millis": 200}));

@@ -1,4 +1,4 @@
-//! What an operator sees: diagnostics on stderr when asked for, and the causes of errors.
+//! Diagnostics for operators: diagnostics on stderr on request, and the causes of errors.
 
 use crate::kit::{Sandbox, ran};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The documentation must be true.
+//! Checks of the documentation against the program.
 
 use crate::kit::{Sandbox, real, repository};
 
@@ -91,7 +91,7 @@ fn every_stage_kind_documents_itself() {
     }
 }
 
-/// Fails on a reference to nothing, which would make a schema invalid.
+/// Fails on a dangling reference, which would make a schema invalid.
 fn dangling(root: &serde_json::Value, at: &serde_json::Value) {
     if let Some(target) = at.get("$ref").and_then(|r| r.as_str()) {
         let found = root.pointer(target.trim_start_matches('#')).is_some();

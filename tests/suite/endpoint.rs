@@ -1,4 +1,4 @@
-//! Models behind a server: evaluation and rollouts by requests, and what cannot be done so.
+//! Models served over endpoints: evaluation and rollouts by requests, and unsupported features.
 
 use crate::kit::{Sandbox, skipped};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use trainyard_lm::backend::endpoint::Server;
 use trainyard_lm::backend::endpoint::served::{Served, Started};
 use trainyard_tables::{Trajectory, read_trajectories};
 
-/// A small model and problems; `STAGES` is what a test does with them.
+/// A small model and problems; `STAGES` is replaced by the stages of a test.
 const FILE: &str = r#"
 version: 1
 name: served
@@ -43,7 +43,7 @@ fn evaluate(backend: &str) -> String {
     FILE.replace("STAGES", &stage.replace("BACKEND", backend))
 }
 
-/// The model of the file, from a run of its beginning.
+/// Returns the model of the file, from a run of its first stages.
 fn model(s: &Sandbox) -> ModelFolder {
     s.write("base.yaml", FILE.replace("STAGES", ""));
     s.run(&["run", "base.yaml"]).code(0);
@@ -51,7 +51,7 @@ fn model(s: &Sandbox) -> ModelFolder {
     ModelFolder::load(Path::new(&s.path("model"))).unwrap()
 }
 
-/// The rows of an output of the newest run, by id.
+/// Returns the rows of an output of the newest run, by id.
 fn rows(s: &Sandbox, output: &str) -> Vec<Trajectory> {
     s.run(&["artifacts", "export", &format!("latest/{output}"), "rows.parquet"]).code(0);
     let mut rows = read_trajectories(&s.path("rows.parquet")).unwrap();
@@ -185,7 +185,7 @@ fn parts_that_read_what_a_server_does_not_say_are_refused_by_name() {
     refused(&s, &branching, "this part needs `rollout_entropies`");
     let text = rl("seed: 1").replace("  rl:\n", "  rl:\n    checks: [{metric: entropy, min: 0.1}]\n");
     refused(&s, &text, "entropy");
-    // The policy's own entropy is the learner's business.
+    // The learner computes the policy's own entropy.
     s.write("good.yaml", rl("loss: {terms: [clip, {kind: entropy, weight: 0.01}]}"));
     s.run(&["check", "good.yaml"]).code(0);
     let warm = rl("seed: 1").replace(
@@ -233,7 +233,7 @@ stages:
         let sampled = theirs.loss_mask.iter().filter(|m| **m).count();
         all += sampled;
         let (Some(a), Some(b)) = (&ours.logprobs, &theirs.logprobs) else { continue };
-        // Greedy turns may part where two tokens are about equally likely; up to there the numbers are compared.
+        // Greedy turns may diverge where two tokens are about equally likely; the numbers before that are compared.
         let pairs = ours.token_ids.iter().zip(&theirs.token_ids).take_while(|(a, b)| a == b).count();
         for t in (0..pairs).filter(|t| theirs.loss_mask[*t]) {
             same += 1;

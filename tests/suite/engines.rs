@@ -1,5 +1,5 @@
-//! Trainers of other people as stages: one of the user's own, killed and resumed, what it does wrong, and TRL itself
-//! where `TRAINYARD_TEST_TRL` names a Python that has it.
+//! Third-party trainers as stages: a custom one, killed and resumed, its failures, and TRL itself if
+//! `TRAINYARD_TEST_TRL` names a Python that has it.
 
 use crate::kit::{Sandbox, skipped};
 use std::process::Command;
@@ -41,7 +41,7 @@ stages:
       sampling: {max_turn_tokens: 4, max_episode_tokens: 200}
 "#;
 
-/// Adds to the first bytes of a tensor what its "training" did, and dies once in the middle.
+/// Adds the result of its "training" to the first bytes of a tensor, and exits once in the middle.
 const TRAINER: &str = r#"
 import json, os, pathlib, shutil, sys
 
@@ -86,7 +86,7 @@ fn a_trainer_of_ones_own_is_followed_resumed_and_its_weights_are_a_model() {
     s.run(&["logs", "latest", "trained"]).code(0).prints("begins after step 2");
     let shown = s.run(&["artifacts", "show", "latest/trained/report", "--format", "json"]).code(0).json().to_string();
     assert!(shown.contains("report"), "{shown}");
-    // The same file once more is a hit, another option trains again.
+    // The same file again is a hit; another option trains again.
     s.run(&["run", "own.yaml"]).code(0).says("trained: hit");
 }
 

@@ -1,7 +1,7 @@
 //! Disk faults: a disk that fills up, a store that turns read-only and one that is removed mid-run give a clear error,
 //! and published artifacts stay intact.
 //!
-//! Most of these tests mount a small file system and are skipped without the right to. With `TRAINYARD_TEST_MOUNTS` set
+//! Most of these tests mount a small file system and are skipped without permission. With `TRAINYARD_TEST_MOUNTS` set
 //! (`.ci/run` sets it if it may mount) a skip is a failure.
 
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
@@ -34,7 +34,7 @@ impl Mount {
     fn path(&self) -> &Path {
         self.0.path()
     }
-    /// A sandbox whose store is on this disk.
+    /// Creates a sandbox whose store is on this disk.
     fn sandbox(&self) -> Sandbox {
         Sandbox::new().with_store(self.path().join("store").display().to_string())
     }
@@ -79,7 +79,7 @@ fn full_disk_is_a_clear_error_and_the_run_continues_once_there_is_room() {
         .says("No space left on device")
         .says("free some space");
     intact(&s, &before);
-    // Nothing fits: no run can start.
+    // No space is left: no run can start.
     let ballast = mount.path().join("ballast");
     assert!(std::fs::write(&ballast, vec![1; 2 << 20]).is_err());
     s.run(&["run", "big.yaml"]).code(3).says("No space left on device").says("free some space");
@@ -104,7 +104,7 @@ stages:
     outputs: {o: {kind: files}}
 "#;
 
-/// Runs two stages and calls `happens` while the second one works.
+/// Runs two stages and calls `happens` during the second one.
 fn in_mid_run(s: &Sandbox, happens: impl FnOnce()) -> Ran {
     s.write_placed("two.yaml", TWO);
     let child = s.spawn(&["run", "two.yaml"]);

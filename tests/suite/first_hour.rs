@@ -1,5 +1,4 @@
-//! What people meet in their first hour: typing mistakes, words of other tools, runs that wait or fail, and results to
-//! look at.
+//! First use: typos, words of other tools, runs that wait or fail, and inspection of results.
 
 use crate::kit::{Ran, Sandbox, ran, wait_for};
 use serde_json::Value;
@@ -48,7 +47,7 @@ fn with(file: &str, text: &str) -> Sandbox {
     s
 }
 
-/// Asserts that none of the output holds a text.
+/// Asserts that the output does not contain a text.
 #[track_caller]
 fn silent_about(ran: &Ran, text: &str) {
     assert!(!ran.stdout.contains(text) && !ran.stderr.contains(text), "{}\n{}", ran.stdout, ran.stderr);
@@ -159,7 +158,7 @@ fn times_in_json_have_a_zone() {
     assert_eq!(listed[0]["created"], shown["created"]);
 }
 
-/// One cpu, so that a second run has to wait; both runs share the slots of a home.
+/// One CPU, so that a second run has to wait; both runs share the slots of a home.
 #[test]
 fn a_run_that_waits_says_for_whom_and_a_live_one_is_listed_as_running() {
     let s = Sandbox::new();
@@ -309,7 +308,7 @@ fn words_of_other_tools_are_understood() {
         .says("did you mean `sft`?");
 }
 
-/// Every option that a foreign word is translated to exists in the stage that has its first part.
+/// Every option that a foreign word is translated to exists in the stage of its first part.
 #[test]
 fn translated_options_exist() {
     let s = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `artifacts gc` and pins on whole runs: what goes, what stays, and what a later run makes of it.
+//! `artifacts gc` and pins on whole runs: removed and kept objects, and their effect on later runs.
 
 use crate::kit::{Sandbox, wait_for};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ stages:
     outputs: {o: {kind: files}}
 "#;
 
-/// A sandbox whose chain has run twice; its second stage has two results, the first of them from the older run.
+/// Creates a sandbox whose chain has run twice; its second stage has two results, the first of them from the older run.
 fn chains() -> Sandbox {
     let s = Sandbox::new();
     s.write_placed("chain.yaml", CHAIN);
@@ -33,7 +33,7 @@ fn chains() -> Sandbox {
     s
 }
 
-/// Makes everything in the store years old.
+/// Sets the age of all objects in the store to years.
 fn age(s: &Sandbox) {
     for name in s.files(".trainyard") {
         let file = File::open(s.store().join(name)).unwrap();
@@ -41,14 +41,14 @@ fn age(s: &Sandbox) {
     }
 }
 
-/// What says who computed the published results of the sandbox: nobody asks any more.
+/// Number of files that record the writers of the sandbox's published results, which are not read again.
 const CLAIMS: u64 = 3;
 
 fn gc(s: &Sandbox, options: &[&str]) -> Value {
     s.run(&[&["artifacts", "gc", "--format", "json"], options].concat()).code(0).json()
 }
 
-/// Ids of all runs, newest first.
+/// Returns the ids of all runs, newest first.
 fn runs(s: &Sandbox) -> Vec<String> {
     let list = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     list.as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_string()).collect()
@@ -153,7 +153,7 @@ fn old_runs_go_only_if_asked_and_an_unfinished_one_stays_with_all_that_it_reache
     let left = runs(&s);
     assert_eq!(left.len(), 1);
     s.run(&["logs", &left[0]]).code(0);
-    // It goes on where it was, and what finished runs left is still a hit.
+    // The run resumes where it stopped, and results of finished runs are still hits.
     s.write("go", "");
     s.run(&["run", "slow.yaml"]).code(0).says("resuming run").says("one: hit").says("two: done");
     s.run(&["run", "chain.yaml", "-p", "tail=b"]).code(0).says("second: hit");

@@ -1,4 +1,5 @@
-//! Stages that run at the same time and find each other, stages on several machines, and what a stage waits for.
+//! Stages that run at the same time and find each other, stages on several machines, and the resources that a stage
+//! waits for.
 
 use crate::kit::{Sandbox, ran, wait_for};
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use trainyard_core::Digest;
 /// A machine with two CPUs.
 const TWO: &str = "version: 1\npools:\n- {name: here, cpus: 2}\n";
 
-/// A sandbox with this site file and workflow.
+/// Creates a sandbox with this site file and workflow.
 fn sandbox(site: &str, stages: &str) -> Sandbox {
     let s = Sandbox::new();
     s.write("trainyard.yaml", site);
@@ -27,13 +28,13 @@ fn processes(pattern: &str) -> String {
     String::from_utf8_lossy(&Command::new("pgrep").args(["-fa", pattern]).output().unwrap().stdout).into_owned()
 }
 
-/// Asks an HTTP server how it is.
+/// Queries the health of an HTTP server.
 const ASK: &str = r#"exec 3<>"/dev/tcp/${1%:*}/${1#*:}" || exit 1
 printf 'GET /api/v1/health HTTP/1.0\r\nHost: localhost\r\n\r\n' >&3
 cat <&3
 "#;
 
-/// A client that asks the HTTP server beside it, which is this program's own.
+/// Returns a client of the HTTP server in the same group, which this program provides.
 fn client_and_server() -> String {
     let program = env!("CARGO_BIN_EXE_trainyard");
     format!(
@@ -134,7 +135,8 @@ fn explain_names_who_holds_what_a_stage_waits_for() {
     ran(second.wait_with_output().unwrap()).code(0);
 }
 
-/// The spec of an attempt on two machines, and its URL. The test plays the executor, which starts a process on each.
+/// Returns the spec of an attempt on two machines, and its URL. The test acts as the executor, which starts a process
+/// on each.
 fn on_two_nodes(script: &str) -> (Sandbox, String, String) {
     let s = Sandbox::new();
     let (run, script) = ("20261122-000000-00000a", script.replace('@', &s.path("").display().to_string()));

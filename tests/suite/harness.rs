@@ -1,4 +1,4 @@
-//! An agent of the user is played by the stages that play environments.
+//! A custom agent is played by the stages that play environments.
 
 use crate::kit::{Sandbox, repository, skipped};
 use serde_json::json;
@@ -67,7 +67,7 @@ stages:
 
 const ENVIRONMENT: &str = "{kind: harness, command: [python3, agent.py], format: code, describe_tools: false}";
 
-/// None, with a line that says so, where there is no Python.
+/// Creates a sandbox; without Python it reports a skip and returns `None`.
 fn sandbox() -> Option<Sandbox> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");
@@ -92,7 +92,7 @@ fn every_stage_plays_a_program_that_keeps_its_conversation() {
     s.run(&["run", "harness.yaml"]).code(0);
     s.run(&["plan", "harness.yaml"]).code(0).prints("0 to run");
     s.run(&["try", "harness.yaml", "--stage", "practice", "-n", "2"]).code(0).prints("2 episodes of practice");
-    // The agent is a part of what was computed.
+    // The agent is part of the stage digest.
     s.write("agent.py", "raise SystemExit('no such luck')\n");
     let failed = s.run(&["run", "harness.yaml"]).code(1);
     assert!(format!("{}{}", failed.stdout, failed.stderr).contains("no such luck"), "{failed:?}");

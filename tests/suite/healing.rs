@@ -18,7 +18,7 @@ stages:
     outputs: {o: {kind: files}}
 "#;
 
-/// A sandbox with a chain that has run once.
+/// Creates a sandbox with a chain that has run once.
 fn chain() -> Sandbox {
     let s = Sandbox::new();
     s.write("chain.yaml", CHAIN.replace("LOG", s.path("log").to_str().unwrap()));
@@ -26,12 +26,12 @@ fn chain() -> Sandbox {
     s
 }
 
-/// How often the first stage has run.
+/// Returns how often the first stage has run.
 fn ran_first(s: &Sandbox) -> usize {
     s.read("log").lines().count()
 }
 
-/// The path of the object with these bytes.
+/// Returns the path of the object with these bytes.
 fn object(s: &Sandbox, bytes: &[u8]) -> PathBuf {
     let mut all = s.files(".trainyard/objects").into_iter().map(|name| s.store().join("objects").join(name));
     all.find(|path| std::fs::read(path).unwrap() == bytes).expect("the object is stored")

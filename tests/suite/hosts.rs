@@ -1,4 +1,4 @@
-//! Commands of one run share the process that carries them, and neither know nor need each other.
+//! Commands of one run share the process that hosts them, and are independent of each other.
 
 use crate::kit::{Sandbox, ran, wait_for};
 use std::process::{Child, Command};
@@ -7,14 +7,14 @@ fn lines(s: &Sandbox) -> Vec<String> {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().map(str::to_string).collect()
 }
 
-/// A sandbox whose machine has this many CPUs.
+/// Creates a sandbox whose machine has this many CPUs.
 fn machine(cpus: u32) -> Sandbox {
     let s = Sandbox::new();
     s.write("trainyard.yaml", format!("version: 1\npools:\n  - {{name: here, cpus: {cpus}}}\n"));
     s
 }
 
-/// The process of the commands: the only one that is started as an attempt here.
+/// Finds the process of the commands: the only one that is started as an attempt here.
 fn host(s: &Sandbox) -> String {
     let found =
         Command::new("pgrep").args(["-f", &format!("attempt file://{}", s.store().display())]).output().unwrap();
@@ -78,7 +78,7 @@ fn all_that_a_host_carried_are_lost_with_it_and_tried_again() {
     ran(child.wait_with_output().unwrap()).code(0).prints("3 done");
 }
 
-/// A run that holds the whole machine, and what comes after it once its engine was killed.
+/// Starts a run that holds the whole machine, and writes the workflow to run after its engine is killed.
 fn engine_killed() -> (Sandbox, Child) {
     let s = machine(1);
     s.write_placed(

@@ -1,4 +1,4 @@
-//! `data/import` on files as people have them: patterns, archives, formats that nobody named, rows that are broken.
+//! `data/import` on typical files: patterns, archives, unnamed formats, broken rows.
 
 use crate::kit::Sandbox;
 use serde_json::Value;
@@ -45,7 +45,7 @@ fn a_pattern_of_archives_is_imported_and_broken_rows_are_an_output() {
     let refused = rows(&s, "select file, line, reason from self", "quarantine");
     assert!(refused[0][0] == "2.jsonl.zst" && refused[0][1] == 2, "{refused}");
     assert!(refused[0][2].as_str().unwrap().contains("not a list"), "{refused}");
-    // What matches is what was read: another file that matches is another source, any other file is not.
+    // The source consists of the matching files: another matching file changes the source, any other file does not.
     s.write("shards/4.jsonl", "not matched");
     s.run(&["run", "chats.yaml"]).code(0).says("chats: hit");
     s.write("shards/4.jsonl.zst", packed(&chat(70)));

@@ -1,4 +1,4 @@
-//! Models behind endpoints in a run: whatever dies, no answer that came is paid for again.
+//! Models served over endpoints in a run: after any crash, no response that arrived is paid for again.
 
 use crate::kit::{Sandbox, wait_for};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ stages:
 
 const ROWS: usize = 8;
 
-/// A sandbox with conversations, of which every second one says please.
+/// Creates a sandbox with conversations, of which every second one contains "please".
 fn sandbox(url: &str, more: &str) -> Sandbox {
     let s = Sandbox::new();
     let chat = |n: usize| {
@@ -70,7 +70,7 @@ fn verdicts_have_reasons_and_a_run_that_is_repeated_pays_nothing() {
 
 #[test]
 fn a_run_that_was_killed_pays_for_no_row_twice() {
-    // The sixth request is never answered.
+    // The sixth request gets no response.
     let served = Served::start(move |body, number| {
         if number == 5 {
             std::thread::sleep(Duration::from_secs(600));
@@ -89,7 +89,7 @@ fn a_run_that_was_killed_pays_for_no_row_twice() {
 #[test]
 fn the_limit_on_spend_ends_the_stage_and_a_higher_one_goes_on() {
     let served = Served::start(judge);
-    // An answer costs 10 millionths; before it came it may cost 100.
+    // A response costs 10 millionths; before it arrives it may cost 100.
     let s = sandbox(served.url(), ", max_tokens: 50, spend_limit: 0.000135");
     s.run(&["run", "judged.yaml"]).code(1).says("spend_limit").says("not paid for again");
     assert_eq!(served.requests(), 4, "with a fifth it could be 140");
@@ -148,7 +148,7 @@ fn metrics(s: &Sandbox, stage: &str) -> Value {
     stages.iter().find(|found| found["stage"] == stage).unwrap()["metrics"].clone()
 }
 
-/// Knows the answer to every second question, and at a temperature above 0.7 to none.
+/// Returns a model that knows the answer to every second question, and to none at a temperature above 0.7.
 fn pupil(answers: Vec<(String, String)>) -> impl Fn(&Value, usize) -> Reply {
     move |body, _| {
         let asked = body["messages"].to_string();

@@ -1,4 +1,4 @@
-//! A sandbox folder with a store of its own, and the binary in it.
+//! A sandbox folder with a separate store, and the binary in it.
 
 use std::io::Write as _;
 use std::panic::Location;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A folder that goes away with the test.
+/// A folder that is removed after the test.
 pub struct Sandbox {
     folder: TempDir,
-    /// Where the store is, if not in the folder.
+    /// Store, if it is outside the folder.
     store: Option<String>,
 }
 
-/// What one call of the binary left.
+/// Result of one call of the binary.
 #[derive(Debug)]
 pub struct Ran {
     pub code: i32,
@@ -22,13 +22,13 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Asserts the exit code, showing everything if it differs.
+    /// Asserts the exit code; shows the whole output if it differs.
     #[track_caller]
     pub fn code(self, expected: i32) -> Self {
         assert_eq!(self.code, expected, "exit code\n--- stdout\n{}\n--- stderr\n{}", self.stdout, self.stderr);
         self
     }
-    /// Asserts that stderr holds a text.
+    /// Asserts that stderr contains a text.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         assert!(
@@ -39,7 +39,7 @@ impl Ran {
         );
         self
     }
-    /// Asserts that stdout holds a text.
+    /// Asserts that stdout contains a text.
     #[track_caller]
     pub fn prints(self, text: &str) -> Self {
         assert!(
@@ -50,7 +50,7 @@ impl Ran {
         );
         self
     }
-    /// Stdout as JSON.
+    /// Parses stdout as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout)
@@ -62,37 +62,37 @@ impl Sandbox {
     pub fn new() -> Self {
         Self { folder: TempDir::with_prefix("trainyard-suite-").unwrap(), store: None }
     }
-    /// A sandbox whose commands use this store.
+    /// Sets the store of the sandbox's commands.
     pub fn with_store(mut self, url: impl Into<String>) -> Self {
         self.store = Some(url.into());
         self
     }
-    /// The folder's own name, which no other sandbox has.
+    /// Returns the name of the folder, unique among sandboxes.
     pub fn name(&self) -> String {
         self.folder.path().file_name().unwrap().to_string_lossy().into_owned()
     }
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
-    /// The store of a sandbox that was given none.
+    /// Returns the default store in the folder.
     pub fn store(&self) -> PathBuf {
         self.path(".trainyard")
     }
-    /// Writes a file, its folders included.
+    /// Writes a file and creates its folders.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path
     }
-    /// Writes a text in which `@name` stands for the path of that name here.
+    /// Writes a text in which `@name` is replaced by the path of that name in the sandbox.
     pub fn write_placed(&self, name: &str, text: &str) -> PathBuf {
         self.write(name, text.replace('@', &format!("{}/", self.folder.path().display())))
     }
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
-    /// The binary with arguments, in this folder, with slots of its own.
+    /// Returns a command of the binary with arguments, in this folder, with separate slots.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_trainyard"));
         command
@@ -106,15 +106,15 @@ impl Sandbox {
         }
         command
     }
-    /// Runs to the end.
+    /// Runs the binary to its end.
     pub fn run(&self, args: &[&str]) -> Ran {
         ran(self.command(args).output().unwrap())
     }
-    /// Starts and leaves running.
+    /// Starts the binary in the background.
     pub fn spawn(&self, args: &[&str]) -> Child {
         self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
-    /// All files below a folder of the sandbox, relative, sorted.
+    /// Returns all files below a folder of the sandbox, relative, sorted.
     pub fn files(&self, below: &str) -> Vec<String> {
         let root = self.path(below);
         let mut found = Vec::new();
@@ -155,14 +155,14 @@ pub fn wait_for(what: &str, seconds: u64, mut holds: impl FnMut() -> bool) {
     panic!("waited {seconds} s for {what}");
 }
 
-/// Says that a test is skipped, past the harness, which keeps to itself what a test that passes prints.
+/// Reports a skipped test to the terminal directly, since the harness captures the output of tests that pass.
 #[track_caller]
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller());
 }
 
-/// A file of the folder that `TRAINYARD_TEST_DATA` names. None: there is no such folder, and the test has said that it
-/// is skipped.
+/// Returns a file of the folder named by `TRAINYARD_TEST_DATA`. Without such a folder, reports a skip and returns
+/// `None`.
 #[track_caller]
 pub fn real(path: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("TRAINYARD_TEST_DATA") else {
@@ -174,7 +174,7 @@ pub fn real(path: &str) -> Option<PathBuf> {
     Some(found)
 }
 
-/// The repository's root.
+/// Returns the root of the repository.
 pub fn repository() -> PathBuf {
     Path::new("../..").canonicalize().unwrap()
 }

@@ -1,5 +1,5 @@
-//! What `check` knows of models before they exist: shapes, adapters, heads and templates go from stage to stage, and
-//! what contradicts them is told at its place, before anything runs.
+//! Facts about models that `check` knows before they exist: shapes, adapters, heads and templates pass from stage to
+//! stage, and contradictions are reported at their places before any stage runs.
 
 use crate::kit::{Ran, Sandbox};
 
@@ -18,7 +18,7 @@ stages:
       adapter: {rank: 4}
 "#;
 
-/// `check` of the stages above with more of them.
+/// Runs `check` on the stages above with additional ones.
 fn check(s: &Sandbox, more: &str) -> Ran {
     s.write("x.yaml", format!("{HEAD}{more}"));
     s.run(&["check", "x.yaml"])
@@ -41,7 +41,7 @@ fn what_cannot_be_adapted_is_named_where_it_is_asked_for() {
     check(&s, &rl("{rank: 4, targets: [q_proj]}")).code(2).says("changes 14 layers, not the 2 of `targets`");
     let unknown = rl("{rank: 4, targets: [q_proj, query, qkv_proj]}");
     check(&s, &unknown).code(2).says("`query`").says("`qkv_proj`").says("down_proj, gate_proj").says("x.yaml:19:44");
-    // Once it is merged, another adapter may learn on top, and there is nothing left to merge.
+    // After a merge, another adapter may learn on top, and no adapter is left to merge.
     let merged = "  whole: {uses: model/merge, with: {model: \"${{ stages.sft.model }}\"}}\n";
     let after = rl("{rank: 8}").replace("stages.sft", "stages.whole");
     check(&s, &format!("{merged}{after}")).code(0);

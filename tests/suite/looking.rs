@@ -1,5 +1,4 @@
-//! Looking changes nothing, one damaged thing hides no other, and what is printed can be read by people and programs
-//! alike.
+//! Read commands change nothing, damaged data hides no other data, and the output is readable by users and programs.
 
 use crate::kit::{Sandbox, ran};
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ const SMALL: &str = "version: 1\nname: small\nstages:\n  one: {uses: noop}\n";
 const TALKS: &str = "version: 1\nname: talks\nstages:\n  say:\n    \
      run: echo First >&2; echo second >&2; printf 1 > ${{ outputs.o }}/x\n    outputs: {o: {kind: files}}\n";
 
-/// A sandbox with a workflow that has run so many times.
+/// Creates a sandbox with a workflow that has run this many times.
 fn small(runs: usize) -> Sandbox {
     let s = Sandbox::new();
     s.write("small.yaml", SMALL);
@@ -20,7 +19,7 @@ fn small(runs: usize) -> Sandbox {
     s
 }
 
-/// The first batch of each run's journal, oldest run first.
+/// Returns the first batch of each run's journal, oldest run first.
 fn journals(s: &Sandbox) -> Vec<PathBuf> {
     let files = s.files(".trainyard/runs").into_iter().filter(|f| f.ends_with("/journal/0000000000"));
     files.map(|f| s.store().join("runs").join(f)).collect()
@@ -88,7 +87,7 @@ fn a_wrong_url_is_the_callers_mistake_and_anything_else_a_store_out_of_reach() {
             s.run(&[command, &["--store", url]].concat()).code(2);
         }
     }
-    // The name of a place says nothing about what is wrong with it.
+    // The error kind does not depend on a store's name.
     s.run(&["runs", "list", "--store", "scheme"]).code(3);
     s.write("file", "");
     s.run(&["runs", "list", "--store", "file"]).code(3).says("is not a folder");

@@ -1,6 +1,6 @@
-//! The black-box suite: the binary as its users meet it. One test binary for the whole house.
+//! The black-box suite: tests of the binary through its public interface, in one test binary for the whole workspace.
 //!
-//! Each module is one promise; each sample under `samples/` is named after its mistake.
+//! Each module covers one guarantee; each sample under `samples/` is named after its mistake.
 
 mod kit;
 mod published;

@@ -2,7 +2,7 @@
 
 use crate::kit::Sandbox;
 
-/// Two arms of `rl` and everything that can name a metric.
+/// Two arms of `rl` and all constructs that can name a metric.
 const FILE: &str = r#"
 version: 1
 name: names
@@ -40,7 +40,7 @@ const RIGHT: [(&str, &str); 5] = [
     ("EXPRESSION", "tokens.difference"),
 ];
 
-/// `check` on the file with one name changed.
+/// Runs `check` on the file with one name changed.
 fn check(name: &str, value: &str) -> crate::kit::Ran {
     let s = Sandbox::new();
     let others = RIGHT

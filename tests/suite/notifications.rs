@@ -1,4 +1,4 @@
-//! Webhooks of the site file are notified of how a run ended and never change it.
+//! Webhooks of the site file are notified of the result of a run and never change it.
 
 use crate::kit::Sandbox;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 const GOOD: &str = "version: 1\nname: good\nstages:\n  one: {uses: noop}\n";
 const BAD: &str = "version: 1\nname: bad\nstages:\n  one:\n    run: exit 7\n    outputs: {x: {kind: files}}\n";
 
-/// A server that gives these answers in turn and returns the bodies it received.
+/// Starts a server that sends these responses in turn and returns the bodies that it received.
 fn server(answers: &'static [&'static str]) -> (String, JoinHandle<Vec<serde_json::Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hooks/secret-path", listener.local_addr().unwrap());

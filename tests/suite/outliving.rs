@@ -1,8 +1,8 @@
-//! Whole runs whose attempts have no pipes to their engine, and go on without it.
+//! Whole runs whose attempts have no pipes to their engine and continue without it.
 
 use crate::kit::{Sandbox, wait_for};
 
-/// A sandbox whose attempts outlive their engine.
+/// Creates a sandbox whose attempts outlive their engine.
 fn kept() -> Sandbox {
     let s = Sandbox::new();
     s.write("trainyard.yaml", "version: 1\npools:\n  - {name: here, with: {orphans: keep}}\n");
@@ -66,7 +66,7 @@ fn an_attempt_goes_on_while_its_engine_is_dead() {
     two(&s);
     let mut child = s.spawn(&["run", "two.yaml"]);
     wait_for("stage two", 60, || log(&s) == "one\ntwo\n");
-    // Its handle is in the journal, or the attempt is found by its key.
+    // The handle of the attempt is in the journal, or the attempt is found by its key.
     child.kill().unwrap();
     child.wait().unwrap();
     let again = s.spawn(&["run", "two.yaml"]);

@@ -1,5 +1,5 @@
-//! Rewards and filter rules that are programs of the user: what enters the digest, what a run shows of them, and what
-//! becomes of a run whose program fails.
+//! Rewards and filter rules that are custom programs: their digests, their output in a run, and a run whose program
+//! fails.
 
 use crate::kit::{Sandbox, repository, skipped};
 use std::process::Command;
@@ -32,7 +32,7 @@ def is_polite(episode):
 ty.run()
 "#;
 
-/// A reward that practices short answers.
+/// A stage of `rl` whose reward favors short answers.
 const RL: &str = r#"
 version: 1
 name: own
@@ -171,7 +171,7 @@ fn init_writes_the_bridge_and_nothing_over_it() {
 }
 
 /// The shipped file with fewer steps: chats as JSON Lines, tools and a reward in Python, from random weights to a
-/// model that was measured.
+/// measured model.
 #[test]
 fn the_shipped_workflow_learns_with_tools_and_a_reward_in_python() {
     if !python() {

@@ -1,4 +1,4 @@
-//! Tools and environments that are programs of the user: held to the rules, tried, and played in a run.
+//! Tools and environments that are custom programs: checked against the rules, tried, and played in a run.
 
 use crate::kit::{Sandbox, skipped};
 use serde_json::json;
@@ -80,7 +80,7 @@ stages:
       sampling: {max_turn_tokens: 8}
 "#;
 
-/// None, with a line that says so, where there is no Python.
+/// Creates a sandbox; without Python it reports a skip and returns `None`.
 fn shop() -> Option<Sandbox> {
     if std::process::Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");
@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_script_is_told() {
     told(&SCRIPT.replace("shop.py", "nowhere.py")).code(2).says("nowhere.py");
     told(&SCRIPT.replace("  - \"10\"\n", "  - \"11\"\n")).code(1).prints("failed   the answer is accepted");
     s.run(&["conformance", "environment", "nowhere.yaml"]).code(2).says("nowhere.yaml");
-    // Environments of this build are held to the same rules.
+    // Environments of this build are checked against the same rules.
     told(
         "environment: {kind: word-problems, tools: [calculator]}\nproblem: {answer: 5}\n\
           turns: [<tool_call>2+3</tool_call>, \"5\"]\n",
@@ -146,11 +146,11 @@ fn own_tools_and_environments_are_tried_and_played() {
     s.run(&["try", "own.yaml", "--stage", "shop", "-n", "2"]).code(0).prints("2 episodes of shop");
     s.run(&["try", "own.yaml", "--stage", "tools", "-n", "1"]).code(0).prints("1 episode of tools");
     s.run(&["run", "own.yaml"]).code(0);
-    // The program is a part of what was computed.
+    // The program is part of the stage digest.
     s.run(&["plan", "own.yaml"]).code(0).prints("0 to run");
     s.write("prices.py", "PRICES = {'pear': 6, 'apple': 3}\n");
     s.run(&["plan", "own.yaml"]).code(0).prints("1 to run");
-    // A model with random weights may never end a turn, so the failure is where every episode begins.
+    // A model with random weights may never end a turn, so the failure is at the start of every episode.
     let closed =
         "    @classmethod\n    def prompt(cls, problem):\n        raise RuntimeError('closed')\n\n    def step(";
     s.write("shop.py", SHOP.replace("    def step(", closed));

@@ -1,5 +1,4 @@
-//! Problems, demonstrations and step labels that functions in Python make, and a process reward model that learns
-//! from them.
+//! Problems, demonstrations and step labels from Python functions, and a process reward model trained on them.
 
 use crate::kit::{Sandbox, skipped};
 use serde_json::Value;
@@ -72,15 +71,15 @@ fn a_function_makes_problems_and_another_labels_their_steps() {
     let labeled = show("latest/labels/report");
     assert_eq!((metric(&labeled, "steps"), metric(&labeled, "steps_unlabeled")), (Some(32.0), Some(0.0)), "{labeled}");
     assert_eq!(metric(&labeled, "label_mean"), Some(0.75));
-    // The program is a part of the digest of both.
+    // The program is part of the digests of both.
     s.write("own.py", OWN.replace("[0.5]", "[0.25]"));
     s.run(&["plan", "own.yaml"]).code(0).prints("1 to run, 3 deferred");
-    // What is not right is no demonstration.
+    // An answer that is not correct is not a demonstration.
     s.write("own.yaml", WORKFLOW.replace("levels: 2, batch: 5", "levels: 2, batch: 5, options: {off: 1}"));
     s.run(&["run", "own.yaml"]).code(1).says("no demonstration was made");
 }
 
-/// The value of a metric, wherever it stands.
+/// Finds the value of a metric anywhere in a JSON document.
 fn find(shown: &Value, name: &str) -> Option<f64> {
     match shown {
         Value::Object(map) => {

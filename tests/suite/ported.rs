@@ -1,7 +1,8 @@
-//! Environments of other packages through the adapters, held to the rules; tools for other clients.
+//! Environments of other packages through the adapters, checked against the rules; tools for other clients.
 //!
 //! `TRAINYARD_TEST_ENVIRONMENTS=PYTHON` names a Python with any of `gymnasium`, `textworld`, `openenv-core` and
-//! `verifiers`; what it lacks is skipped with a line. `TRAINYARD_TEST_MCP=FOLDER` has a client (`mcp/bin/python`).
+//! `verifiers`; tests of missing packages are skipped with a message. `TRAINYARD_TEST_MCP=FOLDER` has a client
+//! (`mcp/bin/python`).
 
 use crate::kit::{Sandbox, skipped};
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The Python with this module; None, with a line that says so, where there is none.
+/// Returns the Python with this module; without one it reports a skip and returns `None`.
 fn python(module: &str) -> Option<String> {
     let Some(python) = std::env::var("TRAINYARD_TEST_ENVIRONMENTS").ok().filter(|python| !python.is_empty()) else {
         skipped("TRAINYARD_TEST_ENVIRONMENTS names no Python with environments");
@@ -23,7 +24,7 @@ fn python(module: &str) -> Option<String> {
     Some(python)
 }
 
-/// A sandbox with an adapter and a script for it.
+/// Creates a sandbox with an adapter and a script for it.
 fn sandbox(adapter: &str, script: &str, python: &str) -> Sandbox {
     let s = Sandbox::new();
     s.run(&["init", "--python", "--with", adapter, "."]).code(0).prints(&format!("wrote ./{adapter}_environment.py"));
@@ -226,7 +227,7 @@ turns:
 disturbance: {call: act, arguments: {number: 8}}
 "#;
 
-/// Killed when dropped.
+/// A process that is killed on drop.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -249,7 +250,7 @@ fn an_openenv_server_keeps_the_rules() {
         said.contains('\n').then(|| said.trim().to_string())
     });
     let port = port.expect("the server says where it listens");
-    // The socket accepts from the start; the first request waits until the server answers.
+    // The socket accepts from the start; the first request waits until the server responds.
     s.write("script.yaml", GUESS.replace("PYTHON", &python).replace("PORT", &port));
     conforms(&s);
 }
@@ -263,7 +264,7 @@ fn adapters_are_written_beside_the_bridge_alone() {
     wrote.prints("trainyard_bridge.py").prints("textworld_environment.py").prints("next: read the first lines");
 }
 
-/// Tools of this program, asked by raw lines.
+/// Tools of this program, called by raw lines.
 #[test]
 fn tools_are_served_to_other_clients() {
     let s = Sandbox::new();

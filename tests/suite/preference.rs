@@ -1,4 +1,5 @@
-//! Preference learning as its users meet it: pairs from rollouts and files, training on them, and what `check` says.
+//! Preference learning from a user's view: pairs from rollouts and files, training on them, and the diagnostics of
+//! `check`.
 
 use crate::kit::{Sandbox, repository};
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ stages:
       validation_share: 0.2
 "#;
 
-/// Two-turn chats with a tool, whose second answers differ.
+/// Returns two-turn chats with a tool, whose second answers differ.
 fn preferences(count: usize) -> String {
     let row = |i: usize| {
         let call =

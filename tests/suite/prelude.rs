@@ -1,5 +1,6 @@
-//! The prelude is enough: a part of every RL family, a reward, a filter rule, a tool, a tool-call format, a verifier,
-//! an import format and a synthesis method are written with its names and those of `serde` and `schemars` alone.
+//! The prelude is sufficient: a part of every RL family, a reward, a filter rule, a tool, a tool-call format, a
+//! verifier, an import format and a synthesis method are written with its names and those of `serde` and `schemars`
+//! alone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

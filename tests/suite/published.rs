@@ -1,4 +1,4 @@
-//! Artifacts published before a fault must survive it: the same bytes, and nothing computed again.
+//! Artifacts published before a fault must survive it: the same bytes, and no recomputation.
 
 use crate::kit::Sandbox;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub struct Published {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Runs a small file and records what it published.
+/// Runs a small file and records its published artifacts.
 pub fn publish(s: &Sandbox) -> Published {
     s.write("before.yaml", BEFORE);
     s.write("before.jsonl", "{\"question\": \"What was there before?\", \"answer\": \"1+1 = <<1+1=2>>2\\n#### 2\"}\n");
@@ -50,7 +50,7 @@ pub fn intact(s: &Sandbox, before: &Published) {
     all_hits(s, "before.yaml");
 }
 
-/// Runs a file whose stages are all published and asserts that nothing is computed.
+/// Runs a file whose stages are all published and asserts that all are hits.
 #[track_caller]
 pub fn all_hits(s: &Sandbox, file: &str) {
     let ran = s.run(&["run", file, "--format", "json"]).code(0).json();
@@ -61,7 +61,7 @@ pub fn all_hits(s: &Sandbox, file: &str) {
     }
 }
 
-/// The bytes of all files of the run's artifacts, by artifact and file.
+/// Returns the bytes of all files of the run's artifacts, by artifact and file.
 fn exported(s: &Sandbox, run: &str) -> BTreeMap<String, Vec<u8>> {
     let _ = std::fs::remove_dir_all(s.path("exported"));
     for artifact in ["words/o", "problems/problems"] {

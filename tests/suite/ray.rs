@@ -1,4 +1,4 @@
-//! Stages on a real Ray cluster: they end as on this machine, and nothing of them is left over.
+//! Stages on a real Ray cluster: they end as on this machine and leave nothing on the cluster.
 //!
 //! `.ci/ray` starts the cluster and names it in `TRAINYARD_TEST_RAY`. Without the variable the tests report that they
 //! are skipped.
@@ -6,7 +6,7 @@
 use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
 use std::process::{Child, Command};
 
-/// A sandbox whose only pool is the cluster, with further options of the pool's executor.
+/// Creates a sandbox whose only pool is the cluster, with additional options of the pool's executor.
 #[track_caller]
 fn cluster(cpus: u32, options: &str) -> Option<Sandbox> {
     let Ok(address) = std::env::var("TRAINYARD_TEST_RAY") else {
@@ -34,7 +34,7 @@ fn workflow(s: &Sandbox, stages: &str) {
     );
 }
 
-/// Processes whose command line has this text.
+/// Counts the processes whose command line has this text.
 fn processes(text: &str) -> usize {
     let found = Command::new("pgrep").args(["-f", "--", text]).output().unwrap();
     String::from_utf8_lossy(&found.stdout).lines().count()
@@ -173,7 +173,7 @@ fn a_killed_engine_finds_its_jobs_again() {
     assert_eq!(lines(&s, "log"), 1, "the job that ran was waited for, not started again");
 }
 
-/// Takes a node from the cluster for good, so no other test may need it.
+/// Removes a node from the cluster permanently, so no other test may need it.
 #[test]
 fn a_lost_node_is_noticed() {
     let Some(s) = cluster(1, "      resources: {spare: 1}\n") else { return };

@@ -1,5 +1,5 @@
-//! A recipe shows that its mechanism acts: on, its checks hold; off, its arms are one computation and every mechanism
-//! check fails.
+//! A recipe shows that its mechanism has an effect: with it, its checks hold; without it, its arms are one computation
+//! and every mechanism check fails.
 
 use crate::kit::Sandbox;
 
@@ -38,7 +38,7 @@ stages:
       - {metric: reward, of: difference, min: -0.5, role: guard}
 "#;
 
-/// What recipes share; no recipe itself.
+/// Shared parent of recipes, not a recipe itself.
 const START: &str = r#"
 version: 1
 name: start
@@ -78,7 +78,7 @@ fn sandbox() -> Sandbox {
     s
 }
 
-/// A recipe of the real stage, as short as a parent makes it.
+/// A recipe of the real stage, minimal thanks to a parent.
 const CHILD: &str = r#"
 extends: ../arms.yaml
 name: child
@@ -99,15 +99,15 @@ stages:
       - {metric: reward_mean, of: a, min: 0, role: guard}
 "#;
 
-/// The folder of recipe files that a sandbox has.
+/// Option for the folder of a sandbox's recipe files.
 const FOLDER: [&str; 2] = ["--folder", "workflows/recipes"];
 
-/// `trainyard recipes …` on the sandbox's own folder.
+/// Runs `trainyard recipes …` on the sandbox's own folder.
 fn recipes(s: &Sandbox, args: &[&str]) -> crate::kit::Ran {
     s.run(&[&["recipes"], args, &FOLDER].concat())
 }
 
-/// A recipe file, changed.
+/// Writes a recipe file with a change.
 fn write(s: &Sandbox, name: &str, change: impl Fn(String) -> String) {
     let text = TINY.replace("LOGPATH", s.path("log").to_str().unwrap()).replace("name: tiny", &format!("name: {name}"));
     s.write(&format!("workflows/recipes/{name}.yaml"), change(text));
@@ -121,7 +121,7 @@ fn on_the_run_succeeds_and_off_it_fails_by_its_mechanism_alone() {
         .says("guard check holds: reward.difference is -0.2500");
     assert_eq!(s.read("log").lines().count(), 2);
     let off = s.run(&["run", "workflows/recipes/tiny.yaml", "-p", "mechanism=off"]).code(1);
-    // Every check is told, and the failure names all that failed.
+    // Every check is reported, and the failure names all failed ones.
     off.says("mechanism check failed: void.difference is 0, must be at most -1")
         .says("mechanism check failed: void.a is 4, must be at most 3")
         .says("guard check holds: reward.difference is 0, must be at least -0.5")
@@ -192,7 +192,7 @@ fn both_directions_are_run_and_judged() {
     let s = sandbox();
     let ran = recipes(&s, &["run", "-p", "size=quick"]).code(0);
     ran.prints("tiny: on ok (3 checks, ").prints(", off ok (3 checks, ").prints("1 of 1 recipes behave both ways");
-    // A check that also holds without the mechanism, and harm that only the mechanism does.
+    // A check that also holds without the mechanism, and harm caused only by the mechanism.
     write(&s, "blind", |text| text.replace("max: -1,", "max: 1,"));
     write(&s, "harmful", |text| text.replace("min: -0.5,", "min: -0.1,"));
     let ran = recipes(&s, &["run"]).code(1);

@@ -1,4 +1,4 @@
-//! Any process may die at any moment; the same command ends with the same artifacts.
+//! Any process may be killed at any moment; the same command ends with the same artifacts.
 
 use crate::kit::{Sandbox, ran, wait_for};
 use std::path::Path;
@@ -29,7 +29,7 @@ fn logged(s: &Sandbox, word: &str) -> usize {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
 }
 
-/// A run of `slow.yaml` whose engine was killed while stage two waited.
+/// Returns a run of `slow.yaml` whose engine was killed while stage two waited.
 fn killed_in_stage_two() -> Sandbox {
     let s = Sandbox::new();
     slow(&s);
@@ -130,7 +130,7 @@ fn attempts_die_with_their_engine() {
     });
 }
 
-/// It ignores the request to stop, and so does a process that left its group.
+/// A script that ignores the request to stop, with a process outside its group that also ignores it.
 const STUBBORN: &str = r#"
 version: 1
 name: stubborn
@@ -187,8 +187,7 @@ fn interrupt_ends_with_130_and_the_run_continues_later() {
     assert_eq!(logged(&s, "one"), 1, "stage one came from the cache");
 }
 
-/// Puts a pipe that nobody writes to in place of a file of the store: whoever reads it stands still, as on a disk that
-/// does not answer.
+/// Replaces a file of the store by a pipe without a writer: its readers block, as on a disk that does not respond.
 fn freeze(path: &Path) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
@@ -206,7 +205,7 @@ fn a_third_interrupt_ends_a_run_whose_disk_stands_still() {
     let journal = last.parent().unwrap();
     freeze(&journal.parent().unwrap().join("cancel/1"));
     freeze(&journal.join(format!("{:010}", number + 1)));
-    // The run looks for requests every second, and beats every ten.
+    // The run checks for requests every second, and writes a heartbeat every ten.
     std::thread::sleep(Duration::from_secs(12));
     for signal in 0..3 {
         assert_eq!(child.try_wait().unwrap(), None, "it ended after {signal} signals");
@@ -217,7 +216,7 @@ fn a_third_interrupt_ends_a_run_whose_disk_stands_still() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// The slow run with a SIGHUP as `env` sets it, however the tests were started.
+/// Starts the slow run with SIGHUP set by `env`, independent of how the tests were started.
 fn with_hangup(s: &Sandbox, how: &str) -> Child {
     let plain = s.command(&["run", "slow.yaml"]);
     let mut command = Command::new("env");

@@ -1,7 +1,7 @@
-//! Runs whose store is a bucket: everything holds as in a folder, with the same digests.
+//! Runs whose store is a bucket: the same guarantees as in a folder, with the same digests.
 //!
-//! `TRAINYARD_TEST_S3` names a bucket and a prefix (`s3://bucket/prefix`), and `AWS_*` how to reach it. Each test works
-//! under its own prefix. Without the variable the tests report that they are skipped.
+//! `TRAINYARD_TEST_S3` names a bucket and a prefix (`s3://bucket/prefix`), and `AWS_*` how to reach it. Each test uses
+//! a separate prefix. Without the variable the tests report that they are skipped.
 
 use crate::kit::{Sandbox, ran, skipped, wait_for};
 use crate::published::{all_hits, intact, publish};
@@ -27,7 +27,7 @@ impl Bucket {
         let url = format!("{}/{}", prefix.trim_end_matches('/'), sandbox.name());
         Some(Self { sandbox: sandbox.with_store(&url), url })
     }
-    /// The names under a folder of the store.
+    /// Returns the names under a folder of the store.
     fn names(&self, folder: &str) -> Vec<String> {
         wait(async { open(&self.url).await.list(folder).await.unwrap() })
     }
@@ -51,7 +51,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Digests of all artifacts of the latest run, by stage and port.
+/// Returns the digests of all artifacts of the latest run, by stage and port.
 fn digests(s: &Sandbox) -> BTreeMap<String, String> {
     let list = s.run(&["artifacts", "list", "--format", "json"]).code(0).json();
     let text = |v: &serde_json::Value| v.as_str().unwrap().to_string();
@@ -80,7 +80,7 @@ fn commands_get_the_keys_of_the_bucket_only_if_they_name_them() {
     b.sandbox.run(&["run", "keys.yaml"]).code(0);
 }
 
-/// All runs, newest first.
+/// Returns all runs, newest first.
 fn runs(s: &Sandbox) -> Vec<(String, String)> {
     let list = s.run(&["runs", "list", "--format", "json"]).code(0).json();
     let row =
@@ -231,7 +231,7 @@ fn logged(s: &Sandbox, word: &str) -> usize {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().filter(|l| *l == word).count()
 }
 
-/// Starts the slow file, whose second stage works for the `times`-th time.
+/// Starts the slow file, whose second stage runs for the `times`-th time.
 fn slow(s: &Sandbox, times: usize) -> Child {
     s.write_placed("slow.yaml", SLOW);
     let child = s.spawn(&["run", "slow.yaml"]);

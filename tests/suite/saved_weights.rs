@@ -63,7 +63,7 @@ fn a_model_in_shards_of_bfloat16_takes_half_the_space_and_the_default_leaves_no_
     assert!(shards > whole / 3 && shards < whole * 2 / 3, "{shards} of {whole}");
     let config: serde_json::Value = serde_json::from_str(&s.read("shards/config.json")).unwrap();
     assert_eq!(config["dtype"], "bfloat16");
-    // The folder goes in again, with all of its files, and merges into one.
+    // The folder is imported again, with all of its files, and merges into one.
     s.write(
         "again.yaml",
         "version: 1\nname: again\nstages:\n  model: {uses: model/init, with: {from: ./shards, save: {dtype: bf16}}}\n",

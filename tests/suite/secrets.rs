@@ -1,4 +1,4 @@
-//! Secrets stay secret: a planted one is searched for in all that runs leave behind.
+//! Secrets stay secret: all outputs of runs are searched for a planted one.
 
 use crate::kit::{Ran, Sandbox};
 use std::path::Path;
@@ -6,11 +6,11 @@ use trainyard_lm::backend::conformance;
 use trainyard_lm::backend::endpoint::Server;
 use trainyard_lm::backend::endpoint::served::{Served, Started};
 
-/// Found nowhere by chance, with characters that JSON escapes.
+/// Text that occurs nowhere by chance, with characters that JSON escapes.
 const PLANTED: &str = "pl4nted\"s3cret\\wa1rus";
-/// The same in a JSON text.
+/// The planted text in JSON.
 const ESCAPED: &str = "pl4nted\\\"s3cret\\\\wa1rus";
-/// A key of several lines.
+/// A secret of several lines.
 const KEY: &str = "-----BEGIN KEY-----\nMIIw4lrusAAAA7\nqZw4lrusBBBB9\n-----END KEY-----\n";
 
 const FILE: &str = r#"
@@ -49,7 +49,7 @@ stages:
       backend: {kind: endpoint, server: vllm, url: "URL", api_key: {secret: TOKEN}}
 "#;
 
-/// A sandbox whose runs have both secrets.
+/// Creates a sandbox whose runs have both secrets.
 fn planted() -> Sandbox {
     let s = Sandbox::new();
     s.write("trainyard.yaml", "version: 1\nsecrets: {TOKEN: env:PLANTED_TOKEN, KEY: env:PLANTED_KEY}\n");
@@ -63,7 +63,7 @@ fn run(s: &Sandbox, args: &[&str]) -> Ran {
     crate::kit::ran(command.output().unwrap())
 }
 
-/// The parts of the secrets that nobody may find.
+/// Returns the parts of the secrets that must not appear.
 fn forbidden() -> Vec<&'static str> {
     KEY.lines().filter(|line| line.contains("w4lrus")).chain([PLANTED, ESCAPED, "wa1rus"]).collect()
 }
@@ -76,7 +76,7 @@ fn clean(what: &str, text: &[u8]) {
     }
 }
 
-/// Searches every file below a folder, and the names themselves.
+/// Searches every file below a folder, and the file names.
 #[track_caller]
 fn clean_below(s: &Sandbox, folder: &str) -> usize {
     let files = s.files(folder);
@@ -87,7 +87,7 @@ fn clean_below(s: &Sandbox, folder: &str) -> usize {
     files.len()
 }
 
-/// Everything that the run left, and everything that can be asked about it.
+/// Checks the files of the run and the output of all commands about it.
 #[track_caller]
 fn nothing_holds_them(s: &Sandbox, ran: &Ran) {
     clean("what the run printed", ran.stdout.as_bytes());

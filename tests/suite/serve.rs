@@ -1,4 +1,4 @@
-//! The daemon: schedules fire, runs outlive it, files and people may change their minds.
+//! The daemon: schedules fire, runs outlive it, files change, and users revise their requests.
 
 use crate::kit::{Sandbox, wait_for};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 const EVERY_SECOND: &str = "version: 1\nname: ticking\nparams: {tick: {type: string}}\n\
     schedule: {cron: \"* * * * * *\", overlap: queue}\nstages:\n  one:\n    run: 'echo \"at ${{ params.tick }}\"'\n";
 
-/// A daemon that ends with the test.
+/// A daemon that stops with the test.
 struct Daemon(Child);
 
 impl Daemon {
@@ -20,7 +20,7 @@ impl Daemon {
     fn quiet(s: &Sandbox) -> Self {
         Self::start(s, &["--bind", "127.0.0.1:0"])
     }
-    /// Asks it to stop and gives its exit code.
+    /// Stops the daemon and returns its exit code.
     fn stop(mut self) -> i32 {
         let pid = self.0.id().to_string();
         assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -46,7 +46,7 @@ fn ended(s: &Sandbox, name: &str, outcome: &str) -> usize {
     recent.iter().filter(|past| past["outcome"] == outcome).count()
 }
 
-/// One request; gives the status and the body as JSON.
+/// Sends one request; returns the status and the body as JSON.
 fn ask(port: u16, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     write!(
@@ -124,7 +124,7 @@ fn a_broken_file_leaves_what_was_there_in_force_and_a_removed_one_ends_it() {
     wait_for("the mistake to be told", 60, || broken()["name"] == "yearly.yaml");
     assert!(broken()["why"].as_str().unwrap().contains("nop"), "{}", broken());
     assert_eq!(ask(port, "GET", "/health", "").1["status"], "degraded");
-    // The last good one still runs.
+    // The last valid one still runs.
     let (status, tick) = ask(port, "POST", "/schedules/yearly/trigger", "{}");
     assert_eq!(status, 200, "{tick}");
     wait_for("its run", 60, || ended(&s, "yearly", "succeeded") == 1);

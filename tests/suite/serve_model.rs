@@ -1,5 +1,5 @@
-//! `trainyard serve-model`: a trained model over the APIs that agents speak, and, where `TRAINYARD_TEST_CLIENTS` names
-//! a Python with `openai` and `anthropic`, what these clients make of it.
+//! `trainyard serve-model`: a trained model over the APIs that agents use, and, if `TRAINYARD_TEST_CLIENTS` names a
+//! Python with `openai` and `anthropic`, through these clients.
 
 use crate::kit::Sandbox;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ stages:
           seed: 1}
 "#;
 
-/// A server that ends with the test.
+/// A server that stops with the test.
 struct Served {
     child: Child,
     port: u16,
@@ -38,7 +38,7 @@ impl Served {
         let mut child = s.command(&all).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = lines.find_map(|line| line.ok().filter(|line| line.contains("serving "))).expect("it says where");
-        // What it says later goes nowhere, and must not stop it.
+        // Later output is discarded and must not block the server.
         std::thread::spawn(move || lines.for_each(drop));
         let port = line.split("127.0.0.1:").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
         Self { child, port }
@@ -105,7 +105,7 @@ fn a_trained_model_is_served_until_a_signal_comes() {
     let (_, again) = served.ask("/v1/chat/completions", &chat("2+2?"));
     assert_eq!(again["choices"], answer["choices"], "equal seeds give equal answers");
 
-    // Two clients at once, one of which goes in the middle.
+    // Two concurrent clients, one of which disconnects in the middle.
     let mut endless = chat("count");
     (endless["stream"], endless["ignore_eos"], endless["max_tokens"]) = (json!(true), json!(true), Value::Null);
     let mut gone = served.send("POST", "/v1/chat/completions", &endless.to_string(), "");
@@ -130,7 +130,7 @@ fn a_trained_model_is_served_until_a_signal_comes() {
         assert!(answer["error"]["message"].is_string(), "{what}: {answer}");
     }
 
-    // A request that is going is answered before the end.
+    // An active request is answered before the server stops.
     let last = served.send("POST", "/v1/chat/completions", &chat("2+2?").to_string(), "");
     std::thread::sleep(std::time::Duration::from_millis(100));
     served.signal();
@@ -157,7 +157,7 @@ fn mistakes_of_the_command_are_told_at_once() {
     assert_eq!(read(with).0, 200);
 }
 
-/// Set TRAINYARD_TEST_CLIENTS to a Python with `openai` and `anthropic`.
+/// Requires TRAINYARD_TEST_CLIENTS, a Python with `openai` and `anthropic`.
 #[test]
 fn the_official_clients_understand_every_form() {
     let Some(python) = std::env::var_os("TRAINYARD_TEST_CLIENTS") else {

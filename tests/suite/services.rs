@@ -1,4 +1,4 @@
-//! Rewards and environments that are services of the user: held to the rules, and used in a run.
+//! Rewards and environments that are custom services: checked against the rules, and used in a run.
 
 use crate::kit::{Sandbox, ran, repository, skipped};
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ stages:
       rollout: {group_size: 2, max_turn_tokens: 8}
 "#;
 
-/// A server that ends with this.
+/// A server that stops when dropped.
 struct Served(Child);
 
 impl Drop for Served {
@@ -75,7 +75,7 @@ impl Drop for Served {
     }
 }
 
-/// None, with a line that says so, where there is no Python.
+/// Creates a sandbox with a server; without Python it reports a skip and returns `None`.
 fn shop() -> Option<(Sandbox, Served)> {
     if Command::new("python3").arg("--version").output().is_err() {
         skipped("there is no python3");
@@ -120,7 +120,7 @@ fn a_run_asks_services_and_ends_well_or_with_their_words() {
     let curves = run(&s, "sesame", &["runs", "show", "latest", "--curves", "shop", "--format", "json"]).code(0);
     let curves: Value = curves.json();
     assert!(curves.to_string().contains("rewards.wordy"), "{curves}");
-    // Another option is another digest, and the function's exception ends the stage.
+    // Another option is another digest, and the function's exception fails the stage.
     let file = s.read("services.yaml").replace("name: wordy,", "name: wordy, options: {refuse: true},");
     s.write("services.yaml", file);
     let failed = run(&s, "sesame", &["run", "services.yaml"]).code(1);

@@ -1,4 +1,4 @@
-//! What the shipped workflows promise of their data and their reports.
+//! Guarantees of the shipped workflows about their data and reports.
 
 use crate::kit::{Sandbox, repository};
 
@@ -33,7 +33,8 @@ fn the_quickstart_reports_all_that_it_measures_whatever_its_gate_says() {
     assert!(!before.contains("checks:"), "the page must be there when the gate fails");
 }
 
-/// What shares words with a test problem is neither demonstrated nor practiced on, nor does it choose weights.
+/// Problems that share words with a test problem are used neither for demonstrations nor for practice, nor to choose
+/// weights.
 #[test]
 fn gsm8k_learns_from_problems_that_share_nothing_with_the_test() {
     let s = Sandbox::new();

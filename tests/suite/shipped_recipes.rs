@@ -1,10 +1,10 @@
-//! The recipes that the binary holds work in an empty folder, and mean the same as their files.
+//! The recipes embedded in the binary work in an empty folder, and mean the same as their files.
 
 use crate::kit::{Sandbox, repository};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// One of each kind of chain: a plain trial, one with two cold starts, one on another world.
+/// One recipe of each kind of chain: a plain trial, one with two cold starts, one on another world.
 const NAMES: [(&str, &str); 3] =
     [("filters-and-curricula", "simpletir"), ("filters-and-curricula", "rif-rft"), ("rewards", "ikea")];
 
@@ -12,7 +12,7 @@ fn file(subject: &str, name: &str) -> PathBuf {
     repository().join("workflows/recipes").join(subject).join(format!("{name}.yaml"))
 }
 
-/// Stages with their kinds and digests, as far as they are known before a run.
+/// Returns stages with their kinds and digests, as far as they are known before a run.
 fn digests(s: &Sandbox, file: &str, params: &[&str]) -> Value {
     let params: Vec<&str> = params.iter().flat_map(|p| ["-p", p]).collect();
     let planned = s.run(&[&["plan", file, "--format", "json"], params.as_slice()].concat()).code(0).json();
@@ -94,7 +94,7 @@ fn recipes_say_only_what_is_theirs() {
     }
 }
 
-/// All files of the recipes, relative.
+/// Returns all files of the recipes, as relative paths.
 fn files() -> Vec<String> {
     let root = repository().join("workflows/recipes");
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! Stages as jobs of a real Slurm: what the queue does to them, and what is left when an engine dies.
+//! Stages as jobs of a real Slurm: effects of the queue on them, and the leftovers of a killed engine.
 //!
 //! `.ci/slurm -- cargo test …` starts one (its partitions and nodes are named there) and sets `TRAINYARD_TEST_SLURM`;
 //! without the variable the tests report that they are skipped. They run with and without accounting.
@@ -7,7 +7,7 @@ use crate::kit::{Ran, Sandbox, ran, skipped, wait_for};
 use std::collections::BTreeSet;
 use std::process::{Child, Command};
 
-/// A sandbox whose only pool is Slurm, with options of its own beside the usual ones.
+/// Creates a sandbox whose only pool is Slurm, with options in addition to the defaults.
 #[track_caller]
 fn cluster(options: &str) -> Option<Sandbox> {
     if std::env::var_os("TRAINYARD_TEST_SLURM").is_none() {
@@ -39,7 +39,7 @@ fn slurm(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_string()
 }
 
-/// The words in a file that stages write, one for each line.
+/// Returns the words in a file that stages write, one per line.
 fn lines(s: &Sandbox, name: &str) -> Vec<String> {
     std::fs::read_to_string(s.path(name)).unwrap_or_default().lines().map(str::to_string).collect()
 }
@@ -193,7 +193,7 @@ fn a_fan_out_is_one_array() {
     assert_eq!((log.len(), arrays.len(), members.len()), (20, 1, 20), "{log:?}");
 }
 
-/// Starts a run whose stage waits for the file `go`, and waits until it does.
+/// Starts a run whose stage waits for the file `go`, and waits until the stage has started.
 fn slow(s: &Sandbox) -> Child {
     workflow(
         s,
@@ -249,7 +249,7 @@ fn a_job_that_somebody_cancels_fails_its_stage() {
     assert_eq!(lines(&s, "log").len(), 1, "{}", ended.stderr);
 }
 
-/// The partition `low` gives way to `high`, and puts what it had to end back into its queue if it may.
+/// The partition `low` is preempted by `high`; Slurm requeues preempted jobs if allowed.
 #[test]
 fn a_preempted_job_is_lost_and_tried_again() {
     let Some(s) = cluster(", partition: low") else { return };

@@ -1,8 +1,8 @@
-//! Nothing that a stage writes, names or publishes is obeyed by the terminal that shows it.
+//! The terminal interprets no control codes in a stage's output, names and artifacts.
 
 use crate::kit::{Ran, Sandbox};
 
-/// Sets a window's title, clears the screen, turns a line around, colors.
+/// Output that sets a window title, clears the screen, reverses a line, and sets colors.
 const SAYS: &str = r#"
 version: 1
 name: says
@@ -20,7 +20,7 @@ stages:
     outputs: {o: files}
 "#;
 
-/// Asserts that a terminal obeys nothing of it.
+/// Asserts that the output contains no active control codes.
 #[track_caller]
 fn tame(ran: Ran) -> Ran {
     for text in [&ran.stdout, &ran.stderr] {

@@ -1,4 +1,4 @@
-//! Runs followed by other programs: what they are told, and that nothing depends on them.
+//! Runs followed by other programs: the data that they receive; results of a run do not depend on them.
 
 use crate::kit::Sandbox;
 use serde_json::Value;

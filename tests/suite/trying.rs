@@ -43,7 +43,7 @@ stages:
       sampling: {max_turn_tokens: 24}
 "#;
 
-/// A store that holds what the stages up to `until` publish.
+/// Creates a store with the published outputs of the stages up to `until`.
 fn computed(until: &str) -> Sandbox {
     let s = Sandbox::new();
     s.write("agent.yaml", AGENT);
@@ -92,7 +92,7 @@ fn a_model_from_elsewhere_and_a_seed_take_the_place_of_the_stages_own() {
     assert_eq!(tried(&s, &["--stage", "rl", "-n", "2", "--model", "exported"]), of_artifact);
     let other = tried(&s, &["--stage", "rl", "-n", "2", "--model", "exported", "--seed", "7"]);
     assert_ne!(other["episodes"][0]["episode"], of_artifact["episodes"][0]["episode"]);
-    // Two models are evaluated, the given one is tried.
+    // Two models are evaluated; the given one is used in the trial.
     let evaluated = tried(&s, &["--stage", "evaluation", "-n", "4", "--model", "exported"]);
     assert_eq!(evaluated["episodes"].as_array().unwrap().len(), 4);
     s.run(&["try", "agent.yaml", "--stage", "rl", "--model", "nowhere"]).code(2).says("there is no folder nowhere");

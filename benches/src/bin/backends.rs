@@ -1,10 +1,10 @@
 //! Training and decoding by every backend: tokens per second on the same shapes.
 //!
 //! Training is forward, log-probabilities of all next tokens, backward, clipping and AdamW; decoding is prompts of 24
-//! tokens, whose prefill counts, and samples at temperature 1. Run with `cargo run --release -p trainyard-benches --bin
-//! backends [seconds per figure] [shape] [backend ...]`, where a backend is what a stage says under `backend`, as JSON
-//! (`'{"kind": "candle", "device": "cuda", "dtype": "bf16"}'`); all of this build with their defaults if none is
-//! given. Threads: RAYON_NUM_THREADS.
+//! tokens, including prefill, and samples at temperature 1. Run with `cargo run --release -p trainyard-benches --bin
+//! backends [seconds per figure] [shape] [backend ...]`, where a backend is the value of a stage's `backend`, as JSON
+//! (`'{"kind": "candle", "device": "cuda", "dtype": "bf16"}'`); the default is all backends of this build with their
+//! defaults. Threads: RAYON_NUM_THREADS.
 
 use serde_json::{Value, json};
 use trainyard_benches::random_model;
@@ -22,9 +22,9 @@ const PROMPT: usize = 24;
 struct Shape {
     name: &'static str,
     config: ModelConfig,
-    /// Sequences and their length.
+    /// Number of sequences and their length.
     training: (usize, usize),
-    /// Sequences and their new tokens.
+    /// Number of sequences and of new tokens per sequence.
     decoding: (usize, usize),
 }
 
@@ -46,7 +46,7 @@ fn tokens(shape: &Shape, number: usize, length: usize) -> Vec<u32> {
     (0..length).map(|_| draws.below(shape.config.vocab_size as u64) as u32).collect()
 }
 
-/// Runs `work` once to warm up and then for `seconds`, three times at least; the median of its times.
+/// Runs `work` once to warm up and then for `seconds`, at least three times; returns the median time.
 fn median(clock: &dyn Clock, seconds: f64, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     work()?;
     let (end, mut times) = (clock.monotonic().as_secs_f64() + seconds, Vec::new());

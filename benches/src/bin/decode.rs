@@ -1,8 +1,8 @@
 //! Batched decoding with a KV cache: tokens per second, and the shares of this machine's measured matrix-product peak
 //! and memory rate.
 //!
-//! Every sequence has its own prompt of 24 tokens, whose prefill counts, and samples 48 tokens at temperature 1, as a
-//! rollout does. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads] [shape]
+//! Every sequence has a separate prompt of 24 tokens, including prefill, and samples 48 tokens at temperature 1, like a
+//! rollout. Run with `cargo run --release -p trainyard-benches --bin decode [seconds per shape] [threads] [shape]
 //! [bf16]`; with the last word the weights are rounded to bfloat16, as most models on a hub are saved.
 //! `peers/decode.py` runs Hugging Face `generate` on the same shapes.
 
@@ -51,7 +51,7 @@ fn shapes() -> [Shape; 6] {
 }
 
 impl Shape {
-    /// Floating-point operations of one run: 2 per matrix weight and token, and the attention products.
+    /// Returns the floating-point operations of one run: 2 per matrix weight and token, and the attention products.
     fn operations(&self) -> f64 {
         let c = &self.config;
         let head = c.vocab_size * c.hidden_size;
@@ -61,7 +61,7 @@ impl Shape {
         let attention = 2 * c.num_hidden_layers * c.query_width() * length * length;
         (self.batch * (2 * body * length + 2 * head * self.new + attention)) as f64
     }
-    /// Bytes of weights that one run reads if every step reads each matrix once.
+    /// Returns the bytes of weights that one run reads if every step reads each matrix once.
     fn weight_bytes(&self, half: bool) -> f64 {
         let numbers: usize = self.config.parameters().iter().map(|(_, s)| s.iter().product::<usize>()).sum();
         (self.new * numbers * if half { 2 } else { 4 }) as f64
@@ -83,7 +83,7 @@ impl WeightSource for Rounded {
     }
 }
 
-/// The largest rate of the engine's own products on all threads, in operations per second.
+/// Measures the largest rate of the engine's own products on all threads, in operations per second.
 fn peak(clock: &dyn Clock, threads: usize) -> f64 {
     let (rows, k, n, rounds) = (96, 128, 352, 2_000);
     let weights = vec![0.1f32; n * k];

@@ -1,7 +1,7 @@
-//! Import of many conversations: rows per second and the most memory, for one form of a file.
+//! Import of many conversations: rows per second and peak memory, for one file format.
 //!
 //! Run with `cargo run --release -p trainyard-benches --bin import FORM [rows] [rounds]`, FORM being `jsonl`,
-//! `jsonl.zst`, `jsonl.gz` or `parquet`. The file is made first, in a process of its own, so that its memory is not
+//! `jsonl.zst`, `jsonl.gz` or `parquet`. The file is made first, in a separate process, so that its memory is not
 //! counted. A row is a question of 15 words and an answer of 25. Prints medians; results go to a temporary folder.
 
 use std::fs::File;
@@ -31,7 +31,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::bug(error)
 }
 
-/// Question and answer of a row.
+/// Returns question and answer of a row.
 fn row(chance: &Chance, i: u64) -> (String, String) {
     (text(15, chance, &[i, 0]), text(25, chance, &[i, 1]))
 }

@@ -32,11 +32,11 @@ class Counter(ty.Environment):
 ty.run()
 "#;
 
-/// Turns of one episode.
+/// Number of turns per episode.
 const TURNS: u32 = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// User and system time of this process and of the children that ended, in seconds.
+/// Returns the user and system time of this process and of ended children, in seconds.
 fn processor_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let words: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -44,7 +44,7 @@ fn processor_time() -> f64 {
     (11..15).map(ticks).sum::<u64>() as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Plays episodes, `together` at once, for some seconds; the number of steps and the time.
+/// Plays episodes, `together` at once, for some seconds; returns the number of steps and the time.
 fn steps(
     environment: &dyn Environment,
     clock: &dyn Clock,
@@ -97,7 +97,7 @@ fn main() -> Result<()> {
                 let environment = environments::family().build(&options, &ToolHost::new(1))?;
                 steps(&*environment, &clock, together, turn, seconds)?
             };
-            // The program has ended, so its time is among that of the children.
+            // The program has ended, so its time is included in that of the children.
             let busy = processor_time() - before;
             println!("{name:<22} {together:>9} {:>12.0} {:>16.0}", done as f64 / elapsed, done as f64 / busy);
         }

@@ -1,5 +1,5 @@
-//! Rewards per second that a Python function gives through `trainyard_bridge`, as `rl` asks for them: all groups of a
-//! step together.
+//! Rewards per second of a Python function through `trainyard_bridge`, requested as by `rl`: all groups of a step
+//! together.
 //!
 //! Episodes have six messages of about 600 bytes together. Run with `cargo run --release -p trainyard-benches --bin
 //! own_rewards [workers] [seconds]`; it needs `python3`.

@@ -1,12 +1,11 @@
-//! A whole step of reinforcement learning: weights handed to the sampler, groups of rollouts with a KV cache, rewards
-//! and advantages, one optimizer step of GRPO. Seconds per step, tokens per second, and the share of this machine's
-//! measured matrix-product peak.
+//! A complete step of reinforcement learning: transfer of weights to the sampler, groups of rollouts with a KV cache,
+//! rewards and advantages, one optimizer step of GRPO. Seconds per step, tokens per second, and the share of this
+//! machine's measured matrix-product peak.
 //!
 //! 8 prompts of 24 tokens × 8 samples of exactly 48 tokens (no stop token), one turn, float32. The reward is the share
-//! of one letter, so that groups have a spread. Run with
-//! `cargo run --release -p trainyard-benches --bin rl_step [seconds] [threads] [vocabulary]`; `peers/trl_grpo.py` runs
-//! TRL's GRPOTrainer on the same work, `rl_step.sh` both in turn. A stage's process is started with the environment of
-//! [`trainyard_lm::threads`]; set it here too.
+//! of one letter, so that groups have a spread. Run with `cargo run --release -p trainyard-benches --bin rl_step
+//! [seconds] [threads] [vocabulary]`; `peers/trl_grpo.py` runs TRL's GRPOTrainer on the same work, `rl_step.sh` both in
+//! turn. A stage's process is started with the environment of [`trainyard_lm::threads`]; set it here too.
 
 use serde_json::json;
 use trainyard_benches::{peak, peak_memory, random_model};
@@ -33,10 +32,10 @@ const NEW: usize = 48;
 const LENGTH: usize = PROMPT + NEW;
 /// The rewarded token, `e` in ASCII.
 const LETTER: u32 = 101;
-/// Steps that are not counted: buffers grow in them.
+/// Uncounted first steps, in which buffers grow.
 const WARM_UP: u64 = 2;
 
-/// Everything that a step needs.
+/// State of the training loop.
 struct Loop {
     config: ModelConfig,
     trainer: Trainer,
@@ -121,7 +120,7 @@ impl Loop {
         })
     }
 
-    /// Rollouts by prompt.
+    /// Samples rollouts, grouped by prompt.
     fn generate(&mut self, step: u64) -> Result<Vec<Vec<SequenceState>>> {
         let chance = self.chance.child("step", &[step]);
         let mut groups = Vec::with_capacity(PROMPTS);
@@ -144,7 +143,7 @@ impl Loop {
         Ok(groups.into_iter().map(|ids| ids.into_iter().map(|id| self.sampler.remove(id)).collect()).collect())
     }
 
-    /// Rewards, then advantages.
+    /// Computes rewards and advantages.
     fn score(&mut self, step: u64, groups: Vec<Vec<SequenceState>>) -> (Batch, Grid) {
         let rollout = |group: usize, state: SequenceState| {
             let letters = state.token_ids[state.prompt_tokens..].iter().filter(|t| **t == LETTER).count();
@@ -168,15 +167,15 @@ impl Loop {
         (batch, advantages)
     }
 
-    /// Floating-point operations of (generation, update): 2 per weight of a matrix and token for a forward, 6 with the
-    /// backward, and the causal half of the attention products. A prompt is computed once for its group, the last
-    /// sampled token not at all; the head is computed for sampled tokens only.
+    /// Returns the floating-point operations of (generation, update): 2 per weight of a matrix and token for a forward,
+    /// 6 with the backward, and the causal half of the attention products. A prompt is computed once for its group, the
+    /// last sampled token not at all; the head is computed for sampled tokens only.
     fn operations(&self) -> (f64, f64) {
         let c = &self.config;
         let head = c.vocab_size * c.hidden_size;
         let body = c.parameters().iter().filter(|(_, s)| s.len() == 2).map(|(_, s)| s[0] * s[1]).sum::<usize>() - head;
         let width = c.num_hidden_layers * c.query_width();
-        // Pairs of a token with itself and those before it.
+        // Pairs of a token with itself and all earlier ones.
         let pairs = |length: usize| length * (length + 1) / 2;
         let decoded = SEQUENCES * (NEW - 1);
         let attended = PROMPTS * pairs(PROMPT) + SEQUENCES * (pairs(LENGTH - 1) - pairs(PROMPT));
@@ -188,7 +187,7 @@ impl Loop {
     }
 }
 
-/// The batch as the update takes it.
+/// Converts the batch to the input of the update.
 fn samples<'a>(batch: &'a Batch, advantages: &'a Grid) -> Vec<Sample<'a>> {
     let sample = |(rollout, advantages): (&'a Rollout, &'a Vec<f64>)| Sample {
         rollout,

@@ -19,8 +19,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest number of calls in flight.
 const WAVE: usize = 512;
-/// Calls of one session before it is replaced: its state holds the text of all its calls, so endless ones would slow
-/// down.
+/// Calls of one session before it is replaced: its state holds the text of all its calls, so an endless session would
+/// slow down.
 const CALLS: usize = 50;
 const FIRST: &str = "x=1";
 /// Programs by name: a call of a few microseconds, and one of about a hundred. A session is rebuilt by replaying its
@@ -41,7 +41,7 @@ fn ask(session: &ProgramSession, code: &str) -> Result<String> {
     result(&session.submit(code))
 }
 
-/// Processor time of a living process over all threads, in seconds; 0 if the system does not report it.
+/// Returns the processor time of a living process over all threads, in seconds; 0 if the system does not report it.
 fn processor_time(process: &str) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name in parentheses may contain anything; user and system ticks are the 12th and 13th word after it.
@@ -50,12 +50,12 @@ fn processor_time(process: &str) -> f64 {
     (ticks(11) + ticks(12)) as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Processor time of (the workers, this process).
+/// Returns the processor time of (the workers, this process).
 fn processor_times(host: &ToolHost) -> (f64, f64) {
     (host.worker_ids().iter().map(|id| processor_time(&id.to_string())).sum(), processor_time("self"))
 }
 
-/// Calls per second in `sessions` concurrent sessions, including their opening, once per `CALLS` calls.
+/// Measures calls per second in `sessions` concurrent sessions, including their opening, once per `CALLS` calls.
 fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
     let open = |host: &Arc<ToolHost>| -> Result<Vec<ProgramSession>> {
@@ -92,7 +92,7 @@ fn calls(clock: &dyn Clock, sessions: usize, (name, code): (&str, &str), seconds
     Ok(())
 }
 
-/// Sessions that are opened, called once and closed, in waves.
+/// Measures sessions that are opened, called once and closed, in waves.
 fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     let host = ToolHost::new(1);
     ask(&host.open(&ToolLimits::default())?, FIRST)?;
@@ -119,7 +119,7 @@ fn fresh(clock: &dyn Clock, seconds: f64) -> Result<()> {
     Ok(())
 }
 
-/// Time from a fork to the copy's first answer, compared with a call in an open session.
+/// Measures the time from a fork to the copy's first response, compared with a call in an open session.
 fn forks(clock: &dyn Clock, calls: usize, (name, code): (&str, &str)) -> Result<()> {
     let host = ToolHost::new(1);
     let parent = host.open(&ToolLimits::default())?;

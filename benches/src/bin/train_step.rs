@@ -1,9 +1,9 @@
 //! Training steps: tokens per second, and the share of this machine's measured matrix-product peak.
 //!
-//! One step = forward, log-probabilities of all next tokens, backward, clipping, AdamW, as a stage does it. Run with
-//! `cargo run --release -p trainyard-benches --bin train_step [seconds per shape] [shape]`; `peers/train_step.py` runs
-//! PyTorch on the same shapes. Threads: RAYON_NUM_THREADS. A stage's process runs under the environment that
-//! `trainyard_lm::threads` lists; give it to this program, too.
+//! One step = forward, log-probabilities of all next tokens, backward, clipping, AdamW, as in a stage. Run with `cargo
+//! run --release -p trainyard-benches --bin train_step [seconds per shape] [shape]`; `peers/train_step.py` runs PyTorch
+//! on the same shapes. Threads: RAYON_NUM_THREADS. A stage's process runs under the environment that
+//! `trainyard_lm::threads` lists; set it here too.
 
 use trainyard_benches::{peak, random_model, smollm2_135m};
 use trainyard_core::{Chance, Clock, Result, SystemClock};
@@ -62,8 +62,8 @@ impl Shape {
     fn tokens(&self) -> usize {
         self.sequences * self.length
     }
-    /// Floating-point operations of one step: 6 per weight of a matrix and token, or 4 if it does not learn, and the
-    /// causal half of the attention products. Those of an adapter are left out.
+    /// Returns the floating-point operations of one step: 6 per weight of a matrix and token, or 4 if it does not
+    /// learn, and the causal half of the attention products. Those of an adapter are left out.
     fn operations(&self) -> f64 {
         let c = &self.config;
         let weights =

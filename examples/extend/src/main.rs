@@ -1,5 +1,4 @@
-//! A program of its own: Trainyard with a stage kind, a loss, a reward, an environment and an executor that it does not
-//! have.
+//! A program that extends Trainyard with a custom stage kind, loss, reward, environment and executor.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,11 +11,11 @@ fn main() -> ExitCode {
     trainyard::main(catalogue.questions::<Parity>().executor(nice))
 }
 
-/// Options of `numbers`, and what it does. `extend stages numbers` prints the comments of the fields.
+/// Options of `numbers`, and its implementation. `extend stages numbers` prints the comments of the fields.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Numbers {
-    /// How many problems.
+    /// Number of problems.
     count: u64,
 }
 
@@ -107,7 +106,7 @@ impl Questions for Parity {
     }
 }
 
-/// The local executor, its attempts started by `nice`.
+/// Creates a local executor that starts its attempts with `nice`.
 fn nice(with: &Launching, options: LocalOptions) -> Result<Arc<dyn Executor>> {
     let launcher = with.launcher.clone().behind("nice", &["-n", "10"]);
     Ok(Arc::new(Local::named("nice", launcher, with.slots.clone(), options)))

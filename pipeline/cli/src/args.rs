@@ -41,11 +41,11 @@ pub struct Cli {
 /// Diagnostics on stderr.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LogArgs {
-    /// What to write to stderr about the program's work: a level, or levels for single modules, as in
-    /// `info,trainyard_store=debug`. Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
+    /// Filter of the diagnostics on stderr: a level, or levels for single modules, as in `info,trainyard_store=debug`.
+    /// Attempts inherit it. [env: TRAINYARD_LOG] [default: warn]
     #[arg(long, value_name = "FILTER", global = true)]
     pub log: Option<String>,
-    /// How to write it: lines of text, or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
+    /// Format of the diagnostics: lines of text or of JSON. [env: TRAINYARD_LOG_FORMAT] [default: text]
     #[arg(long, value_name = "FORMAT", value_enum, global = true)]
     pub log_format: Option<LogFormat>,
 }
@@ -59,7 +59,7 @@ pub enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a workflow; unchanged stages come from the cache, an interrupted run goes on.
+    /// Run a workflow; unchanged stages come from the cache, an interrupted run resumes.
     #[command(after_help = "Examples:
   trainyard run agent.yaml -p steps=400 -p seed=2
   trainyard run agent.yaml --until sft --store s3://bucket/agent
@@ -80,9 +80,9 @@ pub enum Command {
     Try(TryArgs),
     /// List, show, cancel and resume runs.
     Runs(RunsArgs),
-    /// Print what a run's stages logged.
+    /// Print the logs of a run's stages.
     Logs(LogsArgs),
-    /// Say why a stage is in the state that it is in.
+    /// Explain why a stage is in its current state.
     #[command(after_help = "Example:
   trainyard explain latest rl")]
     Explain(ExplainArgs),
@@ -99,12 +99,12 @@ pub enum Command {
 An artifact is named RUN/STAGE/OUTPUT, where RUN may be `latest`, or DIGEST/OUTPUT with
 a stage digest or its first digits, as a run prints them.")]
     Artifacts(ArtifactsArgs),
-    /// Start the runs of schedules when they come due, and answer over HTTP.
+    /// Start the runs of schedules when they are due, and serve an HTTP API.
     #[command(after_help = "Examples:
   trainyard serve --workflows workflows
   trainyard serve --workflows workflows --store s3://bucket/agent --bind 0.0.0.0:8675 --token-file tokens")]
     Serve(ServeArgs),
-    /// Serve a model over the APIs that agents speak: OpenAI's chat completions, completions and responses, Anthropic's
+    /// Serve a model over the APIs that agents use: OpenAI's chat completions, completions and responses, Anthropic's
     /// messages.
     #[command(after_help = "Examples:
   trainyard serve-model latest/rl/model
@@ -112,7 +112,7 @@ a stage digest or its first digits, as a run prints them.")]
 
 Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Anthropic) as their base URL.")]
     ServeModel(ServeModelArgs),
-    /// Give tools to any client of the Model Context Protocol, on standard input and output.
+    /// Serve tools to any client of the Model Context Protocol, on standard input and output.
     #[command(after_help = "Examples:
   trainyard serve-tools calculator python
   trainyard serve-tools '{kind: process, command: [python3, my_tools.py]}'")]
@@ -139,7 +139,7 @@ Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Ant
     Init(InitArgs),
     /// Check this machine, the site file and the store.
     Doctor(DoctorArgs),
-    /// Say which rules an environment of yours keeps, and what is missing.
+    /// Report which rules a custom environment keeps, and which requirements it misses.
     #[command(after_help = "Example:
   trainyard conformance environment shop-script.yaml")]
     Conformance(ConformanceArgs),
@@ -158,7 +158,7 @@ Clients then use http://127.0.0.1:8000/v1 (OpenAI) or http://127.0.0.1:8000 (Ant
     /// Serve tool calls on standard input and output (started by environments).
     #[command(hide = true)]
     ToolWorker {
-        /// What a sandboxed interpreter is started with (by a worker).
+        /// Start parameters of a sandboxed interpreter (set by a worker).
         order: Option<String>,
     },
 }
@@ -171,7 +171,7 @@ pub enum Format {
     Json,
 }
 
-/// The site: which store, which pools.
+/// Site: store and pools.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SiteArgs {
     /// Store: a folder, `s3://bucket/prefix`, `az://container/prefix` or `gs://bucket/prefix`. Overrides the site file.
@@ -204,10 +204,10 @@ pub struct RunArgs {
     pub workflow: WorkflowArgs,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Run this stage and what it needs, but nothing after it. May be repeated.
+    /// Run this stage and its dependencies, but no later stage. May be repeated.
     #[arg(long, value_name = "STAGE")]
     pub until: Vec<String>,
-    /// Run only this stage; what it reads must be in the cache. May be repeated.
+    /// Run only this stage; its inputs must be in the cache. May be repeated.
     #[arg(long, value_name = "STAGE")]
     pub only: Vec<String>,
     /// Run this stage again even if it is in the cache. May be repeated.
@@ -226,10 +226,10 @@ pub struct RunArgs {
     /// one.
     #[arg(long, value_name = "TIME")]
     pub tick: Option<String>,
-    /// Begin the run of this id, or go on with it (given by `serve`).
+    /// Begin or resume the run of this id (set by `serve`).
     #[arg(long, value_name = "ID", hide = true)]
     pub run_id: Option<String>,
-    /// Read the file, its parents and what it embeds from this object of the store (given by `serve`).
+    /// Read the file, its parents and embedded files from this object of the store (set by `serve`).
     #[arg(long, value_name = "PATH", hide = true)]
     pub texts: Option<String>,
     #[arg(long, value_enum, default_value_t)]
@@ -238,7 +238,7 @@ pub struct RunArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct CheckArgs {
-    /// Workflow files; a site file among them is judged as one.
+    /// Workflow files; a site file among them is checked as one.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -274,14 +274,14 @@ pub enum PlanFormat {
 
 #[derive(Debug, Clone, Args)]
 pub struct LogsArgs {
-    /// Run id, a unique beginning of it, or `latest`.
+    /// Run id, a unique prefix of it, or `latest`.
     pub run: String,
     /// Only this stage.
     pub stage: Option<String>,
     #[command(flatten)]
     pub site: SiteArgs,
-    /// Print what was written as it is, colors and other terminal codes included. Without it colors are dropped and
-    /// other codes are written out.
+    /// Print the raw text with colors and other terminal codes. By default colors are removed and other codes are
+    /// escaped.
     #[arg(long)]
     pub raw: bool,
     /// `json` prints one document for each record: stage, attempt, at, level, text.
@@ -291,7 +291,7 @@ pub struct LogsArgs {
 
 #[derive(Debug, Clone, Args)]
 pub struct ExplainArgs {
-    /// Run id, a unique beginning of it, or `latest`.
+    /// Run id, a unique prefix of it, or `latest`.
     pub run: String,
     /// Stage key, e.g. `rl` or `rl[seed=1]`.
     pub stage: String,
@@ -313,11 +313,11 @@ pub struct StagesArgs {
 pub struct RecipesArgs {
     #[command(subcommand)]
     pub command: Option<RecipesCommand>,
-    /// Folder of your own recipe files, with its subfolders; without it, the recipes of this build.
+    /// Folder of custom recipe files, including subfolders; default: the recipes of this build.
     #[arg(long, value_name = "FOLDER", global = true)]
     pub folder: Option<PathBuf>,
-    /// Write an index of all systems with the effects that this store holds into a Markdown file, and a page for each
-    /// beside it.
+    /// Write an index of all systems with the effects in this store to a Markdown file, and a page for each into the
+    /// same folder.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Parameter of every recipe, `name=value` or `@file`. May be repeated.
@@ -334,14 +334,14 @@ pub enum RecipesCommand {
     /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail,
     /// every guard must hold, and nothing may be trained again.
     Run {
-        /// File names without `.yaml`; all without any.
+        /// File names without `.yaml`; all by default.
         names: Vec<String>,
         #[command(flatten)]
         seeds: SeedArgs,
     },
     /// Print the file of a recipe.
     Show {
-        /// Its file name without `.yaml`.
+        /// File name of the recipe without `.yaml`.
         name: String,
         /// With its parents (`extends`) merged in.
         #[arg(long)]
@@ -352,8 +352,8 @@ pub enum RecipesCommand {
 /// Seeds whose results are pooled.
 #[derive(Debug, Clone, Args)]
 pub struct SeedArgs {
-    /// Judge the claim on several seeds, such as `41..45` (inclusive) or `41,43`: fails unless they say what the recipe
-    /// declares as its `result`. Seeds with a result file are not computed again.
+    /// Judge the claim on several seeds, such as `41..45` (inclusive) or `41,43`; fails unless they confirm the
+    /// recipe's declared `result`. Seeds with a result file are not computed again.
     #[arg(long, value_name = "SEEDS")]
     pub seeds: Option<String>,
     /// Seeds computed at the same time; with more than one, stages take one CPU each.

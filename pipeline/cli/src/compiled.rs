@@ -1,4 +1,4 @@
-//! From a file on the command line to a plan, with every mistake printed.
+//! Compiles a file on the command line to a plan and prints every mistake.
 
 use crate::args::WorkflowArgs;
 use crate::output::diagnostics;
@@ -29,26 +29,27 @@ fn require(files: &dyn Files, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the text of a workflow comes from, and for which tick it runs.
+/// Source of a workflow's text, and the tick for which it runs.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
-    /// The files that it reads.
     pub files: &'a dyn Files,
     /// The time of a schedule's tick.
     pub tick: Option<&'a str>,
 }
 
 impl Reading<'_> {
-    /// A file on the disk or a shipped one, for no tick.
+    /// A file on the disk or a shipped one, without a tick.
     pub const PLAIN: Reading<'static> = Reading { files: &ShippedFiles, tick: None };
 }
 
-/// A plan, or all mistakes on stderr and an error of kind invalid. Warnings are printed, notes are left to `check`.
+/// Returns a plan, or prints all mistakes on stderr and returns an error of kind invalid. Warnings are printed, notes
+/// are left to `check`.
 pub fn plan(args: &WorkflowArgs, kinds: &dyn StageKinds, site: &Site) -> Result<Plan> {
     plan_or_json(args, Reading::PLAIN, kinds, site, false)
 }
 
-/// The same; with `json`, the mistakes of a file that does not compile are a document on stdout as well.
+/// Returns a plan likewise; with `json`, the mistakes of a file that does not compile are also printed as a document on
+/// stdout.
 pub fn plan_or_json(
     args: &WorkflowArgs,
     reading: Reading<'_>,

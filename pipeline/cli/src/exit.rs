@@ -6,7 +6,7 @@ use trainyard_core::{Error, ErrorKind};
 /// Exit codes by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// The command did what it was asked.
+    /// The command succeeded.
     Done = 0,
     /// The run or a check failed.
     Failed = 1,

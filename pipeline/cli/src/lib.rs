@@ -1,4 +1,4 @@
-//! Trainyard as a library: the command line of a program that is made of a [`Catalogue`].
+//! Trainyard as a library: the command line of a program with a [`Catalogue`].
 //!
 //! ```no_run
 //! use trainyard::prelude::*;
@@ -29,15 +29,15 @@ use std::sync::Arc;
 use trainyard_app::{Builder, Catalogue, attempt, query_process};
 use trainyard_core::Error;
 
-/// Parses the command line, calls one command, and turns its outcome into an exit code (`docs/workflows.md`).
+/// Parses the command line, runs one command, and returns its exit code (`docs/workflows.md`).
 ///
-/// A program starts itself again as an attempt, a query or a tool worker, all of which come through here too, so it
-/// calls nothing else.
+/// A program starts itself again as an attempt, a query or a tool worker; these also start here, so the program must
+/// not run anything else.
 pub fn main(builder: Builder) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` are not mistakes.
+            // `--help` and `--version` are not errors.
             let code = if error.use_stderr() { Exit::Invalid } else { Exit::Done };
             let _ = error.print();
             return ExitCode::from(code as u8);
@@ -79,7 +79,7 @@ fn run(command: Command, catalogue: &Arc<Catalogue>) -> ExitCode {
         Command::Conformance(args) => commands::conformance::run(&args, catalogue),
         Command::Parity(args) => commands::parity::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
-        // The error was reported where the engine reads it; the code only tells success.
+        // The error was reported to the engine; the exit code only indicates success.
         Command::Attempt(args) => Ok(attempt::main(&args.url, catalogue).map_or(Exit::Failed, |()| Exit::Done)),
         Command::QueryWorker | Command::ToolWorker { .. } => return ExitCode::from(Exit::Invalid as u8),
     };

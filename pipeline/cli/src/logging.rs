@@ -1,6 +1,6 @@
-//! Diagnostics on stderr: the spans and events of `tracing`, chosen by `--log` or `TRAINYARD_LOG`.
+//! Diagnostics on stderr: the spans and events of `tracing`, filtered by `--log` or `TRAINYARD_LOG`.
 //!
-//! Attempts inherit the choice through their environment; what they write goes to their log.
+//! Attempts inherit the filter through their environment and write to their logs.
 
 use crate::args::{LogArgs, LogFormat};
 use std::ffi::OsString;
@@ -14,11 +14,11 @@ use trainyard_core::{Error, Result};
 const FILTER: &str = "TRAINYARD_LOG";
 const FORMAT: &str = "TRAINYARD_LOG_FORMAT";
 
-/// What the command line or the environment chose; like the subscriber it holds for the whole process.
+/// Settings from the command line or the environment; process-wide, like the subscriber.
 static CHOSEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// Starts to write diagnostics to stderr, with times and levels. Only warnings of Trainyard itself are written unless
-/// the user asks for more. Errors: invalid (not a filter, not a format).
+/// Enables diagnostics on stderr, with times and levels. By default only warnings of Trainyard itself are written.
+/// Errors: invalid (not a filter, not a format).
 pub fn init(args: &LogArgs) -> Result<()> {
     let filter = args.log.clone().or_else(|| std::env::var(FILTER).ok().filter(|text| !text.is_empty()));
     let format = match (args.log_format, std::env::var(FORMAT).ok().as_deref()) {
@@ -50,13 +50,13 @@ pub fn init(args: &LogArgs) -> Result<()> {
         .map_err(|e| Error::bug("diagnostics were started twice").caused_by(&e))
 }
 
-/// The environment that gives an attempt the same diagnostics.
+/// Returns the environment that configures an attempt's diagnostics alike.
 pub fn environment() -> Vec<(OsString, OsString)> {
     CHOSEN.get().cloned().unwrap_or_default()
 }
 
-/// `LEVEL` or `TARGET=LEVEL`, separated by commas. A bare word that is not a level would be read as a target, which is
-/// nearly always a typing mistake.
+/// Parses `LEVEL` or `TARGET=LEVEL`, separated by commas. A bare word that is not a level is rejected: it would be read
+/// as a target, but is nearly always a typo.
 fn parse(text: &str) -> Result<Targets> {
     let wrong = |what: String| {
         Error::invalid(what)

@@ -1,7 +1,7 @@
-//! How people name runs and artifacts: `latest`, the beginning of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`, where
-//! the beginning of a digest will do.
+//! Names of runs and artifacts: `latest`, a prefix of a run id, `RUN/STAGE/OUTPUT`, `DIGEST/OUTPUT`, where a prefix of
+//! the digest is sufficient.
 //!
-//! A name that fits nothing, or more than one thing, is an error that lists what there is.
+//! A name without a match, or with several, is an error that lists the candidates.
 
 use trainyard_core::{Digest, Error, Manifest, Output, Result, RunId};
 use trainyard_engine::fold::{RunView, StageView};
@@ -51,10 +51,10 @@ impl Found {
     }
 }
 
-/// Digits that name a digest, at least.
+/// Least number of digits of a digest prefix.
 const FEWEST_DIGITS: usize = 6;
 
-/// The stage digest that `DIGEST/OUTPUT` means, whole or by its first digits; none, if the name is of another form.
+/// Resolves the stage digest of `DIGEST/OUTPUT`, complete or a prefix; `None` if the name has another form.
 async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>> {
     if let Ok(whole) = Digest::try_from(first.to_string()) {
         return Ok(Some(whole));
@@ -75,7 +75,7 @@ async fn digest(store: &Store, first: &str, rest: &str) -> Result<Option<Digest>
     }
 }
 
-/// The output that `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` means. A stage id may hold `/` itself (embedded workflows).
+/// Resolves `RUN/STAGE/OUTPUT` or `DIGEST/OUTPUT` to an output. A stage id may contain `/` itself (embedded workflows).
 pub async fn artifact(store: &Store, name: &str) -> Result<Found> {
     let usage = || {
         Error::invalid(format!("`{name}` names no artifact")).help(

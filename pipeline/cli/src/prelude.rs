@@ -1,5 +1,5 @@
-//! What a crate needs to add stage kinds, parts and executors, and to be its own program (`examples/extend`): the
-//! traits, and everything that their signatures name.
+//! The prelude of crates that add stage kinds, parts and executors, each with its own program (`examples/extend`): the
+//! traits, and all types that their signatures name.
 
 // The program.
 pub use trainyard_app::Catalogue;
@@ -39,7 +39,7 @@ pub use trainyard_envs::{
 };
 pub use trainyard_process::Log;
 
-// Models behind endpoints.
+// Models served over endpoints.
 pub use trainyard_chat::{Chat, ChatOptions, Models, Question};
 
 // Filter rules, import and export formats, synthesis methods.

@@ -1,4 +1,4 @@
-//! Sessions from command-line arguments; the mistakes of a site file are drawn on stderr.
+//! Sessions from command-line arguments; mistakes of a site file are printed on stderr.
 
 use crate::args::SiteArgs;
 use crate::logging;
@@ -9,16 +9,16 @@ use trainyard_app::{Catalogue, Place, Refusal};
 use trainyard_core::{Error, Result};
 use trainyard_spec::site::Site;
 
-/// Opens the store that the arguments mean; its attempts get the diagnostics of this process.
+/// Opens the store named by the arguments; its attempts inherit the diagnostics settings of this process.
 ///
-/// Errors: invalid (the site file, the store's URL), lost (a store out of reach: exit 3).
+/// Errors: invalid (the site file, the store's URL), lost (the store is unreachable: exit 3).
 pub fn open(args: &SiteArgs, access: Access, catalogue: &Catalogue) -> Result<Session> {
     let mut session = Session::open(&place(args), access, catalogue).map_err(drawn)?;
     session.environment = logging::environment();
     Ok(session)
 }
 
-/// The site that the arguments mean, without its store.
+/// Returns the site named by the arguments, without its store.
 pub fn site(args: &SiteArgs, catalogue: &Catalogue) -> Result<Site> {
     trainyard_app::session::site(&place(args), catalogue).map_err(drawn)
 }

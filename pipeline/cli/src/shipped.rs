@@ -1,4 +1,4 @@
-//! The recipes that the binary holds, as files of a folder that is on no disk.
+//! The recipes embedded in the binary, as files of a virtual folder.
 //!
 //! Their paths are absolute, like all paths of a plan, so a run of a recipe can be resumed from its journal.
 
@@ -7,7 +7,7 @@ use trainyard_core::{Digest, Error, Result};
 use trainyard_hub::{Hub, Location, SCHEME, Settings};
 use trainyard_spec::{DiskFiles, Files};
 
-/// The folder of the shipped recipes.
+/// Folder of the shipped recipes.
 pub const FOLDER: &str = "/trainyard:/recipes";
 
 /// Paths under [`FOLDER`] and texts, sorted; written by `build.rs`.
@@ -33,14 +33,14 @@ impl Files for ShippedFiles {
     fn is_file(&self, path: &Path) -> bool {
         name(path).map_or_else(|| DiskFiles.is_file(path), |name| text(name).is_some())
     }
-    /// Data sets of the hub are the URLs that stages of this build read.
+    /// Pins URLs of hub data sets, the only URLs that stages of this build read.
     fn pin(&self, url: &str) -> Result<String> {
         if !url.starts_with(SCHEME) {
             return DiskFiles.pin(url);
         }
         Ok(Hub::new(Settings::of_process()).pin(&Location::read(url)?)?.to_string())
     }
-    /// Stages read sources from a disk, so a shipped file cannot be one.
+    /// Rejects shipped files: stages read sources from a disk.
     fn digest(&self, location: &str) -> Result<Digest> {
         if name(Path::new(location)).is_none() {
             return DiskFiles.digest(location);
@@ -50,7 +50,7 @@ impl Files for ShippedFiles {
     }
 }
 
-/// Paths of all shipped files, sorted.
+/// Returns the paths of all shipped files, sorted.
 pub fn paths() -> impl Iterator<Item = PathBuf> {
     RECIPES.iter().map(|(name, _)| Path::new(FOLDER).join(name))
 }

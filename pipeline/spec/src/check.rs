@@ -1,7 +1,7 @@
-//! From drafts to nodes: binds every reference, validates every option, and looks at the graph as a whole.
+//! Turns drafts into nodes: binds every reference, validates every option and checks the graph as a whole.
 //!
-//! Each pass appends to one list of diagnostics and leaves out what it could not read, so one call reports all
-//! mistakes. Whatever depends on something broken stays silent: no mistake is reported twice.
+//! Each pass appends to one list of diagnostics and leaves out the parts that it could not read, so one call reports
+//! all mistakes. Parts that depend on a broken part are not reported, so no mistake is reported twice.
 
 mod beside;
 mod bounds;
@@ -34,19 +34,19 @@ use checker::Checker;
 use std::collections::BTreeMap;
 use trainyard_core::StageKey;
 
-/// Everything that the checks found out.
+/// Result of all checks.
 pub struct Checked {
-    /// By draft; `None` where something is wrong.
+    /// One entry per draft; `None` if the draft has an error.
     pub nodes: Vec<Option<Node>>,
-    /// All reasons for an order, in the order of finding.
+    /// All reasons for an order, in discovery order.
     pub links: Vec<Link>,
-    /// None if there is a cycle (reported).
+    /// `None` if there is a cycle (reported).
     pub order: Option<Order>,
-    /// What the workflow exports: name → (stage, output).
+    /// Exports of the workflow: name → (stage, output).
     pub outputs: BTreeMap<String, (StageKey, String)>,
-    /// When the workflow starts by itself, if the file says so.
+    /// Schedule of the workflow, if the file has one.
     pub schedule: Option<Schedule>,
-    /// What the checks found, not yet sorted.
+    /// Diagnostics of the checks, unsorted.
     pub diagnostics: Vec<Diagnostic>,
 }
 

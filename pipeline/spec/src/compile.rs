@@ -1,4 +1,4 @@
-//! From a path to a plan: read, expand, check, order.
+//! Compiles a path to a plan: read, expand, check, order.
 //!
 //! ```text
 //! text ─yaml→ tree ─workflow→ raw file ─expand→ drafts ─check→ nodes ─order→ Plan
@@ -17,22 +17,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use trainyard_core::{StageKey, StageKinds};
 
-/// What a compilation reads.
+/// Inputs of a compilation.
 pub struct Request<'a> {
-    /// Reads the workflow file, its parents and embedded files, and digests of sources.
+    /// Reader of the workflow file, its parents, embedded files, and digests of sources.
     pub files: &'a dyn Files,
     /// The workflow file; relative to the working directory.
     pub path: &'a Path,
-    /// Absolute.
+    /// Absolute path.
     pub working_directory: &'a Path,
-    /// What stands after `-p`, in order: `name=value` or `@file`.
+    /// Arguments of `-p`, in order: `name=value` or `@file`.
     pub params: &'a [String],
-    /// The time of the tick that the workflow runs for: the value of its param `tick`, if it declares one and `params`
-    /// gives it none.
+    /// Time of the tick that the workflow runs for: the value of its param `tick`, if it declares one and `params` does
+    /// not set it.
     pub tick: Option<&'a str>,
     /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
-    /// Decides whether requests for resources can be met, and which secrets there are.
+    /// Pools and secrets that requests are checked against.
     pub site: &'a Site,
 }
 
@@ -40,22 +40,22 @@ pub struct Request<'a> {
 pub struct Compiled {
     /// Present only if no diagnostic is an error.
     pub plan: Option<Plan>,
-    /// That of the file itself, whatever else is wrong with it.
+    /// Recipe of the file itself, whatever else is wrong with it.
     pub recipe: Option<Recipe>,
     /// Errors, warnings and notes, in file order, without repetitions.
     pub diagnostics: Vec<Diagnostic>,
-    /// Every text that was read; spans of the diagnostics index into it.
+    /// All texts that were read; spans of the diagnostics index into them.
     pub sources: Sources,
 }
 
 impl Compiled {
-    /// How many of the diagnostics are errors.
+    /// Returns the number of errors.
     pub fn errors(&self) -> usize {
         self.diagnostics.iter().filter(|d| d.is_error()).count()
     }
 }
 
-/// Compiles a workflow file. Never fails otherwise than by diagnostics.
+/// Compiles a workflow file. All errors are reported as diagnostics.
 pub fn compile(request: &Request<'_>) -> Compiled {
     let path = absolute(request.working_directory, &request.path.to_string_lossy());
     let arguments = Arguments { params: request.params, tick: request.tick };
@@ -109,7 +109,7 @@ fn assemble(expanded: &Expanded<'_>, checked: Checked, path: &Path) -> Option<Pl
     })
 }
 
-/// The stages that `until` needs, itself included, by key; for `--until`.
+/// Returns the stages that `until` depends on, including itself, by key; for `--until`.
 pub fn ancestors(plan: &Plan, until: &[usize]) -> Vec<usize> {
     let mut wanted: BTreeSet<usize> = until.iter().copied().collect();
     let mut stack = until.to_vec();

@@ -1,6 +1,6 @@
-//! What is wrong with a file, where, and what to do about it.
+//! Diagnostics: a mistake in a file, its place, and how to fix it.
 //!
-//! Every pass returns a list of these, so `check` can show all mistakes at once, in file order, as text or JSON.
+//! Every pass returns a list of them, so `check` can show all mistakes at once, in file order, as text or JSON.
 
 use serde::Serialize;
 use std::fmt;
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 pub struct Span {
     /// Index into [`Sources`].
     pub file: u32,
-    /// Bytes.
+    /// Byte offset of the first byte.
     pub start: u32,
-    /// Byte after the last one.
+    /// Byte offset after the last byte.
     pub end: u32,
-    /// From 1.
+    /// Line, from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// Column from 1, in characters.
     pub column: u32,
 }
 
-/// How bad it is: only an error keeps a plan from being made.
+/// Severity; only an error prevents a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Must be mended; there is no plan.
+    /// Must be fixed; no plan is made.
     Error,
-    /// Probably a mistake; the plan stands.
+    /// Probably a mistake; a plan is still made.
     Warning,
-    /// Worth knowing.
+    /// Information only.
     Note,
 }
 
@@ -46,67 +46,65 @@ impl fmt::Display for Severity {
 /// Another place that belongs to a diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Related {
-    /// Where it lies, perhaps in another file.
+    /// Place, possibly in another file.
     pub span: Span,
-    /// What it has to do with the diagnostic.
+    /// Relation to the diagnostic.
     pub message: String,
 }
 
-/// One thing that is wrong, or worth knowing, at its place.
+/// A mistake, or information, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// Stable, kebab-case: `unknown-key`, `cycle`, …
+    /// Stable code in kebab-case: `unknown-key`, `cycle`, …
     pub code: &'static str,
-    /// Whether it keeps a plan from being made.
+    /// Whether it prevents a plan.
     pub severity: Severity,
-    /// Where the mistake is.
+    /// Place of the mistake.
     pub span: Span,
-    /// Lower-case; names the thing.
+    /// Message in lower case; names the subject.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// Other places that explain it, in the order in which they are shown.
+    /// Related places, in display order.
     pub related: Vec<Related>,
 }
 
 impl Diagnostic {
-    /// Something that must be mended; nothing is related yet.
+    /// Creates an error without related places.
     pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { code, severity: Severity::Error, span, message: message.into(), help: None, related: Vec::new() }
     }
-    /// Something that is probably a mistake.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
     }
-    /// Something worth knowing.
     pub fn note(code: &'static str, span: Span, message: impl Into<String>) -> Self {
         Self { severity: Severity::Note, ..Self::error(code, span, message) }
     }
-    /// Says what to do about it, instead of what was said before.
+    /// Sets the help, replacing an earlier one.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
-    /// Says what to do about it; `None` keeps what was said before.
+    /// Sets the help; `None` keeps an earlier one.
     #[must_use]
     pub fn help_if(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
-    /// Adds another place that explains it.
+    /// Adds a related place.
     #[must_use]
     pub fn related(mut self, span: Span, message: impl Into<String>) -> Self {
         self.related.push(Related { span, message: message.into() });
         self
     }
-    /// Whether it keeps a plan from being made.
+    /// Whether it prevents a plan.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 }
 
-/// In file order, without repetitions (each instance of a matrix finds the same mistake).
+/// Sorts in file order and removes duplicates (each instance of a matrix finds the same mistake).
 pub fn sort_and_dedup(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by(|a, b| {
         let key = |d: &Diagnostic| (d.span.file, d.span.start, d.severity, d.code);
@@ -118,48 +116,48 @@ pub fn sort_and_dedup(diagnostics: &mut Vec<Diagnostic>) {
 /// One text that diagnostics point into.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceFile {
-    /// As shown: a path, or `-p steps=x`.
+    /// Display name: a path, or `-p steps=x`.
     pub name: String,
-    /// None for a text that is no file.
+    /// `None` for a text that is not a file.
     pub path: Option<PathBuf>,
-    /// The whole text, as it was read.
+    /// Full text, as read.
     #[serde(skip)]
     pub text: String,
 }
 
-/// All texts of one compilation; the first is the file that was asked for.
+/// All texts of one compilation; the first is the requested file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sources(pub Vec<SourceFile>);
 
 impl Sources {
-    /// Keeps a text and returns its index, as spans have it.
+    /// Stores a text and returns its index for spans.
     pub fn add(&mut self, name: impl Into<String>, path: Option<&Path>, text: impl Into<String>) -> u32 {
         self.0.push(SourceFile { name: name.into(), path: path.map(Path::to_path_buf), text: text.into() });
         (self.0.len() - 1) as u32
     }
-    /// The text with this index ([`Span::file`]).
+    /// Returns the text with this index ([`Span::file`]).
     pub fn get(&self, file: u32) -> Option<&SourceFile> {
         self.0.get(file as usize)
     }
-    /// The folder of the file that a span lies in: relative paths that are written there are relative to it.
+    /// Returns the folder of a span's file; relative paths written there are relative to it.
     pub fn folder(&self, span: Span) -> &Path {
         self.get(span.file).and_then(|s| s.path.as_deref()).and_then(Path::parent).unwrap_or(Path::new("/"))
     }
-    /// The text under a span; empty if the span lies outside.
+    /// Returns the text of a span; empty if the span is out of range.
     pub fn slice(&self, span: Span) -> &str {
         self.get(span.file).and_then(|s| s.text.get(span.start as usize..span.end as usize)).unwrap_or("")
     }
-    /// `file:line:column`.
+    /// Formats a place: `file:line:column`.
     pub fn place(&self, span: Span) -> String {
         let name = self.get(span.file).map_or("?", |s| s.name.as_str());
         format!("{name}:{}:{}", span.line, span.column)
     }
-    /// `file:line:column: severity[code]: message; help`, one line.
+    /// Formats a diagnostic in one line: `file:line:column: severity[code]: message; help`.
     pub fn line(&self, d: &Diagnostic) -> String {
         let help = d.help.as_ref().map(|h| format!("; {h}")).unwrap_or_default();
         format!("{}: {}[{}]: {}{help}", self.place(d.span), d.severity, d.code, d.message)
     }
-    /// A span of bytes in a file; line and column are computed.
+    /// Creates a span of bytes in a file; line and column are computed.
     pub fn span(&self, file: u32, start: usize, end: usize) -> Span {
         let before = self.get(file).and_then(|s| s.text.get(..start)).unwrap_or("");
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -173,8 +171,8 @@ impl Sources {
     }
 }
 
-/// The valid name that was most likely meant, if one is close enough: by spelling, by its last part (`train/sft` →
-/// `sft`), or as the only name that begins so (`eval` → `evaluate`).
+/// Returns the valid name that was most likely meant, if one is close enough: by spelling, by its last part
+/// (`train/sft` → `sft`), or as the only name with that prefix (`eval` → `evaluate`).
 pub fn nearest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = valid.into_iter().filter(|name| *name != wrong).collect();
     by_last_part(wrong, &names).or_else(|| by_spelling(wrong, &names)).or_else(|| by_beginning(wrong, &names))
@@ -201,12 +199,12 @@ fn by_beginning<'a>(wrong: &str, names: &[&'a str]) -> Option<&'a str> {
     found.next().copied().filter(|_| found.next().is_none())
 }
 
-/// Characters of a list of names that is shown in full.
+/// Most characters of a list of names that is shown in full.
 const LIST: usize = 240;
-/// Names shown of a longer one.
+/// Number of names shown of a longer list.
 const FIRST: usize = 12;
 
-/// `did you mean `x`?`, or the list of what is valid.
+/// Returns `did you mean `x`?`, or the list of valid names.
 pub fn suggest<'a>(wrong: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = valid.into_iter().collect();
     if let Some(name) = nearest(wrong, names.iter().copied()) {

@@ -7,7 +7,7 @@ use crate::plan::{Edge, Plan, When};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// A flowchart from left to right; stages in plan order.
+/// Draws a flowchart from left to right; stages are in plan order.
 pub fn mermaid(plan: &Plan) -> String {
     let mut boxes: Vec<&str> = Vec::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -49,7 +49,7 @@ pub fn mermaid(plan: &Plan) -> String {
     text
 }
 
-/// Between boxes, each once, in plan order.
+/// Returns the arrows between boxes, each once, in plan order.
 fn arrows(plan: &Plan) -> Vec<(&str, &str, Option<&str>)> {
     let mut seen = BTreeSet::new();
     let mut arrows = Vec::new();

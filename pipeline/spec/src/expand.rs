@@ -29,36 +29,35 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trainyard_core::{StageKey, StageKinds};
 
-/// The result of expansion.
 pub struct Expanded<'a> {
-    /// Embedded files are read through it.
+    /// Reader of embedded files.
     pub files: &'a dyn Files,
     /// The stage kinds that `uses` may name.
     pub catalogue: &'a dyn StageKinds,
-    /// Every text read so far.
+    /// All texts read so far.
     pub sources: Sources,
-    /// The main file first; empty if it could not be read.
+    /// Spaces, the main file first; empty if it could not be read.
     pub spaces: Vec<Space>,
     /// In file order, then matrix order.
     pub drafts: Vec<Draft>,
-    /// What reading and expanding found, in the order of finding.
+    /// Diagnostics of reading and expanding, in discovery order.
     pub diagnostics: Vec<Diagnostic>,
-    /// File names are shown relative to it.
+    /// Folder that displayed file names are relative to.
     working_directory: PathBuf,
     texts: Texts,
     workflows: HashMap<PathBuf, Option<Rc<Workflow>>>,
 }
 
-/// What gives the parameters of the main file their values.
+/// Values for the parameters of the main file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Arguments<'a> {
-    /// What stands after `-p`, in order.
+    /// Arguments of `-p`, in order.
     pub params: &'a [String],
-    /// The value of the param `tick`, if the file declares one and `params` gives it none.
+    /// Value of the param `tick`, if the file declares one and `params` does not set it.
     pub tick: Option<&'a str>,
 }
 
-/// The param that gets the time of a schedule's tick.
+/// Parameter that receives the time of a schedule's tick.
 const TICK: &str = "tick";
 
 /// Reads and expands the file at `path` (absolute) and everything it embeds.
@@ -123,7 +122,7 @@ impl Expanded<'_> {
         }
     }
 
-    /// Values of a file's parameters; `given` looks up the caller's.
+    /// Computes the values of a file's parameters; `given` looks up the caller's.
     fn params<'g>(&mut self, workflow: &Workflow, given: &dyn Fn(&str) -> Option<Given<'g>>) -> Params {
         let mut values = BTreeMap::new();
         let mut broken = Vec::new();
@@ -147,7 +146,7 @@ impl Expanded<'_> {
         (values, broken)
     }
 
-    /// Adds a space and all its instances; gives its index.
+    /// Adds a space with all its instances and returns its index.
     fn open(
         &mut self,
         workflow: Rc<Workflow>,
@@ -278,7 +277,8 @@ impl Expanded<'_> {
         self.drafts.len() - 1
     }
 
-    /// Binds what must be known while instances are made: references to artifacts stay, metrics and status are refused.
+    /// Binds values that must be known while instances are made: references to artifacts stay, metrics and status are
+    /// errors.
     fn bind_early(&mut self, space: usize, coordinates: &[Coordinate], node: &Node) -> Option<Bound> {
         let mut found = Vec::new();
         let view = View { expanded: self, space, stage: None, coordinates, late_item: false, run: None, early: true };

@@ -42,7 +42,7 @@ impl Expression {
     pub fn parse(text: &str) -> std::result::Result<Self, Fault> {
         parser::parse(text)
     }
-    /// The value under `scope`. An error of kind invalid names what is unknown or does not fit together.
+    /// Evaluates under `scope`. An error of kind invalid names the unknown reference or the mismatch.
     pub fn evaluate(&self, scope: &dyn Scope) -> Result<Value> {
         evaluate::evaluate(self, scope).map_err(|f| {
             let error = trainyard_core::Error::invalid(format!("in `{self}`: {}", f.message));
@@ -52,12 +52,12 @@ impl Expression {
             }
         })
     }
-    /// Replaces references by what `replace` gives (`None` keeps one), then computes all that is known. The error is
-    /// the first one.
+    /// Replaces references by the results of `replace` (`None` keeps one), then computes all known parts. Returns the
+    /// first error.
     pub fn rewrite(&self, replace: Replace<'_>) -> std::result::Result<Self, Fault> {
         fold::rewrite(self, replace)
     }
-    /// The type as far as it is known; type errors are found here.
+    /// Infers the type as far as it is known; reports type errors.
     pub fn check_types(&self) -> std::result::Result<Type, Fault> {
         types::infer(self)
     }

@@ -1,8 +1,8 @@
-//! `extends: ./parent.yaml`: reads a file and its parents and lays them over each other.
+//! `extends: ./parent.yaml`: reads a file and its parents and merges them.
 //!
-//! A text is fetched once, however many files extend it, and its mistakes are reported once. Its tree is not kept: that
-//! of 100,000 stages is much memory, and files that are named several times are small. Spans keep the file that they
-//! point into, which is also what relative paths are relative to ([`Sources::folder`]).
+//! A text is read once, however many files extend it, and its mistakes are reported once. Its tree is not kept: that of
+//! 100,000 stages takes much memory, and files that are named several times are small. Spans keep the file that they
+//! point into, to which relative paths are also relative ([`Sources::folder`]).
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
 use crate::files::{Files, absolute};
@@ -12,31 +12,31 @@ use crate::{workflow, yaml};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// The key; no merged file holds it.
+/// The key; absent from merged files.
 pub const KEY: &str = "extends";
-/// Parents above a file.
+/// Most parents above a file.
 pub const DEEPEST: usize = 4;
 
-/// Where the texts that were read stand in [`Sources`], by path; `None` could not be read.
+/// Index in [`Sources`] of each text that was read, by path; `None` if it could not be read.
 pub type Texts = HashMap<PathBuf, Option<u32>>;
 
-/// Reads files for a compilation, whose lists it fills.
+/// Reads files for a compilation and adds to its lists.
 pub struct Loader<'a> {
-    /// Where texts come from.
+    /// Source of the texts.
     pub files: &'a dyn Files,
-    /// Texts that were read are added here.
+    /// List that texts are added to.
     pub sources: &'a mut Sources,
-    /// Mistakes are added here.
+    /// List that mistakes are added to.
     pub diagnostics: &'a mut Vec<Diagnostic>,
-    /// Names of files are shown relative to it.
+    /// Folder that displayed file names are relative to.
     pub working_directory: &'a Path,
-    /// Files that were read before are known from here.
+    /// Files read before.
     pub texts: &'a mut Texts,
 }
 
 impl Loader<'_> {
-    /// The file at `path` (absolute) over its parents; `from` is where it was named. `None` if one of them cannot be
-    /// read (reported).
+    /// Merges the file at `path` (absolute) over its parents; `from` is the place that names it. `None` if one of them
+    /// cannot be read (reported).
     pub fn merged(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
         let mut chain = vec![path.to_path_buf()];
         let mut layers = vec![self.tree(path, from)?];
@@ -54,7 +54,7 @@ impl Loader<'_> {
         layers.into_iter().rev().reduce(merge::workflow)
     }
 
-    /// The text of one file as a tree.
+    /// Parses one file to a tree.
     fn tree(&mut self, path: &Path, from: Option<Span>) -> Option<Node> {
         if let Some(known) = self.texts.get(path) {
             return known.and_then(|file| yaml::read(self.sources, file).0);
@@ -80,7 +80,7 @@ impl Loader<'_> {
         tree
     }
 
-    /// Takes the key out of a tree: `None` after a mistake, `Some(None)` without a parent.
+    /// Removes the key from a tree: `None` after a mistake, `Some(None)` without a parent.
     fn parent(&mut self, tree: &mut Node) -> Option<Option<(PathBuf, Span)>> {
         let Content::Map(entries) = &mut tree.content else { return Some(None) };
         let Some(at) = entries.iter().position(|e| e.key == KEY) else { return Some(None) };

@@ -6,20 +6,21 @@ use trainyard_core::error::io_error;
 use trainyard_core::source::Glob;
 use trainyard_core::{Digest, Error, Result};
 
-/// The files that a compilation may read; it reads nothing else.
+/// The only files that a compilation reads.
 pub trait Files {
-    /// A whole text file. Errors: invalid (missing, not UTF-8).
+    /// Reads a text file. Errors: invalid (missing, not UTF-8).
     fn read(&self, path: &Path) -> Result<String>;
-    /// Whether a file or folder lies at this path.
+    /// Whether a file or folder exists at this path.
     fn exists(&self, path: &Path) -> bool;
-    /// Whether a file lies there.
+    /// Whether the path is a file.
     fn is_file(&self, path: &Path) -> bool {
         self.exists(path)
     }
-    /// Content digest of a file or folder (absolute path) or of a URL. Errors: invalid (nothing can fetch it).
+    /// Returns the content digest of a file or folder (absolute path) or of a URL. Errors: invalid (it cannot be
+    /// fetched).
     fn digest(&self, location: &str) -> Result<Digest>;
-    /// A URL with the revision that it names now, so that its text stands for its content. Errors: invalid (nothing can
-    /// fetch it), retryable (no answer).
+    /// Returns a URL with its current revision, so that its text identifies its content. Errors: invalid (it cannot be
+    /// fetched), retryable (no response).
     fn pin(&self, url: &str) -> Result<String> {
         Err(cannot_fetch(url))
     }
@@ -62,7 +63,7 @@ fn cannot_fetch(url: &str) -> Error {
         .help("download the folder and give its path")
 }
 
-/// The content digest of a file or folder; see [`digest_listed`].
+/// Returns the content digest of a file or folder; see [`digest_listed`].
 pub fn digest_path(path: &Path) -> Result<Digest> {
     let listed: Vec<(String, Digest)> = files_below(path)?
         .into_iter()
@@ -74,11 +75,11 @@ pub fn digest_path(path: &Path) -> Result<Digest> {
     digest_listed(&listed)
 }
 
-/// The files of a source, as relative paths with `/`, sorted; of a single file that is one empty path, of a pattern
-/// those below its folder that match. Names that start with a dot are left out, and so is `__pycache__`, which Python
-/// writes beside whatever a stage imports.
+/// Lists the files of a source as relative paths with `/`, sorted: one empty path for a single file, the matching files
+/// below its folder for a pattern. Names that start with a dot are left out, and so is `__pycache__`, which Python
+/// writes next to imported files.
 ///
-/// Errors: invalid (nothing there, neither a file nor a folder, a name that is not UTF-8), those of the disk.
+/// Errors: invalid (missing, neither a file nor a folder, a name that is not UTF-8), those of the disk.
 pub fn files_below(path: &Path) -> Result<Vec<String>> {
     if let Some(glob) = pattern(path)? {
         let mut files = files_below(glob.folder())?;
@@ -101,7 +102,7 @@ pub fn files_below(path: &Path) -> Result<Vec<String>> {
     Ok(files)
 }
 
-/// Where a file that [`files_below`] found lies.
+/// Returns the path of a file that [`files_below`] found.
 pub fn path_below(path: &Path, file: &str) -> PathBuf {
     match pattern(path) {
         _ if file.is_empty() => path.to_path_buf(),
@@ -110,7 +111,7 @@ pub fn path_below(path: &Path, file: &str) -> PathBuf {
     }
 }
 
-/// Whether a source is there: a file, a folder, or the folder of a pattern.
+/// Whether a source exists: a file, a folder, or the folder of a pattern.
 pub fn is_there(path: &Path) -> bool {
     match Glob::of(path) {
         Ok(Some(glob)) => path.exists() || glob.folder().is_dir(),
@@ -118,13 +119,13 @@ pub fn is_there(path: &Path) -> bool {
     }
 }
 
-/// The pattern that a path is. A file or folder that is called like one is meant itself.
+/// Parses a path as a pattern. An existing file or folder of that name is no pattern.
 fn pattern(path: &Path) -> Result<Option<Glob>> {
     if path.exists() { Ok(None) } else { Glob::of(path) }
 }
 
-/// The content digest of a source, from its files in the order of [`files_below`]. A file: SHA-256 of its bytes. A
-/// folder: SHA-256 of the JSON list of (relative path, digest).
+/// Returns the content digest of a source, from its files in the order of [`files_below`]. A file: SHA-256 of its
+/// bytes. A folder: SHA-256 of the JSON list of (relative path, digest).
 pub fn digest_listed(files: &[(String, Digest)]) -> Result<Digest> {
     match files {
         [(path, digest)] if path.is_empty() => Ok(digest.clone()),
@@ -170,7 +171,7 @@ fn collect(root: &Path, relative: &str, files: &mut Vec<String>, depth: usize) -
     Ok(())
 }
 
-/// `path` under `folder` unless it is absolute, without `.` and `..`, by text alone.
+/// Joins `path` to `folder` unless it is absolute, and removes `.` and `..`, by text alone.
 pub fn absolute(folder: &Path, path: &str) -> PathBuf {
     let mut result = PathBuf::new();
     for part in folder.join(path).components() {

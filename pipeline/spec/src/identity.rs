@@ -1,8 +1,9 @@
-//! The digest of a plan: over everything that decides what a run does. Comments, places and the file's own path do not
+//! The digest of a plan, over everything that determines the run. Comments, places and the file's own path do not
 //! count.
 //!
-//! It is that of one JSON object in the form of RFC 8785, of which only one stage at a time is ever in memory. A stage
-//! is written field by field, since making and sorting a map of them for each of 100,000 stages was half of `check`.
+//! The digest is that of one JSON object in the form of RFC 8785, of which only one stage at a time is in memory. A
+//! stage is written field by field, since building and sorting a map for each of 100,000 stages took half the time of
+//! `check`.
 
 use crate::plan::{Node, OutputOf, Request, Retry, When};
 use crate::template::Template;
@@ -12,7 +13,7 @@ use trainyard_core::canonical::{canonical_json, write_text, write_value};
 use trainyard_core::digest::Hasher;
 use trainyard_core::{Digest, Result, StageKey};
 
-/// Whether two commands mean the same run; `None` if something has no JSON form.
+/// Returns a digest that is equal for commands with the same run; `None` if a value has no JSON form.
 pub(crate) fn digest(
     name: &str,
     params: &BTreeMap<String, Value>,
@@ -39,7 +40,7 @@ pub(crate) fn digest(
 #[derive(Default)]
 struct Writer<'n> {
     text: Vec<u8>,
-    /// What the last stage asked for, and how it is written: mostly the next one asks for the same.
+    /// Resources of the last stage and their text: the next stage usually has the same.
     resources: (&'n [Request], Vec<u8>),
     retry: Option<(&'n Retry, String)>,
 }
@@ -48,7 +49,7 @@ impl<'n> Writer<'n> {
     fn stage(&mut self, node: &'n Node) -> Result<()> {
         self.raw("{\"after\":");
         self.texts(node.after.iter().map(|key| key.0.as_str()))?;
-        // Left out where a file says nothing, so that plans of older files keep their digests; `wait` likewise.
+        // Omitted if unset, so that plans of older files keep their digests; `wait` likewise.
         if let Some(lead) = &node.beside {
             self.raw(",\"beside\":");
             write_text(&lead.0, &mut self.text)?;
@@ -210,7 +211,7 @@ mod tests {
         }
     }
 
-    /// A stage as one value.
+    /// Builds a stage as one value.
     fn summary(node: &Node) -> Value {
         let sources: BTreeMap<&str, &Digest> =
             node.sources.iter().map(|(pointer, s)| (pointer.as_str(), &s.digest)).collect();

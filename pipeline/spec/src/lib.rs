@@ -1,13 +1,13 @@
 //! From a workflow file to a checked plan: YAML → tree with spans → expanded → checked → [`plan::Plan`].
 //!
-//! [`compile::compile`] is the way in. It reports every mistake that can be known from the file, the site and the
-//! catalogue at once, each with its place and the fix. The crate does no I/O of its own (files come through
-//! [`files::Files`]), knows no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
+//! [`compile::compile`] is the entry point. It reports at once all mistakes that can be known from the file, the site
+//! and the catalogue, each with its place and the fix. The crate does no I/O itself (files come through
+//! [`files::Files`]), contains no stage code (kinds come through `trainyard_core::StageKinds`) and reads no clock.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | [`yaml`], [`tree`] | text → our own tree, a span on every node |
-//! | [`diagnostic`], [`vocabulary`] | what is wrong, where, and what to do; words of other tools |
+//! | [`yaml`], [`tree`] | text → tree with a span on every node |
+//! | [`diagnostic`], [`vocabulary`] | mistakes, their places and fixes; names used by other tools |
 //! | [`expression`], [`template`] | `${{ … }}` |
 //! | [`extends`], [`merge`] | a file over its parents |
 //! | [`workflow`], [`recipe`] | the typed raw file |
@@ -16,7 +16,6 @@
 //! | [`plan`] | the result |
 //! | [`merged`], [`mod@print`] | a file with its parents as YAML again |
 //! | [`site`], [`schedule`], [`schema`], [`draw`] | the site file, schedules, the editor's JSON Schema, a drawing |
-#![warn(missing_docs)]
 
 pub mod check;
 pub mod compile;

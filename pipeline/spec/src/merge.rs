@@ -1,17 +1,17 @@
-//! The rule by which a file is laid over its parent; `docs/workflows.md` states it for users.
+//! The rule by which a file is merged over its parent; `docs/workflows.md` documents it for users.
 //!
-//! It is the rule by which options of `rl` are laid over an `algorithm`, plus two cases that only files have: `null`
-//! removes the parent's key, and another body (`uses`, or `run` in its place) drops what the parent says of a stage.
-//! Every node keeps the span of the file that it was written in.
+//! Options of `rl` are merged over an `algorithm` by the same rule. Files add two cases: `null` removes the parent's
+//! key, and a different body (`uses`, or `run` in its place) drops the parent's entries of that stage. Every node keeps
+//! the span of the file in which it was written.
 
 use crate::tree::{Content, Entry, Node, core_value};
 
-/// The workflow `over` laid on its parent `base`.
+/// Merges the workflow `over` over its parent `base`.
 pub fn workflow(base: Node, over: Node) -> Node {
     nodes(base, over, Place::File)
 }
 
-/// Where two maps meet; a stage knows more keys that make it another thing.
+/// Place where two maps are merged; in a stage more keys change its identity.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     File,
@@ -66,7 +66,7 @@ fn maps(mut base: Vec<Entry>, over: Vec<Entry>, place: Place) -> Vec<Entry> {
     base
 }
 
-/// Whether `over` is another part, or a stage with another body, than `base`.
+/// Whether `over` is a different part, or a stage with a different body, than `base`.
 fn is_another(base: &[Entry], over: &[Entry], place: Place) -> bool {
     let changed = |key: &str| {
         let scalars = |entries| find(entries, key).and_then(Node::scalar);
@@ -89,7 +89,7 @@ fn find<'e>(entries: &'e [Entry], key: &str) -> Option<&'e Node> {
     entries.iter().find(|e| e.key == key).map(|e| &e.value)
 }
 
-/// Text that may stand for `{kind: text}`: no number, no bool, nothing computed.
+/// Whether a text may be short for `{kind: text}`: no number, no bool, no expression.
 fn is_name(node: &Node) -> bool {
     node.scalar().is_some_and(|s| core_value(s).is_string() && !s.text.contains("${{"))
 }

@@ -1,7 +1,7 @@
-//! A workflow file with its parents merged in, as YAML that means the same from another place.
+//! A workflow file merged with its parents, as YAML that means the same in another place.
 //!
-//! Relative paths are relative to the file that they are written in, so those of parents are rewritten. An expression
-//! that computes a path is left as it is.
+//! Relative paths are relative to the file in which they are written, so those of parents are rewritten. An expression
+//! that computes a path is left unchanged.
 
 use crate::diagnostic::{Diagnostic, Sources};
 use crate::extends::{Loader, Texts};
@@ -14,17 +14,16 @@ use crate::workflow::{FILE_KEYS, is_file};
 use std::path::{Component, Path, PathBuf};
 use trainyard_core::StageKinds;
 
-/// A merged file.
 pub struct Merged {
-    /// None if a file of the chain could not be read.
+    /// `None` if a file of the chain could not be read.
     pub text: Option<String>,
-    /// What is wrong with the files of the chain.
+    /// Diagnostics of the files of the chain.
     pub diagnostics: Vec<Diagnostic>,
-    /// The texts that the diagnostics point into.
+    /// Texts that the diagnostics point into.
     pub sources: Sources,
 }
 
-/// The file at `path` (absolute) over its parents. `place` says how a path (absolute) is to be written in the text.
+/// Merges the file at `path` (absolute) over its parents. `place` formats an (absolute) path for the text.
 pub fn merged(
     files: &dyn Files,
     catalogue: &dyn StageKinds,
@@ -49,14 +48,14 @@ pub fn merged(
     Merged { text, diagnostics, sources }
 }
 
-/// A child's own keys among its parent's, as one would write the whole file.
+/// Sorts a child's own keys among its parent's, as in a file written by hand.
 fn in_order(tree: &mut Node) {
     if let Content::Map(entries) = &mut tree.content {
         entries.sort_by_key(|e| FILE_KEYS.iter().position(|key| *key == e.key).unwrap_or(FILE_KEYS.len()));
     }
 }
 
-/// How `path` is written in a file of `folder`, both absolute.
+/// Formats `path` for a file in `folder`, both absolute.
 pub fn relative(folder: &Path, path: &Path) -> String {
     let (here, there): (Vec<Component<'_>>, Vec<Component<'_>>) =
         (folder.components().collect(), path.components().collect());
@@ -115,7 +114,7 @@ impl Mover<'_> {
         }
     }
 
-    /// A moved file keeps its name in the working folder, if need be by the map form.
+    /// Keeps the names of moved files in the working folder, by the map form if necessary.
     fn files(&mut self, files: &mut Node) {
         let names: Option<Vec<String>> = files.list().map(|items| items.iter().map(name_of).collect());
         self.every(files);

@@ -1,8 +1,8 @@
 //! The options of a stage kind or an executor, read by the types that its JSON Schema declares.
 //!
-//! There are two steps. The schema, generated from the stage's own structs, finds *everything* that is wrong, with
-//! names and hints; serde (through the catalogue) runs last and must then succeed. Values that are not known yet are
-//! not judged here: the engine judges the complete options later ([`KindOptions::settle`]).
+//! There are two steps. The schema, generated from the stage's own structs, finds *all* mistakes, with names and hints;
+//! serde (through the catalogue) runs last and must then succeed. Values that are not known yet are not checked here:
+//! the engine checks the complete options later ([`KindOptions::settle`]).
 
 pub mod command;
 mod explain;
@@ -38,13 +38,13 @@ pub struct KindOptions {
 pub struct FoundSource {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
-    /// A path or URL, as written or computed.
+    /// Path or URL, as written or computed.
     pub text: String,
     /// Place in the file.
     pub span: Span,
-    /// Whether it may be a pattern of files.
+    /// Whether a pattern of files is allowed.
     pub patterns: bool,
-    /// Whether it is a word of a command, which may be something else.
+    /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
 
@@ -53,9 +53,9 @@ pub struct FoundSource {
 pub struct SourcePlace {
     /// RFC 6901 pointer into the config.
     pub pointer: String,
-    /// What stands there.
+    /// Path or URL at that place.
     pub text: String,
-    /// Whether it is a word of a command, which may be something else.
+    /// Whether it is part of a command, where a word need not be a file.
     pub word: bool,
 }
 
@@ -69,24 +69,24 @@ pub struct ReadOptions {
 }
 
 impl KindOptions {
-    /// The options of a stage kind.
+    /// Compiles the options of a stage kind.
     pub fn new(info: &KindInfo) -> Self {
         Self::of(&info.options)
     }
 
-    /// The options that a schema describes. One that does not compile is its author's mistake; tests find it, and serde
-    /// still judges.
+    /// Compiles the options of a schema. A schema that does not compile is its author's mistake; tests find it, and
+    /// serde still validates.
     pub fn of(schema: &Value) -> Self {
         let names = SchemaView::root(schema).names();
         Self { schema: schema.clone(), validator: jsonschema::validator_for(schema).ok(), names }
     }
 
-    /// What the schema says about the config as a whole.
+    /// Returns the schema's description of the whole config.
     pub fn view(&self) -> SchemaView<'_> {
         SchemaView::root(&self.schema)
     }
 
-    /// The options as a template: scalars read by declared type.
+    /// Reads the options as a template: scalars by declared type.
     pub fn read(
         &self,
         entries: &[&BoundEntry],
@@ -103,15 +103,15 @@ impl KindOptions {
         (config, found)
     }
 
-    /// Everything wrong with the known part of a config. `with` is its place in the file.
+    /// Reports all mistakes in the known part of a config. `with` is its place in the file.
     pub fn judge(&self, config: &Template, read: &ReadOptions, with: &Bound, what: &str) -> Vec<Diagnostic> {
         let mut problems = self.problems(&known_part(config));
         problems.retain(|p| !p.is_due_to_late(&read.late));
         problems.into_iter().map(|p| p.into_diagnostic(with, what)).collect()
     }
 
-    /// A config whose late values came in: scalars by declared type as in [`Self::read`], or everything wrong with it
-    /// in the words of [`Self::judge`].
+    /// Settles a config once its late values are known: scalars by declared type as in [`Self::read`], or all its
+    /// mistakes as in [`Self::judge`].
     pub fn settle(&self, config: Value, what: &str) -> Result<Value, Vec<OptionProblem>> {
         let config = coerce_value(config, &self.view());
         let problems = self.problems(&config);
@@ -205,7 +205,7 @@ fn simplify(template: Template) -> Template {
     template.as_literal().map_or(template, Template::Literal)
 }
 
-/// A scalar by the types declared at its place: text stays text, `1e3` is an integer where one is wanted.
+/// Converts a scalar to a type declared at its place: text stays text, `1e3` is an integer where one is expected.
 fn coerce_scalar(scalar: &Scalar, view: &SchemaView<'_>) -> Value {
     let value = core_value(scalar);
     if view.allows("string") && !view.allows_value(&value) && scalar.plain && !value.is_null() {
@@ -233,7 +233,7 @@ fn coerce_value(value: Value, view: &SchemaView<'_>) -> Value {
     }
 }
 
-/// The literal, with null for everything late.
+/// Returns the literal, with null for all late values.
 fn known_part(template: &Template) -> Value {
     match template {
         Template::Literal(value) => value.clone(),
@@ -243,7 +243,7 @@ fn known_part(template: &Template) -> Value {
     }
 }
 
-/// JSON Schema has no `uint32`, but serde does.
+/// Checks integer ranges: JSON Schema has no `uint32`, but serde does.
 fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problems: &mut Vec<Problem>) {
     match value {
         Value::Number(n) if !n.is_f64() => {
@@ -278,7 +278,7 @@ fn integer_ranges(value: &Value, view: &SchemaView<'_>, pointer: String, problem
     }
 }
 
-/// All `source` values in a complete config, and the words of commands that may be files.
+/// Collects all `source` values of a complete config, and the words of commands that may be files.
 pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, found: &mut Vec<SourcePlace>) {
     let place = |text: &str, word| SourcePlace { pointer: pointer.to_string(), text: text.to_string(), word };
     match value {
@@ -298,7 +298,7 @@ pub fn source_pointers(value: &Value, view: &SchemaView<'_>, pointer: &str, foun
     }
 }
 
-/// The diagnostic for a key that a kind does not know.
+/// Returns the diagnostic for a key that a kind does not have.
 pub fn unknown_option(entry: &BoundEntry, kind: &KindInfo, options: &[String]) -> Diagnostic {
     let known: Vec<&str> = kind.inputs.iter().map(|p| p.name).chain(options.iter().map(String::as_str)).collect();
     Diagnostic::error(

@@ -1,6 +1,6 @@
-//! The checked plan that `spec` hands to `engine`: plain data, with every known expression replaced.
+//! The checked plan that `spec` passes to `engine`: plain data, with every known expression replaced.
 //!
-//! A plan that exists is valid. What is still unknown (metrics, status, lists that come from an artifact) is typed as
+//! An existing plan is valid. Values that are still unknown (metrics, status, lists from an artifact) are typed as
 //! such.
 
 use crate::expression::Expression;
@@ -22,7 +22,7 @@ pub struct Plan {
     pub workflow: String,
     /// Absolute path of the file.
     pub source: PathBuf,
-    /// What published system the workflow shows, if it is a recipe; no digest sees it.
+    /// Published system that the workflow reproduces, if it is a recipe; not part of any digest.
     pub recipe: Option<Recipe>,
     /// Values of the parameters after defaults; artifacts are left out.
     pub params: BTreeMap<String, serde_json::Value>,
@@ -30,19 +30,19 @@ pub struct Plan {
     pub nodes: Vec<Node>,
     /// Node weight = index into `nodes`.
     pub graph: DiGraph<usize, Edge>,
-    /// What the workflow exports: name → (stage, output).
+    /// Exports of the workflow: name → (stage, output).
     pub outputs: BTreeMap<String, (StageKey, String)>,
-    /// When it starts by itself, if the file says so.
+    /// Schedule of the workflow, if the file has one.
     pub schedule: Option<crate::schedule::Schedule>,
-    /// Identity for resume: of the expanded workflow (file and embedded files) and the params.
+    /// Digest that a resume must match: of the expanded workflow (file and embedded files) and the params.
     pub digest: Digest,
 }
 
-/// Why one stage comes after another.
+/// Reason for one stage to run after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Edge {
-    /// An artifact flows.
+    /// An artifact is passed along.
     Data,
     /// `needs`, or an expression that reads metrics or status.
     Order,
@@ -57,11 +57,11 @@ pub struct Node {
     pub kind: String,
     /// Version of the kind; enters the stage digest.
     pub kind_version: u32,
-    /// Whether attempts get a process of their own.
+    /// Whether attempts run in a separate process.
     pub placement: Placement,
-    /// Whether an attempt that asks for no number of CPUs gets all of its machine; otherwise it gets one.
+    /// Whether an attempt that does not set `cpus` gets all CPUs of its machine; otherwise it gets one.
     pub all_cpus: bool,
-    /// The metric that progress shows.
+    /// Metric shown as progress.
     pub main_metric: Option<String>,
     /// The config without ports. A literal is complete (defaults filled) and validated; a late one is completed by the
     /// engine through the catalogue once its expressions are known.
@@ -71,33 +71,33 @@ pub struct Node {
     pub sources: BTreeMap<String, Source>,
     /// In the order of the kind's ports, for `run` in that of the file; a port without artifacts has an empty `from`.
     pub inputs: Vec<InputBinding>,
-    /// Kinds of the artifacts that it publishes, by port.
+    /// Kinds of the published artifacts, by port.
     pub outputs: BTreeMap<String, AttemptOutput>,
     /// All stages that must have ended first: data, needs, late expressions. Sorted, unique.
     pub after: Vec<StageKey>,
-    /// Condition under which it runs.
+    /// Condition for running the stage.
     pub when: When,
-    /// Set on a node that becomes many once a list is known.
+    /// Set if the node is expanded to many once a list is known.
     pub fan_out: Option<FanOut>,
     /// Bounds on its metrics, in file order.
     pub checks: Vec<Check>,
-    /// How failed attempts are repeated.
+    /// Retries of failed attempts.
     pub retry: Retry,
-    /// Longest time of one attempt; none = unlimited.
+    /// Timeout of one attempt; `None` = unlimited.
     pub timeout: Option<Duration>,
     /// Ordered alternatives; never empty.
     pub resources: Vec<Request>,
-    /// How long an attempt may wait for its machines; none = for ever.
+    /// Longest wait of an attempt for its machines; `None` = unlimited.
     pub wait: Option<Duration>,
-    /// The stage whose attempts it runs beside: it starts and ends with them and publishes nothing.
+    /// Lead stage: this stage starts and ends with the attempts of the lead and publishes nothing.
     pub beside: Option<StageKey>,
-    /// Whether an earlier publication of the same digest is taken.
+    /// Whether an earlier publication of the same digest is reused.
     pub cache: Cache,
     /// Environment variables of its process, by name.
     pub env: BTreeMap<String, Template>,
-    /// Names that the site file must provide.
+    /// Names of secrets that the site file must provide.
     pub secrets: Vec<String>,
-    /// What the file says about it; empty if nothing.
+    /// Description from the file; may be empty.
     pub description: String,
     /// `file:line:column` of the stage.
     pub place: String,
@@ -108,34 +108,35 @@ pub struct Node {
 pub struct Source {
     /// Absolute path or URL.
     pub location: String,
-    /// Of its content when the plan was made.
+    /// Digest of its content when the plan was made.
     pub digest: Digest,
 }
 
 impl Source {
-    /// Whether it lies on a disk, where its content may change after the plan was made; a URL names its revision.
+    /// Whether the source is on a disk, where its content may change after the plan was made; a URL includes its
+    /// revision.
     pub fn is_local(&self) -> bool {
         !self.location.contains("://")
     }
 }
 
-/// An input port and where its artifacts come from, in order.
+/// An input port and the sources of its artifacts, in order.
 #[derive(Debug, Clone)]
 pub struct InputBinding {
     /// Name of the input port.
     pub port: String,
-    /// What kind of artifact the port takes.
+    /// Kind of artifact that the port accepts.
     pub kind: ArtifactKind,
-    /// How many artifacts the port takes.
+    /// Number of artifacts that the port accepts.
     pub cardinality: Cardinality,
-    /// Producers, in the order in which the port gets them.
+    /// Producers, in the port's order.
     pub from: Vec<OutputOf>,
 }
 
-/// An output of a stage. If `stage` is a late fan-out, it stands for all its instances in order.
+/// An output of a stage. If `stage` is a late fan-out, all its instances in order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OutputOf {
-    /// The producer.
+    /// Producer.
     pub stage: StageKey,
     /// Name of its output port.
     pub output: String,
@@ -146,28 +147,28 @@ pub struct OutputOf {
 pub enum When {
     /// Unconditionally.
     Always,
-    /// Known false at plan; the text says why.
+    /// Known to be false when the plan is made; holds the reason.
     Never(String),
     /// Reads metrics or status.
     Late(Expression),
 }
 
-/// A list that comes from an upstream table: one instance per row, the row (a map) as `item`.
+/// A list from an upstream table: one instance per row, with the row (a map) as `item`.
 #[derive(Debug, Clone)]
 pub struct FanOut {
-    /// The table.
+    /// Table with the rows.
     pub rows_of: OutputOf,
-    /// More rows than this fail the stage.
+    /// Most rows; with more the stage fails.
     pub cap: u32,
 }
 
-/// What a failed check does: it fails the stage, or only warns.
+/// Effect of a failed check: it fails the stage, or only warns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Fails the stage.
     Error,
-    /// Is only shown.
+    /// Shows a warning.
     Warn,
 }
 
@@ -176,57 +177,57 @@ pub enum Severity {
 pub struct Check {
     /// Name of the metric or comparison.
     pub metric: String,
-    /// Which number, if the metric is a row of a comparison.
+    /// Number of the row, if the metric is a row of a comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<trainyard_core::Of>,
     /// Lower bound, inclusive.
     pub min: Option<f64>,
     /// Upper bound, inclusive.
     pub max: Option<f64>,
-    /// What happens out of bounds.
+    /// Effect of a value out of bounds.
     pub severity: Severity,
-    /// What the check is for in a recipe: one of [`crate::recipe::ROLES`].
+    /// Role of the check in a recipe: one of [`crate::recipe::ROLES`].
     pub role: Option<String>,
     /// Whether the check is judged on several seeds of a recipe and fails no single run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pooled: bool,
 }
 
-/// When a failed attempt is followed by another one, and after which wait.
+/// Retries of failed attempts and the waits before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retry {
-    /// All attempts, the first included.
+    /// Number of attempts, including the first.
     pub attempts: u32,
-    /// Wait before each next attempt.
+    /// Wait before each retry.
     pub backoff: Backoff,
-    /// Kinds that are tried again.
+    /// Kinds of errors that are retried.
     pub on: Vec<ErrorKind>,
 }
 
-/// What one attempt asks of a pool.
+/// Resources that one attempt requires of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Request {
-    /// None: the default of the kind (the whole pool, or 1).
+    /// CPUs; `None` is the default of the kind (all CPUs of the machine, or 1).
     pub cpus: Option<u32>,
-    /// Bytes; 0 = does not say.
+    /// Bytes; 0 = not specified.
     pub memory: u64,
     /// GPUs of each machine.
     pub gpus: u32,
     /// Bytes per GPU; 0 = any.
     pub gpu_memory: u64,
-    /// Machines; all or nothing.
+    /// Number of machines; all or none are granted.
     pub nodes: u32,
-    /// All of them must be among the pool's tags.
+    /// Tags that the pool must all have.
     pub tags: Vec<String>,
 }
 
-/// Whether a published artifact of the same digest is taken.
+/// Whether a published artifact of the same digest is reused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cache {
-    /// Is taken.
+    /// Reuses it.
     Enabled,
-    /// Always runs; publishes a new generation.
+    /// Always runs the stage; publishes a new generation.
     Disabled,
-    /// Enters the stage digest.
+    /// Text that enters the stage digest.
     Salt(String),
 }

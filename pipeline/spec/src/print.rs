@@ -1,6 +1,7 @@
-//! A tree as YAML that reads back as the same tree. Comments above keys and items are found again through their spans.
+//! Prints a tree as YAML that parses back to the same tree. Comments above keys and items are found through their
+//! spans.
 //!
-//! Small lists and maps are written in one line, as people do; long prose is folded.
+//! Small lists and maps are written in one line; long prose is folded.
 
 use crate::diagnostic::{Sources, Span};
 use crate::tree::{Content, Entry, Node, Scalar, core_value};
@@ -8,11 +9,11 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Columns that a line may take.
+/// Most columns of a line.
 const WIDTH: usize = 110;
 const INDENT: usize = 2;
 
-/// The text of a tree whose spans lie in `sources`.
+/// Prints a tree whose spans point into `sources`.
 pub fn yaml(tree: &Node, sources: &Sources) -> String {
     let mut printer = Printer { sources, printed: HashSet::new(), out: String::new() };
     match &tree.content {
@@ -25,7 +26,7 @@ pub fn yaml(tree: &Node, sources: &Sources) -> String {
     printer.out
 }
 
-/// A JSON value in one line of YAML: `kind` stands first, null entries of maps are left out.
+/// Prints a JSON value in one line of YAML: `kind` comes first, null entries of maps are left out.
 pub fn inline_value(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(inline_value).collect::<Vec<_>>().join(", ")),
@@ -47,13 +48,13 @@ fn plain(text: &str) -> Scalar {
 
 struct Printer<'a> {
     sources: &'a Sources,
-    /// Comments that are in the text already, by file and start.
+    /// Comments already printed, by file and start.
     printed: HashSet<(u32, usize)>,
     out: String,
 }
 
 impl Printer<'_> {
-    /// The entries of a map, each in lines of its own; `spread` keeps the maps under them in block style.
+    /// Prints the entries of a map, each on separate lines; `spread` keeps the maps under them in block style.
     fn map(&mut self, entries: &[Entry], indent: usize, spread: bool) {
         for entry in entries {
             self.comments(entry.key_span, indent);
@@ -79,7 +80,7 @@ impl Printer<'_> {
         }
     }
 
-    /// What follows `key:` or `-`, with the end of the line.
+    /// Prints the value after `key:` or `-`, including the end of the line.
     fn value(&mut self, node: &Node, indent: usize, spread: bool) {
         let column = self.out.len() - self.out.rfind('\n').map_or(0, |i| i + 1);
         match &node.content {
@@ -113,7 +114,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a list or map can stand in one line from `column` on.
+    /// Whether a list or map fits in one line from `column` on.
     fn fits(&self, node: &Node, column: usize) -> bool {
         !self.is_commented(node) && !has_lines(node) && column + inline(node).chars().count() <= WIDTH
     }
@@ -135,8 +136,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The comment lines right above what begins at `span`, if it begins its line, with the bytes they start at. The
-    /// line that tells editors of a schema is none of them.
+    /// Returns the comment lines directly above a node that begins its line at `span`, with their start bytes. The line
+    /// that names a schema for editors is excluded.
     fn above(&self, span: Span) -> Vec<(usize, String)> {
         let text = self.sources.get(span.file).map_or("", |s| s.text.as_str());
         let start_of = |end: usize| text[..end].rfind('\n').map_or(0, |i| i + 1);
@@ -186,13 +187,13 @@ fn key_text(key: &str, flow: bool) -> String {
     if safe { key.to_string() } else { quoted(key) }
 }
 
-/// A scalar in one line.
+/// Prints a scalar in one line.
 fn word(scalar: &Scalar, flow: bool) -> String {
     let text = &scalar.text;
     if scalar.plain && text.is_empty() {
         return if flow { "null".into() } else { String::new() };
     }
-    // Whatever has a space or an expression in it is text by its look; the rest keeps its quotes.
+    // Text that contains a space and is a string to YAML needs no quotes; other text keeps its quotes.
     let looks_like_text = text.contains(' ') && core_value(&plain(text)).is_string();
     if (scalar.plain || looks_like_text) && is_plain(text, flow) { text.clone() } else { quoted(text) }
 }
@@ -214,7 +215,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// Whether text can stand without quotes.
+/// Whether text is valid without quotes.
 fn is_plain(text: &str, flow: bool) -> bool {
     let mut chars = text.chars();
     let first = chars.next();
@@ -233,7 +234,7 @@ fn is_plain(text: &str, flow: bool) -> bool {
         && !(flow && text.contains([',', '[', ']', '{', '}']))
 }
 
-/// Text of several lines as a literal block; `None` where the block would not read back the same.
+/// Prints text of several lines as a literal block; `None` if the block would not parse back to the same text.
 fn literal(scalar: &Scalar, indent: usize) -> Option<String> {
     let text = &scalar.text;
     let odd = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{85}');

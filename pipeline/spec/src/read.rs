@@ -1,7 +1,7 @@
-//! Reads values out of the tree by the type that is declared where they stand.
+//! Reads values out of the tree by their declared types.
 //!
-//! First [`Bound`]: the tree with its expressions parsed, names resolved and everything known computed. Then
-//! [`Reader`]: typed access that reports every mistake at its place.
+//! First [`Bound`]: the tree with its expressions parsed, names resolved and all known parts computed. Then [`Reader`]:
+//! typed access that reports every mistake at its place.
 
 mod bound;
 mod typed;

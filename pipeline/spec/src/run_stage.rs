@@ -5,20 +5,20 @@
 //! **Config**, exactly one of
 //! - `{"argv": [word, …]}` — `run: [python, train.py, …]`: no shell, one expression = one argument;
 //! - `{"shell": "script", …}` — `run: text`: goes to `sh -eu -c`. Every expression is the value of an environment
-//!   variable `TRAINYARD_ARG_<n>` and stands in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a
+//!   variable `TRAINYARD_ARG_<n>` and appears in the script as `"${TRAINYARD_ARG_<n>}"`, so no shell ever parses a
 //!   value;
 //!
 //! and optionally `"env": {name: word}` (those variables, and `env:` entries that name local paths) and `"files":
 //! {relative name: absolute path}` (links in the working folder; each is a source, so its content enters the digest,
 //! and an attempt that finds other content before or after its work fails).
 //!
-//! A **word** is a string, or what an attempt replaces by local paths: `{"$input": "port"}` (the artifact's folder;
-//! for a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`,
-//! `{"$output": "port"}` (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read
-//! from the JSON Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` a line; the last one of
-//! a name counts.
+//! A **word** is a string, or an object that an attempt replaces by local paths: `{"$input": "port"}` (the artifact's
+//! folder; for a port that holds a list, a folder with `0`, `1`, … in it), `{"$input": "port", "index": 2}`,
+//! `{"$output": "port"}` (an existing empty folder), or `{"$text": [word, …]}`, the words joined. Metrics are read from
+//! the JSON Lines file at `$TRAINYARD_METRICS`, one `{"name": "accuracy", "value": 0.5}` per line; the last one of a
+//! name counts.
 //!
-//! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions cannot stand inside
+//! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions are not allowed inside
 //! here-documents, backquotes, `${…}` and `$((…))`, where a shell would parse them.
 
 mod ports;
@@ -35,20 +35,21 @@ use quoting::Quoting;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The name of the kind; no catalogue holds it.
+/// Name of the kind; absent from catalogues.
 pub const KIND: &str = "run";
-/// Of the kind; raised when a config comes to mean something else.
+/// Version of the kind; raised when the meaning of a config changes.
 pub const VERSION: u32 = 1;
-/// Environment variables of shell scripts are called this and a number.
+/// Prefix of the environment variables of shell scripts; a number follows.
 pub const VARIABLE: &str = "TRAINYARD_ARG_";
 
-/// The name in the working folder of a path under `files:`: the path itself, or its last part if it leads outside.
+/// Returns the name in the working folder of a path under `files:`: the path itself, or its last part if it leads
+/// outside.
 pub fn file_name(path: &str) -> &str {
     let inside = !path.starts_with('/') && !path.split('/').any(|part| part == "..");
     if inside { path.trim_start_matches("./") } else { path.rsplit('/').next().unwrap_or(path) }
 }
 
-/// The command of a stage: `argv`, or `shell` with its variables.
+/// Reads the command of a stage: `argv`, or `shell` with its variables.
 pub fn command(stage: &RawStage, binder: &mut Binder<'_>) -> Option<BTreeMap<String, Template>> {
     let node = stage.get("run")?;
     match (node.list(), node.scalar()) {
@@ -121,7 +122,7 @@ fn shell(text: &str, span: Span, binder: &mut Binder<'_>) -> Option<BTreeMap<Str
     Some(config)
 }
 
-/// One argument or variable.
+/// Reads one argument or variable.
 pub fn word(bound: &Bound, diagnostics: &mut Vec<Diagnostic>) -> Option<Template> {
     match &bound.content {
         BoundContent::Scalar(scalar) => Some(Template::Literal(Value::String(scalar.text.clone()))),
@@ -172,7 +173,7 @@ fn expression_word(e: &Expression, span: Span, diagnostics: &mut Vec<Diagnostic>
     }
 }
 
-/// The symbolic form of a local path.
+/// Returns the symbolic form of a local path.
 fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
     match &e.term {
         Term::Reference(Reference::Input(port)) => return Ok(Some(json!({ "$input": port }))),
@@ -207,7 +208,7 @@ fn symbol(e: &Expression) -> Result<Option<Value>, Fault> {
     }
 }
 
-/// A list of literals is one literal.
+/// Turns a list of literals into one literal.
 fn simplify_list(items: Vec<Template>) -> Template {
     let template = Template::List(items);
     template.as_literal().map_or(template, Template::Literal)

@@ -1,9 +1,9 @@
-//! When a workflow starts by itself: by a cron pattern in a time zone, when another workflow publishes an artifact, or
-//! when files appear. `trainyard serve` acts on it (`docs/schedules.md`).
+//! Schedules: a workflow starts by a cron pattern in a time zone, when another workflow publishes an artifact, or when
+//! files appear. `trainyard serve` runs them (`docs/schedules.md`).
 //!
-//! The ticks of a pattern are instants, so the change of clocks is settled here: a pattern of a fixed time runs once a
-//! day, right after the gap if its time does not exist and at the first of two times that are called alike. A pattern
-//! with `*` or steps among hours or minutes follows the real hours.
+//! The ticks of a pattern are instants, so changes of the clock are handled here: a pattern of a fixed time runs once a
+//! day, right after the gap if its time does not exist and at the first of two equal times. A pattern with `*` or steps
+//! among hours or minutes follows the real hours.
 
 mod read;
 #[cfg(test)]
@@ -19,51 +19,51 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// What the key `schedule` says.
+/// Schedule of a workflow: the key `schedule`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Schedule {
-    /// What makes a run start.
+    /// Event that starts a run.
     #[serde(flatten)]
     pub start: Start,
-    /// Which missed ticks are made up for.
+    /// Which missed ticks are caught up.
     pub catchup: Catchup,
-    /// Ticks older than this are not made up for; milliseconds.
+    /// Age in milliseconds above which missed ticks are not caught up.
     pub catchup_window_millis: u64,
-    /// What happens to a tick during a run.
+    /// Handling of a tick during a run.
     pub overlap: Overlap,
     /// The longest delay of a tick, in milliseconds; 0 for none.
     pub jitter_millis: u64,
 }
 
-/// What makes a run start.
+/// Event that starts a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Start {
-    /// The clock.
+    /// A cron pattern in a time zone.
     Cron {
         /// Five fields, or six with seconds first.
         cron: String,
         /// IANA name; `UTC` by default.
         timezone: String,
     },
-    /// Something that appears.
+    /// An artifact or files that appear.
     On {
-        /// What appears.
+        /// The artifact or files.
         on: Trigger,
     },
 }
 
-/// What must appear for a run to start.
+/// Artifact or files whose appearance starts a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Trigger {
-    /// `WORKFLOW.STAGE.OUTPUT`: a run of that workflow publishes another content of this output.
+    /// `WORKFLOW.STAGE.OUTPUT`: a run of that workflow publishes new content of this output.
     Artifact(String),
-    /// A folder, or a URL with a prefix: files that were not there before.
+    /// A folder, or a URL with a prefix: new files appear in it.
     Files(String),
 }
 
-/// What to do about ticks that passed while nothing was there to see them.
+/// Handling of ticks that passed while no daemon was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Catchup {
@@ -71,21 +71,21 @@ pub enum Catchup {
     Latest,
     /// Run once for each.
     All,
-    /// Let them pass.
+    /// Skip them.
     None,
 }
 
-/// What to do about a tick while the run before is still going.
+/// Handling of a tick while the previous run is still active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
-    /// Let the tick pass.
+    /// Skip the tick.
     Skip,
-    /// Start when the run before has ended.
+    /// Start when the previous run has ended.
     Queue,
-    /// Cancel the run before, then start.
+    /// Cancel the previous run, then start.
     Cancel,
-    /// Start at once, beside the other run.
+    /// Start at once, in parallel with the previous run.
     Allow,
 }
 
@@ -93,7 +93,8 @@ pub enum Overlap {
 pub const CATCHUP_WINDOW_MILLIS: u64 = 24 * 3_600_000;
 
 impl Trigger {
-    /// Workflow, stage and output of an artifact. A workflow's name may hold dots, those of stages and outputs do not.
+    /// Returns workflow, stage and output of an artifact. A workflow's name may contain dots, those of stages and
+    /// outputs do not.
     pub fn artifact(&self) -> Option<(&str, &str, &str)> {
         let Self::Artifact(name) = self else { return None };
         let (rest, output) = name.rsplit_once('.')?;
@@ -104,7 +105,7 @@ impl Trigger {
 }
 
 impl Schedule {
-    /// A schedule with defaults.
+    /// Creates a schedule with defaults.
     pub fn new(start: Start) -> Self {
         Self {
             start,
@@ -114,16 +115,16 @@ impl Schedule {
             jitter_millis: 0,
         }
     }
-    /// A schedule with defaults by cron pattern and zone.
+    /// Creates a schedule with defaults from a cron pattern and a zone.
     pub fn cron(cron: &str, timezone: &str) -> Self {
         Self::new(Start::Cron { cron: cron.to_string(), timezone: timezone.to_string() })
     }
-    /// The pattern of its ticks; none if it does not start by the clock.
+    /// Returns the cron pattern; `None` if it does not start by the clock.
     pub fn pattern(&self) -> Option<Pattern> {
         let Start::Cron { cron, timezone } = &self.start else { return None };
         Some(Pattern { cron: Cron::from_str(cron).ok()?, zone: TimeZone::get(timezone).ok()? })
     }
-    /// The first tick after a Unix time in milliseconds.
+    /// Returns the first tick after a Unix time in milliseconds.
     pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
         self.pattern()?.next_after(unix_millis)
     }
@@ -137,29 +138,29 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The first tick after an instant.
+    /// Returns the first tick after an instant.
     pub fn next_after(&self, unix_millis: i64) -> Option<i64> {
         let next = self.cron.find_next_occurrence(&self.at(unix_millis)?, false).ok()?;
         Some(next.timestamp().as_millisecond())
     }
-    /// The last tick at or before an instant.
+    /// Returns the last tick at or before an instant.
     pub fn last_until(&self, unix_millis: i64) -> Option<i64> {
-        // A search backwards steps off whole seconds, and an instant within a second is behind the tick at its begin.
+        // A backward search steps by whole seconds, and an instant within a second is after the tick at its start.
         let after = unix_millis.div_euclid(1_000).checked_add(1)?.checked_mul(1_000)?;
         let last = self.cron.find_previous_occurrence(&self.at(after)?, false).ok()?;
         Some(last.timestamp().as_millisecond())
     }
-    /// The ticks after `after`, up to and including `until`, oldest first, at most `most` of them.
+    /// Returns the ticks after `after`, up to and including `until`, oldest first, at most `most` of them.
     pub fn between(&self, after: i64, until: i64, most: usize) -> Vec<i64> {
         let next = |from: &i64| self.next_after(*from).filter(|tick| *tick <= until);
         std::iter::successors(next(&after), next).take(most).collect()
     }
-    /// An instant as the clocks of its zone show it.
+    /// Formats an instant as local time in the pattern's zone.
     pub fn local(&self, unix_millis: i64) -> Option<String> {
         Some(self.at(unix_millis)?.strftime("%Y-%m-%d %H:%M:%S %Z").to_string())
     }
 
-    /// The first and the last millisecond of a day, written `2026-11-21`, in its zone.
+    /// Returns the first and the last millisecond of a day, written `2026-11-21`, in the pattern's zone.
     pub fn day(&self, text: &str) -> Option<(i64, i64)> {
         let day: Date = text.parse().ok()?;
         let begin = |day: Date| Some(day.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond());

@@ -1,7 +1,7 @@
 //! The JSON Schema of a workflow file, for editors: the envelope, and every kind's options and ports under `with`.
 //!
-//! Each typed value may also be an expression, so every option's schema is widened by that. The schema helps while
-//! typing; `check` is the judge.
+//! Each typed value may also be an expression, so every option's schema is widened by that. The schema helps with
+//! typing; `check` decides.
 
 mod share;
 
@@ -9,7 +9,8 @@ use crate::recipe::{self, RecipeResult};
 use serde_json::{Map, Value, json};
 use trainyard_core::{ArtifactKind, Declared, KindInfo, Of, StageKinds};
 
-/// The names that a check of such a stage may use; any where the stages behind its inputs decide.
+/// Returns the schema of the names that a check of such a stage may use; any name if the producers of its inputs
+/// decide.
 fn names_of(declared: &Declared) -> Value {
     let all = || declared.metrics.iter().chain(&declared.comparisons);
     if declared.open || all().next().is_none() {
@@ -21,7 +22,7 @@ fn names_of(declared: &Declared) -> Value {
     json!({"anyOf": enumerated.into_iter().chain(families).collect::<Vec<Value>>()})
 }
 
-/// Draft 2020-12.
+/// Returns the schema of a workflow file, in draft 2020-12.
 pub fn workflow_schema(catalogue: &dyn StageKinds) -> Value {
     let mut definitions = envelope_definitions();
     let mut names = Vec::new();
@@ -177,12 +178,12 @@ fn stage_schema(kinds: &[Value]) -> Value {
     })
 }
 
-/// A definition, or the `null` that removes it from a parent.
+/// Returns the schema of a definition, or of the `null` that removes it from a parent.
 fn or_null(name: &str) -> Value {
     json!({"anyOf": [{"$ref": format!("#/$defs/{name}")}, {"type": "null"}]})
 }
 
-/// What a file must hold that has no parent to take it from.
+/// Returns the schema of a file without a parent: the keys that it must have.
 fn whole_file() -> Value {
     let stage = json!({"type": "object", "oneOf": [{"required": ["uses"]}, {"required": ["run"]}]});
     json!({
@@ -238,7 +239,7 @@ fn envelope_definitions() -> Map<String, Value> {
     }
 }
 
-/// The options of a kind with its ports; the schema's own definitions move to `moved`, under the kind's name.
+/// Returns the options of a kind with its ports; the schema's own definitions move to `moved`, under the kind's name.
 fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> Value {
     let mut schema = info.options.clone();
     if let Some(object) = schema.as_object_mut() {
@@ -261,7 +262,7 @@ fn with_schema(info: &KindInfo, slot: &str, moved: &mut Map<String, Value>) -> V
     schema
 }
 
-/// Renames references, and lets an expression stand wherever a value does.
+/// Renames references, and allows an expression in place of every value.
 fn widen(schema: Value, slot: &str) -> Value {
     let Value::Object(mut object) = schema else { return schema };
     if let Some(Value::String(target)) = object.get_mut("$ref") {

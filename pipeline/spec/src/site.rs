@@ -1,7 +1,7 @@
-//! The site file `trainyard.yaml`: where artifacts live, which machines there are, where secrets come from.
+//! The site file `trainyard.yaml`: the artifact store, the machines, and the sources of secrets.
 //!
-//! It holds everything about a place, so workflow files need nothing about it. Without a site file the caller gives the
-//! amounts of this machine.
+//! Everything that depends on the place is in this file, so workflow files are portable. Without a site file the caller
+//! provides the amounts of this machine.
 
 mod notification;
 mod pools;
@@ -22,14 +22,15 @@ use std::time::Duration;
 use trainyard_core::Result;
 use trainyard_core::attempt::{ORPHAN_TIMEOUT, STORE_OUTAGE};
 
-/// What the file says; relative store paths are made absolute against its folder.
+/// Content of the file; relative store paths are made absolute against its folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Site {
-    /// URL or path. None: `.trainyard/` beside the site file, or in the working directory without one.
+    /// URL or path; `None` is `.trainyard/` next to the site file, or in the working directory if there is no site
+    /// file.
     pub store: Option<String>,
-    /// How long runs and attempts wait for a store that is away.
+    /// How long runs and attempts wait for an unreachable store.
     pub store_outage: Duration,
-    /// How long an attempt outlives the last sign of a writer of its run, where it can.
+    /// How long an attempt continues without a sign of a writer of its run, where supported.
     pub orphan_timeout: Duration,
     /// Sorted by priority (highest first), then in file order; never empty.
     pub pools: Vec<Pool>,
@@ -37,28 +38,28 @@ pub struct Site {
     pub secrets: BTreeMap<String, String>,
     /// Whether published artifacts survive a power loss.
     pub durability: Durability,
-    /// Who is told about runs and schedules.
+    /// Notifications about runs and schedules.
     pub notifications: Vec<Notification>,
-    /// The trackers that follow runs, as the file gives their options; their schemas allow them.
+    /// Trackers that follow runs: options as in the file, validated by schema.
     pub tracking: Vec<Value>,
-    /// Where the site file lies; none without one.
+    /// Folder of the site file; `None` without one.
     pub folder: Option<PathBuf>,
-    /// Folder in which the users of a machine share its slots; none: each user has a folder of their own.
+    /// Folder in which the users of a machine share its slots; `None`: one folder per user.
     pub slots: Option<PathBuf>,
 }
 
-/// What published artifacts survive.
+/// Failures that published artifacts survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// Survives the death of any process.
+    /// Survives the crash of any process.
     Process,
     /// Survives a power loss as well.
     Fsync,
 }
 
 impl Site {
-    /// Without a site file: one pool of this machine, no secrets.
+    /// Returns the site without a file: one pool of this machine, no secrets.
     pub fn of_this_machine(pool: Pool) -> Self {
         Self {
             store: None,
@@ -88,16 +89,16 @@ const KEYS: [&str; 10] = [
     "slots",
 ];
 
-/// What a site file is read against.
+/// Context in which a site file is read.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
-    /// The pool when the file names none; it also gives the amounts that a local pool leaves out.
+    /// Pool of a file without pools; also provides the amounts that a local pool omits.
     pub this_machine: &'a Pool,
-    /// The executors that the build has.
+    /// Executors in this build.
     pub executors: &'a [ExecutorOptions<'a>],
-    /// JSON Schema of one tracker, as `tracking` names it.
+    /// JSON Schema of one entry of `tracking`.
     pub tracker: &'a Value,
-    /// Whether a store URL could ever be opened, judged by its text.
+    /// Checks whether a store URL could be opened, by its text.
     pub check_store: fn(&str) -> Result<()>,
 }
 
@@ -172,7 +173,7 @@ fn read_site(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reade
     Some(site)
 }
 
-/// A URL as written, or a path made absolute.
+/// Returns a URL as written, or a path made absolute.
 fn read_store(bound: &Bound, folder: &Path, surroundings: Surroundings<'_>, reader: &mut Reader<'_>) -> Option<String> {
     let text = reader.string(bound, "`store`")?;
     if let Err(error) = (surroundings.check_store)(&text) {

@@ -1,6 +1,6 @@
-//! A value with expressions in it: a config until every metric and status that it reads is known.
+//! A value with expressions: a config until every metric and status that it reads is known.
 //!
-//! [`Template::resolve`] gives the whole value, or an error that names what is unknown.
+//! [`Template::resolve`] returns the complete value, or an error that names the unknown reference.
 
 use crate::expression::{Expression, Reference, Scope, value_text};
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -14,9 +14,9 @@ use trainyard_core::Result;
 pub enum Template {
     /// A value without expressions.
     Literal(Value),
-    /// `${{ e }}` as the whole scalar: keeps its type.
+    /// `${{ e }}` as the whole scalar; keeps its type.
     Expression(Expression),
-    /// Text with expressions in it; becomes a string.
+    /// Text with expressions; becomes a string.
     Text(Vec<Piece>),
     /// Items in order.
     List(Vec<Template>),
@@ -27,18 +27,16 @@ pub enum Template {
 /// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece {
-    /// Text as it stands.
     Literal(String),
-    /// Its value is put in as text.
+    /// Expression whose value is inserted as text.
     Expression(Expression),
 }
 
 impl Template {
-    /// The literal null.
     pub fn null() -> Self {
         Self::Literal(Value::Null)
     }
-    /// Nothing is left to compute.
+    /// Whether all parts are known.
     pub fn is_literal(&self) -> bool {
         match self {
             Self::Literal(_) => true,
@@ -48,13 +46,13 @@ impl Template {
             Self::Map(entries) => entries.values().all(Self::is_literal),
         }
     }
-    /// The value, if nothing is left to compute.
+    /// Returns the value, if all parts are known.
     pub fn as_literal(&self) -> Option<Value> {
         struct Nothing;
         impl Scope for Nothing {}
         if self.is_literal() { self.resolve(&Nothing).ok() } else { None }
     }
-    /// The value under `scope`.
+    /// Resolves the value under `scope`.
     pub fn resolve(&self, scope: &dyn Scope) -> Result<Value> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
@@ -67,7 +65,7 @@ impl Template {
             }
         })
     }
-    /// All references in it.
+    /// Returns all references.
     pub fn references(&self) -> Vec<&Reference> {
         match self {
             Self::Literal(_) => Vec::new(),
@@ -99,7 +97,7 @@ fn resolve_text(pieces: &[Piece], scope: &dyn Scope) -> Result<String> {
     Ok(text)
 }
 
-/// Expressions stand as `${{ … }}` text; for display and for the plan's digest.
+/// Serializes expressions as `${{ … }}` text; for display and for the plan's digest.
 impl Serialize for Template {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

@@ -1,7 +1,7 @@
 //! The tree that every pass after the YAML reader works on: lists, maps and scalars, each with its place.
 //!
 //! A scalar keeps its text and whether it was quoted, because numbers, durations and sizes are read later, by the type
-//! that is declared where they stand.
+//! declared at their place.
 
 use crate::diagnostic::Span;
 use serde_json::Value;
@@ -11,11 +11,10 @@ use serde_json::Value;
 pub struct Node {
     /// Place in its file.
     pub span: Span,
-    /// What the node holds.
     pub content: Content,
 }
 
-/// The three forms of YAML.
+/// The three forms of a YAML node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A value without parts.
@@ -29,9 +28,9 @@ pub enum Content {
 /// A value without parts, as it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalar {
-    /// After YAML's escapes and folding.
+    /// Text after YAML's escapes and folding.
     pub text: String,
-    /// Without quotes and no block scalar: only such text can be a number, a bool or null.
+    /// Neither quoted nor a block scalar; only such text can be a number, a bool or null.
     pub plain: bool,
 }
 
@@ -40,53 +39,51 @@ pub struct Scalar {
 pub struct Entry {
     /// As written, without quotes.
     pub key: String,
-    /// Place of the key.
     pub key_span: Span,
-    /// What stands under the key.
     pub value: Node,
 }
 
 impl Node {
-    /// Itself as a scalar, if it is one.
+    /// Returns the scalar, if it is one.
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.content {
             Content::Scalar(s) => Some(s),
             _ => None,
         }
     }
-    /// Its items, if it is a list.
+    /// Returns the items, if it is a list.
     pub fn list(&self) -> Option<&[Node]> {
         match &self.content {
             Content::List(items) => Some(items),
             _ => None,
         }
     }
-    /// Its entries, if it is a map.
+    /// Returns the entries, if it is a map.
     pub fn map(&self) -> Option<&[Entry]> {
         match &self.content {
             Content::Map(entries) => Some(entries),
             _ => None,
         }
     }
-    /// Value of a key, if this is a map that has it.
+    /// Returns the value of a key, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.map()?.iter().find(|e| e.key == key).map(|e| &e.value)
     }
-    /// The same, to be changed.
+    /// Returns the value of a key, mutable.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         match &mut self.content {
             Content::Map(entries) => entries.iter_mut().find(|e| e.key == key).map(|e| &mut e.value),
             _ => None,
         }
     }
-    /// The node of an RFC 6901 pointer.
+    /// Returns the node at an RFC 6901 pointer.
     pub fn at_mut(&mut self, pointer: &str) -> Option<&mut Self> {
         pointer.split('/').skip(1).try_fold(self, |node, part| match node.content {
             Content::List(ref mut items) => items.get_mut(part.parse::<usize>().ok()?),
             _ => node.get_mut(&part.replace("~1", "/").replace("~0", "~")),
         })
     }
-    /// The value as plain YAML means it, where no schema says more.
+    /// Returns the value as plain YAML, for places without a schema.
     pub fn value(&self) -> Value {
         match &self.content {
             Content::Scalar(scalar) => core_value(scalar),
@@ -94,11 +91,11 @@ impl Node {
             Content::Map(entries) => Value::Object(entries.iter().map(|e| (e.key.clone(), e.value.value())).collect()),
         }
     }
-    /// Plain `null`, `~` or nothing.
+    /// Whether the node is plain `null`, `~` or empty.
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(|s| s.plain && is_null(&s.text))
     }
-    /// For messages.
+    /// Describes the node for messages.
     pub fn describe(&self) -> String {
         match &self.content {
             Content::Scalar(_) if self.is_null() => "nothing".into(),
@@ -109,13 +106,13 @@ impl Node {
     }
 }
 
-/// Text for a message: one line, at most 60 characters.
+/// Shortens text for a message: one line, at most 60 characters.
 pub fn shorten(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.chars().count() <= 60 { line } else { format!("{}…", line.chars().take(59).collect::<String>()) }
 }
 
-/// What is wrong with a text where a number is wanted, if that can be told.
+/// Describes why a text is not the wanted number, if known.
 pub fn number_help(wanted: &str, text: &str) -> Option<String> {
     if !wanted.contains("number") {
         return None;
@@ -131,8 +128,8 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null")
 }
 
-/// What a scalar is by YAML 1.2's core schema, where no type is declared. Bools are `true` and `false` only; `.inf` and
-/// `.nan` have no JSON form and stay text.
+/// Returns a scalar's value by YAML 1.2's core schema, for places without a declared type. Bools are `true` and `false`
+/// only; `.inf` and `.nan` have no JSON form and stay text.
 pub fn core_value(scalar: &Scalar) -> Value {
     if !scalar.plain {
         return Value::String(scalar.text.clone());
@@ -145,7 +142,7 @@ pub fn core_value(scalar: &Scalar) -> Value {
     }
 }
 
-/// `[-+]?[0-9]+`, `0o17`, `0xff`, or the core schema's float form.
+/// Parses `[-+]?[0-9]+`, `0o17`, `0xff`, or the core schema's float form.
 pub fn number(text: &str) -> Option<Value> {
     if let Some(octal) = text.strip_prefix("0o") {
         return unsigned(octal, 8);

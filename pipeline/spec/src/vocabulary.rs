@@ -1,12 +1,11 @@
-//! Words of other tools and what they are called here.
+//! Names used by other tools, with the names used here.
 //!
-//! Whoever comes from GitHub Actions, Airflow, Argo or dstack writes `depends_on` and `command`, and whoever comes from
-//! TRL or verl writes `num_generations` and `beta`. The nearest name by spelling is no help there, so these tables are
-//! asked first.
+//! Users of GitHub Actions, Airflow, Argo or dstack write `depends_on` and `command`, and users of TRL or verl write
+//! `num_generations` and `beta`. The nearest name by spelling does not help there, so these tables are searched first.
 
 use crate::diagnostic::suggest;
 
-/// Where a key stands.
+/// Place of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// At the top of a workflow file.
@@ -21,7 +20,7 @@ pub enum Place {
     Other,
 }
 
-/// Words and the help that they get.
+/// Words and their help.
 type Words = &'static [(&'static [&'static str], &'static str)];
 
 const FILE: Words = &[
@@ -96,10 +95,10 @@ const RESOURCES: Words = &[
     (&["patience", "timeout", "wait_timeout"], "write `wait: 30m`"),
 ];
 
-/// Words of other tools, the path of our option, and a value where one has to be seen.
+/// Words of other tools, the path of our option, and a value where one is required.
 type Options = &'static [(&'static [&'static str], &'static str, &'static str)];
 
-/// Options of TRL's preference trainers. They stand for `preference` alone, which is known by its option `batch_pairs`.
+/// Options of TRL's preference trainers. They apply to `preference` alone, recognized by its option `batch_pairs`.
 pub const PREFERENCE: Options = &[
     (&["beta", "loss_type"], "loss", "{kind: dpo, beta: 0.1}"),
     (&["label_smoothing"], "loss", "{kind: dpo, label_smoothing: 0.1}"),
@@ -182,19 +181,19 @@ pub const OPTIONS: Options = &[
     (&["random_seed", "data_seed"], "seed", ""),
 ];
 
-/// Names of preference losses that people look for among the stage kinds.
+/// Preference losses that users look for among the stage kinds.
 const PREFERENCE_LOSSES: [&str; 4] = ["dpo", "ipo", "orpo", "simpo"];
-/// Names of algorithms that people look for among the stage kinds.
+/// Algorithms that users look for among the stage kinds.
 const ALGORITHMS: [&str; 9] = ["dapo", "dr_grpo", "grpo", "gspo", "nft", "ppo", "reinforce", "rloo", "cispo"];
-/// Ways to say "run a command".
+/// Words for running a command.
 const COMMANDS: [&str; 7] = ["bash", "command", "exec", "python", "run", "script", "shell"];
 
-/// Lower case with `_`, as all tables are.
+/// Returns a word in lower case with `_`, the form in all tables.
 fn plain(word: &str) -> String {
     word.to_lowercase().replace('-', "_")
 }
 
-/// What to write instead of a key that is not known at its place.
+/// Returns help for a key that is unknown at its place.
 pub fn key(place: Place, word: &str, valid: &[&str]) -> Option<String> {
     let table = match place {
         Place::File => FILE,
@@ -208,7 +207,7 @@ pub fn key(place: Place, word: &str, valid: &[&str]) -> Option<String> {
     found.map(|(_, help)| (*help).to_string()).or_else(|| suggest(word, valid.iter().copied()))
 }
 
-/// What to write instead of an option, where `valid` are the options at its place.
+/// Returns help for an unknown option, where `valid` are the options at its place.
 pub fn option(word: &str, valid: &[&str]) -> Option<String> {
     if !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit()) {
         return Some("decimals take a point, as in `0.01`".into());
@@ -221,7 +220,7 @@ pub fn option(word: &str, valid: &[&str]) -> Option<String> {
         .or_else(|| suggest(word, valid.iter().copied()))
 }
 
-/// The part of a path that starts at a valid name, as it is written.
+/// Returns the part of a path that starts at a valid name, as it is written.
 fn translate(path: &str, value: &str, valid: &[&str]) -> Option<String> {
     let parts: Vec<&str> = path.split('.').collect();
     let start = parts.iter().rposition(|part| valid.contains(part))?;
@@ -237,7 +236,7 @@ fn translate(path: &str, value: &str, valid: &[&str]) -> Option<String> {
     Some(format!("write `{written}`"))
 }
 
-/// What to write instead of a stage kind.
+/// Returns help for an unknown stage kind.
 pub fn kind(word: &str, valid: &[&str]) -> Option<String> {
     let name = plain(word.rsplit('/').next().unwrap_or(word));
     if ALGORITHMS.contains(&name.as_str()) {

@@ -1,7 +1,7 @@
 //! The raw workflow: one file's tree sorted into its parts, before any expression is read.
 //!
-//! [`FILE_KEYS`] lists the top level and [`STAGE_KEYS`] what a stage may say. Keys that a stage's body would ignore
-//! (`env` beside `uses`) are errors here, so later passes never see them.
+//! [`FILE_KEYS`] lists the keys of the top level and [`STAGE_KEYS`] those of a stage. Keys that a stage's body would
+//! ignore (`env` with `uses`) are errors here, so later passes never see them.
 
 mod keys;
 mod stage;
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 /// A whole file, sorted into its parts. Values are still nodes; expressions are read later.
 #[derive(Debug)]
 pub struct Workflow {
-    /// Absolute.
+    /// Absolute path.
     pub path: PathBuf,
-    /// What the key `name` says.
+    /// Value of the key `name`.
     pub name: String,
-    /// Of the first key that the file itself writes; a place for what has no better one.
+    /// Place of the first key that the file itself writes; for diagnostics without a better place.
     pub span: Span,
-    /// What published system it shows, if it is a recipe. Incomplete after a mistake (reported).
+    /// Published system that the workflow reproduces, if it is a recipe. Incomplete after a mistake (reported).
     pub recipe: Option<Recipe>,
     /// Declarations, in file order.
     pub params: Vec<Entry>,
@@ -35,32 +35,32 @@ pub struct Workflow {
     pub schedule: Option<Entry>,
     /// In file order.
     pub stages: Vec<RawStage>,
-    /// What the file exports, by name.
+    /// Exports of the file, by name.
     pub outputs: Vec<Entry>,
     /// Data that some stages must never see, by name.
     pub evaluation_sets: Vec<Entry>,
-    /// Ids of stages that are not in `stages` because they could not be read (reported).
+    /// Ids of stages missing from `stages` because they could not be read (reported).
     pub unreadable: Vec<String>,
     index: HashMap<String, usize>,
 }
 
 impl Workflow {
-    /// Index into [`Self::stages`] of the stage with this id.
+    /// Returns the index into [`Self::stages`] of the stage with this id.
     pub fn stage(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
-    /// Ids of all readable stages, in file order.
+    /// Returns the ids of all readable stages, in file order.
     pub fn stage_ids(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|s| s.id.as_str())
     }
 }
 
-/// Sorts a tree into a workflow. Reports what does not fit and keeps the rest.
+/// Sorts a tree into a workflow. Reports parts that do not fit and keeps the rest.
 pub fn read(mut tree: Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> Option<Workflow> {
     let entries = file_keys(&tree, diagnostics)?;
     let own = entries.iter().find(|e| e.key_span.file == tree.span.file);
     let top = own.map_or(tree.span, |e| e.key_span);
-    // Taken out rather than copied: there may be 100,000.
+    // Moved rather than copied: there may be 100,000.
     let stages = take(&mut tree, "stages");
     let entries = tree.map()?;
     unknown_keys(entries, &FILE_KEYS, "a workflow file", Place::File, diagnostics);
@@ -92,14 +92,15 @@ pub fn read(mut tree: Node, path: &Path, diagnostics: &mut Vec<Diagnostic>) -> O
     })
 }
 
-/// Takes the entry of a key out of a map.
+/// Removes the entry of a key from a map.
 fn take(tree: &mut Node, key: &str) -> Option<Entry> {
     let Content::Map(entries) = &mut tree.content else { return None };
     let at = entries.iter().position(|e| e.key == key)?;
     Some(entries.remove(at))
 }
 
-/// What must hold of a parent by itself, since the file that extends it may hide it. `None` if it is no map.
+/// Checks the requirements of a parent on its own, since the file that extends it may hide them. `None` if it is not a
+/// map.
 pub fn check_parent(tree: &Node, diagnostics: &mut Vec<Diagnostic>) -> Option<()> {
     let entries = file_keys(tree, diagnostics)?;
     if let Some(version) = entries.iter().find(|e| e.key == "version") {

@@ -1,4 +1,4 @@
-//! YAML text → [`Node`] tree in one pass; the only module that knows the YAML crate.
+//! Parses YAML text to a [`Node`] tree in one pass; the only module that uses the YAML crate.
 //!
 //! The dialect is YAML 1.2 core in one document, without tags, merge keys and directives. Keys are unique scalars. The
 //! limits ([`MOST_BYTES`], [`DEEPEST`], [`MOST_NODES`], [`MOST_ALIASES`], [`MOST_REPLAYED`]) stop files that were built
@@ -12,19 +12,18 @@ use advice::{Advice, advise};
 use serde_yaml::granit_parser::{self, Event, Parser, ScalarStyle};
 use std::collections::HashMap;
 
-/// Bytes of a file.
+/// Most bytes of a file.
 pub const MOST_BYTES: usize = 16 << 20;
-/// How deep lists and maps nest.
+/// Most levels of nested lists and maps.
 pub const DEEPEST: usize = 32;
-/// Scalars, lists and maps, what aliases stand for included.
+/// Most scalars, lists and maps, including those expanded from aliases.
 pub const MOST_NODES: usize = 2_000_000;
-/// Uses of anchors.
+/// Most uses of anchors.
 pub const MOST_ALIASES: usize = 1_000;
-/// Nodes that are kept or repeated for anchors and aliases.
+/// Most nodes that are kept or repeated for anchors and aliases.
 pub const MOST_REPLAYED: usize = 100_000;
 
-/// The tree of a text that `sources` holds as `file`. With errors in the list, the tree is what could be read (or
-/// none).
+/// Parses the text that `sources` holds as `file`. With errors in the list, the tree is the readable part, or `None`.
 pub fn read(sources: &Sources, file: u32) -> (Option<Node>, Vec<Diagnostic>) {
     let text = sources.get(file).map_or("", |s| s.text.as_str());
     let mut builder = Builder::new(text, file);
@@ -43,7 +42,7 @@ enum Open {
     Map { start: Span, entries: Vec<Entry>, seen: Seen, key: Option<(String, Span)> },
 }
 
-/// Where the keys of an open map stand. Most maps have few; only long ones are worth an index.
+/// Places of the keys of an open map. Most maps have few; only long ones are worth an index.
 #[derive(Default)]
 struct Seen(HashMap<String, Span>);
 
@@ -56,7 +55,7 @@ impl Seen {
             _ => self.0.get(key).copied(),
         }
     }
-    /// Must be told of every entry.
+    /// Adds entries; must be called for every entry.
     fn add(&mut self, entries: &[Entry]) {
         let new = match entries.len() {
             0..=Self::FEW => &[],
@@ -70,7 +69,7 @@ impl Seen {
 struct Frame {
     open: Open,
     anchor: usize,
-    /// Nodes and height so far, for anchors.
+    /// Number of nodes and height so far, for anchors.
     size: usize,
     height: usize,
 }
@@ -91,7 +90,7 @@ struct Builder<'a> {
     nodes: usize,
     aliases: usize,
     replayed: usize,
-    /// A limit was passed: stop reading.
+    /// Whether a limit was exceeded; reading stops.
     stopped: bool,
     diagnostics: Vec<Diagnostic>,
 }
@@ -154,14 +153,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reports a syntax error where the mistake is, which need not be where the parser noticed it.
+    /// Reports a syntax error at the mistake, which may be before the place where the parser noticed it.
     fn syntax(&mut self, place: Span, info: &str) {
         let Advice { at, message, help } = advise(self.text, place.start as usize, info);
         let place = if at == place.start as usize { place } else { self.place_of(at) };
         self.diagnostics.push(Diagnostic::error("yaml-syntax", place, message).help_if(help));
     }
 
-    /// The place of a byte.
+    /// Returns the place of a byte.
     fn place_of(&self, at: usize) -> Span {
         let before = &self.text[..at];
         let line_start = before.rfind('\n').map_or(0, |i| i + 1);
@@ -234,13 +233,14 @@ impl<'a> Builder<'a> {
 
     fn close(&mut self, end: Span) {
         let Some(frame) = self.stack.pop() else { return };
-        // A block collection's end marker lies behind it, at the next token; what it spans ends with its last child.
+        // A block collection's end marker is after it, at the next token; the collection's span ends with its last
+        // child.
         let reach = |start: Span, last: Option<Span>| {
             let inside = last.map_or(start.end, |l| l.end);
             let flow = self.text.as_bytes().get(start.start as usize).is_some_and(|b| matches!(b, b'[' | b'{'));
             Span { end: if flow { end.end.max(inside) } else { inside }, ..start }
         };
-        // A tree of 100,000 stages is much memory, and room to grow would be half of it.
+        // A tree of 100,000 stages takes much memory, and spare capacity would be half of it.
         let (span, content) = match frame.open {
             Open::List { start, mut items } => {
                 items.shrink_to_fit();
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         self.place(node, 0, size, height);
     }
 
-    /// Puts a finished node where it belongs: a key, a value, an item, or the root.
+    /// Stores a finished node: as a key, a value, an item, or the root.
     fn place(&mut self, node: Node, anchor: usize, size: usize, height: usize) {
         if anchor != 0 && !self.stopped {
             self.anchors.insert(anchor, Anchored { node: node.clone(), size, height });
@@ -355,13 +355,13 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The first carriage return that is not part of a line break of Windows. YAML would end a line there, and editors
-/// would not agree about the number of any line below it.
+/// Finds the first carriage return that is not part of a Windows line break. YAML would end a line there, and editors
+/// would disagree about all later line numbers.
 fn lone_return(text: &str) -> Option<usize> {
     text.match_indices('\r').map(|(at, _)| at).find(|at| text.as_bytes().get(at + 1) != Some(&b'\n'))
 }
 
-/// The text between typographic quotes.
+/// Returns the text between typographic quotes.
 fn typographic(text: &str) -> Option<&str> {
     let opened = text.strip_prefix(['“', '”', '„', '‘', '’', '«'])?;
     let inside = opened.strip_suffix(['“', '”', '‘', '’', '»'])?;

@@ -1,7 +1,8 @@
-//! Resume points of the loops: files written into a scratch folder, stored as a whole, read back by the next attempt.
+//! Resume points of training loops: files written into a scratch folder, stored as a whole, read back by the next
+//! attempt.
 //!
-//! A checkpoint holds all that the rest of the computation reads and is taken at step boundaries only. Floats pass
-//! through JSON unchanged, so a killed stage ends in the same bytes.
+//! A checkpoint holds all state that the rest of the computation reads and is taken at step boundaries only. Floats
+//! pass through JSON unchanged, so a killed stage produces the same bytes.
 
 use crate::StageContext;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use trainyard_core::{Error, Result};
 
 const STATE: &str = "state.json";
 
-/// Stores what `write` puts into an empty folder, together with `state`, as the resume point of `step`.
+/// Stores the files that `write` puts into an empty folder, together with `state`, as the resume point of `step`.
 pub fn save(
     context: &StageContext,
     step: u64,
@@ -33,7 +34,7 @@ pub fn save(
     std::fs::remove_dir_all(&folder).map_err(|e| io_error(&folder, &e))
 }
 
-/// The newest resume point: its state and its folder.
+/// Returns the newest resume point: its state and its folder.
 pub fn latest<T: DeserializeOwned>(context: &StageContext) -> Result<Option<(T, PathBuf)>> {
     let Some((step, folder)) = context.checkpoints.latest()? else { return Ok(None) };
     let path = folder.join(STATE);

@@ -1,4 +1,4 @@
-//! Learning curves: what a stage has measured so far, kept in its checkpoints.
+//! Learning curves: measurements of a stage so far, kept in its checkpoints.
 //!
 //! A resumed stage must end with the same report as one that was never killed, so points are part of the state. Names
 //! are sorted. A point that is not finite stops the stage with an error that names the step.
@@ -14,7 +14,7 @@ use trainyard_core::{Error, Result};
 pub struct Curves(BTreeMap<String, Vec<(u64, f64)>>);
 
 impl Curves {
-    /// Adds a point and reports it. Errors: data, when the value is not finite.
+    /// Adds a point and reports it. Errors: data, if the value is not finite.
     pub fn point(&mut self, context: &StageContext, name: &str, step: u64, value: f64) -> Result<()> {
         self.add(name, step, value)?;
         context.curve(name, step, value);
@@ -26,21 +26,21 @@ impl Curves {
         self.0.entry(name.to_string()).or_default().push((step, value));
         Ok(())
     }
-    /// The points `(step, value)` of a series in the order they were added; empty if there is none.
+    /// Returns the points `(step, value)` of a series in insertion order; empty for an unknown series.
     pub fn series(&self, name: &str) -> &[(u64, f64)] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
-    /// The newest value of a series.
+    /// Returns the newest value of a series.
     pub fn last(&self, name: &str) -> Option<f64> {
         self.series(name).last().map(|p| p.1)
     }
-    /// Mean of the last `n` points.
+    /// Returns the mean of the last `n` points.
     pub fn recent(&self, name: &str, n: usize) -> Option<f64> {
         let points = self.series(name);
         let tail = &points[points.len().saturating_sub(n)..];
         if tail.is_empty() { None } else { Some(tail.iter().map(|p| p.1).sum::<f64>() / tail.len() as f64) }
     }
-    /// Names that begin with `prefix`, sorted.
+    /// Returns the names that begin with `prefix`, sorted.
     pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.0.keys().map(String::as_str).filter(move |n| n.starts_with(prefix))
     }
@@ -53,7 +53,7 @@ impl Curves {
     }
 }
 
-/// Errors: data, naming the step, if `value` is not finite.
+/// Returns a finite value. Errors: data, naming the step, if `value` is not finite.
 pub fn finite(value: f64, name: &str, step: u64) -> Result<f64> {
     if value.is_finite() {
         return Ok(value);

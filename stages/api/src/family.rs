@@ -1,8 +1,8 @@
-//! Families of parts: what stages compose, written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`) or as a
-//! bare name (`clip`).
+//! Families of parts, which stages compose. A part is written as a map with a `kind` (`{kind: clip, clip_high: 0.28}`)
+//! or as a bare name (`clip`).
 //!
-//! Every family has the same shape, whatever its parts do, so that the catalogue, the schema and the pages need to know
-//! nothing else. A [`Family`] is a value: a program adds parts of its own to it before the stages get it.
+//! All families have the same form, so that the catalogue, the schema and the pages handle them alike. A [`Family`] is
+//! a value: a program can add custom parts to it before the stages receive it.
 
 mod page;
 mod part;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use trainyard_core::{Error, Metric, OptionProblem, Result};
 
-/// A part that some options name: parsed once, then asked for its complete options, its problems, and the part itself.
+/// A part named by options. It is parsed once and provides its complete options, its problems, and the part itself.
 pub struct Chosen<T: ?Sized, A: ?Sized = ()> {
     place: String,
     kind: &'static str,
@@ -24,27 +24,27 @@ pub struct Chosen<T: ?Sized, A: ?Sized = ()> {
 }
 
 impl<T: ?Sized, A: ?Sized> Chosen<T, A> {
-    /// The kind of the part, as written after `kind:`.
+    /// Returns the kind of the part, as written after `kind:`.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
-    /// Metrics of the part, without the prefix of its kind.
+    /// Returns the metrics of the part, without the prefix of its kind.
     pub fn metrics(&self) -> &[Metric] {
         &self.metrics
     }
-    /// `{kind, …}` with every default filled in.
+    /// Returns `{kind, …}` with every default filled in.
     pub fn complete(&self) -> Result<Value> {
         self.options.complete().map_err(|e| e.at(&self.place))
     }
-    /// Everything wrong with the options; pointers are relative to them.
+    /// Returns all problems of the options; pointers are relative to them.
     pub fn problems(&self) -> Vec<OptionProblem> {
         self.options.problems()
     }
-    /// What the part cannot do without.
+    /// Returns the requirements of the part.
     pub fn needs(&self) -> Vec<&'static str> {
         self.options.needs()
     }
-    /// A fresh part. Errors: invalid, naming the part and the option.
+    /// Builds a new part. Errors: invalid, naming the part and the option.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
         let built = match self.problems().into_iter().next() {
             Some(problem) => Err(refused(problem)),
@@ -54,22 +54,22 @@ impl<T: ?Sized, A: ?Sized> Chosen<T, A> {
     }
 }
 
-/// All parts of one sort.
+/// All parts of one family.
 pub struct Family<T: ?Sized, A: ?Sized = ()> {
-    /// How pages and recipes call it: `losses`.
+    /// Name in pages and recipes: `losses`.
     pub folder: &'static str,
-    /// How messages call one member: `loss term`.
+    /// Name of one member in messages: `loss term`.
     pub what: &'static str,
     members: Vec<PartKind<T, A>>,
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
-    /// `members` are sorted by kind.
+    /// Creates a family; `members` must be sorted by kind.
     pub fn new(folder: &'static str, what: &'static str, members: Vec<PartKind<T, A>>) -> Self {
         debug_assert!(members.windows(2).all(|pair| pair[0].kind < pair[1].kind), "{folder} is sorted");
         Self { folder, what, members }
     }
-    /// Adds a part. Errors: invalid, if the kind is taken.
+    /// Adds a part. Errors: invalid, if the kind exists already.
     pub fn add(&mut self, part: PartKind<T, A>) -> Result<()> {
         match self.members.binary_search_by(|member| member.kind.cmp(part.kind)) {
             Ok(_) => Err(Error::invalid(format!("two parts are called `{}/{}`", self.folder, part.kind))
@@ -80,26 +80,26 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
             }
         }
     }
-    /// Sorted by kind.
+    /// Returns all members, sorted by kind.
     pub fn members(&self) -> &[PartKind<T, A>] {
         &self.members
     }
-    /// All kinds, sorted.
+    /// Returns all kinds, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         self.members.iter().map(|member| member.kind).collect()
     }
-    /// Parses `{kind, …}` or a bare name. The problem, if there is one, is relative to the options.
+    /// Parses `{kind, …}` or a bare name. The pointer of a problem is relative to the options.
     pub fn read(&self, options: &Value) -> Result<Chosen<T, A>, OptionProblem> {
         let (member, own) = self.look_up(options)?;
         let options = (member.read)(own).map_err(|e| OptionProblem::new("", e.message))?;
         Ok(self.chosen(member, options))
     }
-    /// `{kind, …}` with every default filled in. Errors: invalid, as far as types tell; ranges are for
-    /// [`Family::check`].
+    /// Returns `{kind, …}` with every default filled in. Errors: invalid, for wrong types; [`Family::check`] checks
+    /// ranges.
     pub fn complete(&self, options: &Value) -> Result<Value> {
         self.find(options)?.complete()
     }
-    /// Everything wrong with the options; pointers are relative to them.
+    /// Returns all problems of the options; pointers are relative to them.
     pub fn check(&self, options: &Value) -> Vec<OptionProblem> {
         self.read(options).map_or_else(|problem| vec![problem], |chosen| chosen.problems())
     }
@@ -107,7 +107,8 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     pub fn build(&self, options: &Value, context: &A) -> Result<Box<T>> {
         self.find(options)?.build(context)
     }
-    /// What any of these parts may report; with `several`, also under the names of a second one of its kind.
+    /// Returns the metrics that any of these parts may report; with `several`, also under the names of a second part of
+    /// the same kind.
     pub fn declarable(&self, several: bool) -> Vec<Metric> {
         let of = |member: &PartKind<T, A>| {
             let numbered = several.then(|| format!("{}_<int>", member.kind));
@@ -117,7 +118,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
         };
         self.members.iter().flat_map(of).collect()
     }
-    /// The schema of `{kind, …}`, or of the bare name of a part: one branch per part.
+    /// Returns the schema of `{kind, …}`, or of the bare name of a part: one branch per part.
     pub fn schema(&self) -> Value {
         let bare = json!({ "type": "string", "enum": self.names() });
         let branches: Vec<Value> = std::iter::once(bare).chain(self.members.iter().map(PartKind::branch)).collect();
@@ -134,7 +135,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     fn chosen(&self, member: &PartKind<T, A>, options: Box<dyn Options<T, A>>) -> Chosen<T, A> {
         Chosen { place: self.place(member), kind: member.kind, metrics: member.metrics.clone(), options }
     }
-    /// A part as messages call it: `` loss term `clip` ``.
+    /// Formats a part for messages: `` loss term `clip` ``.
     fn place(&self, member: &PartKind<T, A>) -> String {
         format!("{} `{}`", self.what, member.kind)
     }
@@ -150,7 +151,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Family<T, A> {
     }
 }
 
-/// Prefixes of the metrics of the parts of a list: the kind, with a number from the second part of a kind on
+/// Returns the metric prefixes of a list of parts: the kind, with a number from the second part of a kind on
 /// (`clip_2`).
 pub fn prefixes<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -161,7 +162,7 @@ pub fn prefixes<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     kinds.into_iter().map(one).collect()
 }
 
-/// The name of a part, and its options without `kind`. A bare name is a map with nothing else.
+/// Splits options into the name of a part and the options without `kind`. A bare name has no options.
 fn split(options: &Value) -> Option<(&str, Value)> {
     match options {
         Value::String(name) => Some((name, Value::Object(Map::new()))),
@@ -175,7 +176,7 @@ fn split(options: &Value) -> Option<(&str, Value)> {
     }
 }
 
-/// The problem as an error that names its place.
+/// Converts a problem to an error that names its place.
 fn refused(problem: OptionProblem) -> Error {
     let place = problem.pointer.trim_start_matches('/').replace('/', ".");
     let error = Error::invalid(problem.message);

@@ -1,8 +1,7 @@
-//! The contract between the orchestrator and every stage room: what a stage is, what it is given, and what it is
-//! composed of.
+//! The contract between the orchestrator and all stage crates: the definition of a stage, its context, and its parts.
 //!
-//! A stage is a pure function of its config, its inputs and its seed, with files as inputs and outputs. It sees local
-//! folders only: the attempt fetches inputs from the store before it and publishes outputs after it.
+//! A stage is a pure function of its config, its inputs and its seed, with files as inputs and outputs. It accesses
+//! local folders only: the attempt fetches inputs from the store before it and publishes outputs after it.
 
 #![warn(missing_docs)]
 

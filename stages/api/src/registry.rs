@@ -1,4 +1,4 @@
-//! Stage kinds by name: what `spec` and the engine ask through [`StageKinds`], and what attempts run.
+//! Stage kinds by name: queried by `spec` and the engine through [`StageKinds`], and run by attempts.
 
 use crate::stage::DynStage;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use trainyard_core::{Error, KindInfo, OptionProblem, Result, Settled, StageKinds
 pub struct Stages(BTreeMap<&'static str, Box<dyn DynStage>>);
 
 impl Stages {
-    /// Errors: invalid, if two kinds have one name.
+    /// Creates a registry. Errors: invalid, if two kinds have the same name.
     pub fn new(kinds: impl IntoIterator<Item = Box<dyn DynStage>>) -> Result<Self> {
         let mut stages = Self::default();
         for kind in kinds {
@@ -18,7 +18,7 @@ impl Stages {
         }
         Ok(stages)
     }
-    /// Errors: invalid, if the name is taken.
+    /// Adds a kind. Errors: invalid, if the name exists already.
     pub fn add(&mut self, kind: Box<dyn DynStage>) -> Result<()> {
         let name = kind.info().name;
         match self.0.insert(name, kind) {
@@ -28,14 +28,14 @@ impl Stages {
             }
         }
     }
-    /// Errors: invalid, if there is no such kind.
+    /// Finds a kind by name. Errors: invalid, if there is no such kind.
     pub fn stage(&self, name: &str) -> Result<&dyn DynStage> {
         self.0
             .get(name)
             .map(AsRef::as_ref)
             .ok_or_else(|| Error::invalid(format!("no stage kind `{name}` in this build")))
     }
-    /// Sorted by name.
+    /// Returns the documentation of all kinds, sorted by name.
     pub fn infos(&self) -> impl Iterator<Item = &KindInfo> {
         self.0.values().map(|kind| kind.info())
     }

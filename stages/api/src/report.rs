@@ -1,7 +1,7 @@
 //! The content of a `report` artifact: `report.json`, one schema for all stages that measure something.
 //!
 //! A report holds metrics (with intervals), tables of typed cells, and learning curves. Every crate of stages writes
-//! reports and the stage `report` joins them and decides how they look, so the type lives here.
+//! reports and the stage `report` joins and renders them, so the type is defined here.
 //!
 //! Metrics must be finite and every row must have one cell per column; see [`Report::validate`]. Times and rates do not
 //! belong in a report, because equal runs must write equal bytes.
@@ -13,10 +13,10 @@ use trainyard_core::canonical::canonical_json;
 use trainyard_core::error::io_error;
 use trainyard_core::{Comparison, Error, Result};
 
-/// The name of the file in a report artifact's folder.
+/// File name in a report artifact's folder.
 pub const REPORT_FILE: &str = "report.json";
 
-/// What a stage measured.
+/// Measurements of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -24,27 +24,27 @@ pub struct Report {
     pub report_format: u32,
     /// A heading, e.g. `Supervised fine-tuning`.
     pub title: String,
-    /// One or two sentences: what was measured on what. May be empty.
+    /// One or two sentences: what was measured on which data. May be empty.
     #[serde(default)]
     pub summary: String,
-    /// Metrics by the names they have in manifests.
+    /// Metrics, by their names in manifests.
     #[serde(default)]
     pub metrics: BTreeMap<String, Metric>,
     /// Comparisons of two models or arms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<Comparison>,
-    /// Tables, in the order in which they are shown.
+    /// Tables, in display order.
     #[serde(default)]
     pub tables: Vec<Table>,
-    /// Learning curves, in the order in which they are shown.
+    /// Learning curves, in display order.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// What a reader must know to read the numbers: conventions, exclusions, sources.
+    /// Notes required to read the numbers: conventions, exclusions, sources.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A number, with its 95% interval where one is known.
+/// A number, with its 95% interval if known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
@@ -56,7 +56,7 @@ pub struct Metric {
     /// Upper end of the 95% interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Number of independent units (problems) that it was measured on.
+    /// Number of independent units (problems) in the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n: Option<u64>,
     /// Unit as declared by the stage; empty if unknown.
@@ -83,12 +83,12 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Nothing is known or applicable.
+    /// Unknown or not applicable.
     #[default]
     Empty,
     /// Plain text; renderers escape it.
     Text(String),
-    /// Shown with up to four significant digits.
+    /// Number, shown with up to four significant digits.
     Number(f64),
     /// A share or mean with its 95% interval.
     Interval {
@@ -107,16 +107,16 @@ pub enum Cell {
 pub struct Curve {
     /// Heading of the chart.
     pub title: String,
-    /// What the x axis counts, e.g. `step`.
+    /// Label of the x axis, e.g. `step`.
     pub x: String,
-    /// What the y axis shows, e.g. `loss (nats per token)`. May be empty.
+    /// Label of the y axis, e.g. `loss (nats per token)`. May be empty.
     #[serde(default)]
     pub y: String,
     /// Lines of the chart.
     pub series: Vec<Series>,
 }
 
-/// One line: points [x, y] in order of x.
+/// One line of a chart.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
@@ -127,7 +127,7 @@ pub struct Series {
 }
 
 impl Report {
-    /// An empty report with a title.
+    /// Creates an empty report with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             report_format: 1,
@@ -141,13 +141,14 @@ impl Report {
         }
     }
 
-    /// A metric without an interval.
+    /// Adds a metric without an interval.
     pub fn metric(&mut self, name: impl Into<String>, value: f64) -> &mut Self {
         self.metrics.insert(name.into(), Metric { value, ..Metric::default() });
         self
     }
 
-    /// A metric with its 95% interval over `n` independent units; no interval if it could not be estimated.
+    /// Adds a metric with its 95% interval over `n` independent units; without an interval if it could not be
+    /// estimated.
     pub fn estimate(&mut self, name: impl Into<String>, value: f64, interval: Option<(f64, f64)>, n: u64) -> &mut Self {
         let (low, high) = interval.unzip();
         self.metrics.insert(name.into(), Metric { value, low, high, n: Some(n), ..Metric::default() });
@@ -160,7 +161,7 @@ impl Report {
         self
     }
 
-    /// A learning curve; series without any finite point are left out, and so is a curve without series.
+    /// Adds a learning curve; series without any finite point are left out, and so is a curve without series.
     pub fn curve(&mut self, mut curve: Curve) -> &mut Self {
         for series in &mut curve.series {
             series.points.retain(|[x, y]| x.is_finite() && y.is_finite());
@@ -178,8 +179,8 @@ impl Report {
         self
     }
 
-    /// Errors: data, for a number that is not finite; bug, for a row that does not fit its table. The message names
-    /// them.
+    /// Checks the report. Errors: data, for a number that is not finite; bug, for a row that does not fit its table.
+    /// The message names them.
     pub fn validate(&self) -> Result<()> {
         for (name, m) in &self.metrics {
             let numbers = [Some(m.value), m.low, m.high];
@@ -221,7 +222,7 @@ impl Report {
         std::fs::write(&path, bytes).map_err(|e| io_error(&path, &e))
     }
 
-    /// Reads the `report.json` of an artifact's folder. A missing or damaged file is an error that names it.
+    /// Reads the `report.json` of an artifact's folder. Errors: a missing or damaged file, by name.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(REPORT_FILE);
         let bytes = std::fs::read(&path).map_err(|e| io_error(&path, &e))?;
@@ -233,7 +234,7 @@ impl Report {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { title: title.into(), columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
@@ -245,7 +246,7 @@ impl Table {
 }
 
 impl Curve {
-    /// A chart without series.
+    /// Creates a chart without series.
     pub fn new(title: impl Into<String>, x: impl Into<String>, y: impl Into<String>) -> Self {
         Self { title: title.into(), x: x.into(), y: y.into(), series: Vec::new() }
     }
@@ -258,15 +259,15 @@ impl Curve {
 }
 
 impl Cell {
-    /// A cell of plain text.
+    /// Creates a cell of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
-    /// Empty if the number is not finite.
+    /// Creates a cell with a number; empty if it is not finite.
     pub fn number(value: f64) -> Self {
         if value.is_finite() { Self::Number(value) } else { Self::Empty }
     }
-    /// A number alone if there is no finite interval.
+    /// Creates a cell with an interval, or with the number alone if the interval is absent or not finite.
     pub fn interval(value: f64, interval: Option<(f64, f64)>) -> Self {
         match interval {
             Some((low, high)) if value.is_finite() && low.is_finite() && high.is_finite() => {

@@ -1,6 +1,6 @@
-//! Answers of services that cost something, kept by what was asked.
+//! Responses of paid services, stored by request.
 //!
-//! They belong to the store and to no stage: who asks the same again, in any attempt, stage or run, finds them.
+//! They belong to the store, not to a stage: the same request in any attempt, stage or run returns the stored response.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use trainyard_core::{Digest, Result};
 
 /// Records of answered requests by the digest of the request.
 pub trait RequestCache: Send + Sync {
-    /// What is kept of each request, in their order; none for one that was never answered.
+    /// Returns the records of requests, in the same order; `None` for a request without a record.
     fn find(&self, requests: &[Digest]) -> Result<Vec<Option<Vec<u8>>>>;
-    /// Keeps records and returns when they are durable. Of two records of one request the first stays; what stands
-    /// there in the end comes back, in the order of the records.
+    /// Stores records and returns when they are durable. The first record of a request is kept; returns the kept
+    /// records, in the order of the arguments.
     fn keep(&self, records: Vec<(Digest, Vec<u8>)>) -> Result<Vec<Vec<u8>>>;
 }
 
-/// Keeps records as long as it lives: for tests, and where there is no store.
+/// Records in memory, lost on drop: for tests, and for contexts without a store.
 #[derive(Default)]
 pub struct RequestsInMemory(Mutex<BTreeMap<Digest, Vec<u8>>>);
 
 impl RequestsInMemory {
-    /// Number of records.
+    /// Returns the number of records.
     pub fn count(&self) -> usize {
         self.kept().len()
     }

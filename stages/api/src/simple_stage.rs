@@ -1,4 +1,4 @@
-//! A shorter way to write a stage kind: one struct that is the options and does the work.
+//! A shorter way to write a stage kind: one struct that is both the options and the implementation.
 
 use crate::context::StageContext;
 use crate::stage::{Ports, Prepared, Stage};
@@ -39,7 +39,7 @@ pub trait SimpleStage: Serialize + DeserializeOwned + JsonSchema + Send + 'stati
     fn run(self, context: &mut StageContext) -> Result<()>;
 }
 
-/// The stage kind that a [`SimpleStage`] makes.
+/// The stage kind of a [`SimpleStage`].
 pub struct Simple<S>(PhantomData<fn() -> S>);
 
 impl<S> Default for Simple<S> {
@@ -48,7 +48,7 @@ impl<S> Default for Simple<S> {
     }
 }
 
-/// Its options, parsed.
+/// Parsed options.
 pub struct Parsed<S>(S);
 
 impl<S: SimpleStage> Stage for Simple<S> {

@@ -1,4 +1,4 @@
-//! A place in a stage's options that names a part: read once, then asked by check, schema and run alike.
+//! A place in a stage's options that names a part: read once, then used by check, schema and run.
 
 use crate::family::{Chosen, Family, PartKind, prefixes};
 use serde_json::Value;
@@ -12,8 +12,8 @@ pub struct Slot<T: ?Sized, A: ?Sized = ()> {
 }
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
-    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills its defaults in there. Options that name no
-    /// part or do not parse stay as they are, for [`Slot::problems`].
+    /// Reads the part at `place` (a pointer, `/loss/terms/0`) and fills in its defaults. Options that name no part or
+    /// do not parse stay unchanged and are reported by [`Slot::problems`].
     pub fn read(family: &Family<T, A>, place: impl Into<String>, options: &mut Value) -> Self {
         let chosen = family.read(options);
         if let Ok(chosen) = &chosen
@@ -23,7 +23,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
         }
         Self { place: place.into(), chosen }
     }
-    /// The same at a place of a whole config; a place that is not there names no part.
+    /// Reads the part at a place of a whole config; a missing place names no part.
     pub fn read_at(family: &Family<T, A>, place: &str, config: &mut Value) -> Self {
         match config.pointer_mut(place) {
             Some(options) => Self::read(family, place, options),
@@ -34,12 +34,12 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     pub fn is_read(&self) -> bool {
         self.chosen.is_ok()
     }
-    /// The same for every item of a list at `place`; none where there is no list.
+    /// Reads every item of a list at `place`; empty without a list.
     pub fn read_all(family: &Family<T, A>, place: &str, list: Option<&mut Value>) -> Vec<Self> {
         let items = list.and_then(Value::as_array_mut).into_iter().flatten().enumerate();
         items.map(|(i, options)| Self::read(family, format!("{place}/{i}"), options)).collect()
     }
-    /// Everything wrong with the part by itself; pointers are into the config.
+    /// Returns all problems of the part by itself; pointers are into the config.
     pub fn problems(&self) -> Vec<OptionProblem> {
         let problems = match &self.chosen {
             Ok(chosen) => chosen.problems(),
@@ -47,11 +47,11 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
         };
         problems.into_iter().map(|problem| problem.within(&self.place)).collect()
     }
-    /// Empty if the options name no part.
+    /// Returns the kind; empty if the options name no part.
     pub fn kind(&self) -> &'static str {
         self.chosen.as_ref().map(Chosen::kind).unwrap_or_default()
     }
-    /// What the parts of a list report, under the names that manifests have.
+    /// Returns the metrics of a list of parts, by their names in manifests.
     pub fn declared(slots: &[Self]) -> Vec<Metric> {
         let named = slots.iter().zip(prefixes(slots.iter().map(Self::kind)));
         let of = |(slot, prefix): (&Self, String)| -> Vec<Metric> {
@@ -60,11 +60,11 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
         };
         named.flat_map(of).collect()
     }
-    /// What the part cannot do without.
+    /// Returns the requirements of the part.
     pub fn needs(&self) -> Vec<&'static str> {
         self.chosen.as_ref().map(Chosen::needs).unwrap_or_default()
     }
-    /// A fresh part. Errors: invalid, with the place of the part and what is wrong with it.
+    /// Builds a new part. Errors: invalid, with the place of the part and the problem.
     pub fn build(&self, context: &A) -> Result<Box<T>> {
         let built = match &self.chosen {
             Ok(chosen) => chosen.build(context),
@@ -74,7 +74,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> Slot<T, A> {
     }
 }
 
-/// A part that is a value without options.
+/// Creates a part that is a value without options.
 pub fn constant<V: Copy + Send + Sync + 'static>(
     kind: &'static str,
     summary: &'static str,

@@ -1,5 +1,4 @@
-//! What a stage kind is: its documentation, its ports, and how its options become something that can be checked and
-//! run.
+//! Stage kinds: documentation, ports, and the options in the forms that are checked and run.
 //!
 //! A kind is a value, because some kinds hold the parts that they compose (`rl` its losses, rewards and environments).
 
@@ -15,7 +14,7 @@ use trainyard_core::{
     Producers, Result, Settled, Wired,
 };
 
-/// Shorthand for a port.
+/// Creates a port.
 pub const fn port(name: &'static str, kind: ArtifactKind, cardinality: Cardinality, doc: &'static str) -> PortInfo {
     PortInfo { name, kind, cardinality, doc }
 }
@@ -30,61 +29,61 @@ pub struct Ports {
 
 /// One stage kind. The doc comments of its config are its documentation.
 pub trait Stage: Send + Sync + 'static {
-    /// Usually the config struct itself; a struct around it where parts are built from the options.
+    /// Parsed options: usually the config struct; a struct around it if parts are built from the options.
     type Prepared: Prepared<Config: DeserializeOwned + JsonSchema>;
-    /// As written after `uses:`.
+    /// Name, as written after `uses:`.
     const NAME: &'static str;
-    /// Raised when the meaning of a config changes.
+    /// Version; raised when the meaning of a config changes.
     const VERSION: u32 = 1;
-    /// One line for lists of stage kinds.
+    /// Summary in one line, for lists of stage kinds.
     const SUMMARY: &'static str;
-    /// Markdown: what it does, formulas, sources, what it does not accept.
+    /// Documentation in Markdown: purpose, formulas, sources, inputs that are not accepted.
     const DOC: &'static str;
-    /// A `with:` block that works.
+    /// A valid `with:` block.
     const EXAMPLE: &'static str = "{}";
-    /// Where the stage runs: in a process of its own, or inside the engine.
+    /// Whether the stage runs in a separate process or inside the engine.
     const PLACEMENT: Placement = Placement::Process;
-    /// True: the whole pool's cpus unless the stage asks otherwise. Such kinds are the ones that train or sample.
+    /// Whether an attempt gets all CPUs of its machine unless the stage sets `cpus`. Such kinds train or sample.
     const ALL_CPUS: bool = false;
-    /// Fits weights to data: what a recipe may pay for once.
+    /// Whether the stage fits weights to data, which a recipe may pay for once.
     const TRAINS: bool = false;
-    /// Plays episodes, some of which [`Stage::trial`] shows.
+    /// Whether the stage plays episodes, some of which [`Stage::trial`] shows.
     const PLAYS: bool = false;
-    /// The metric that progress lines and summaries show, if there is one.
+    /// Metric shown in progress lines and summaries, if any.
     const MAIN_METRIC: Option<&'static str> = None;
     /// Folders of the families whose parts the options may name; sorted.
     const FAMILIES: &'static [&'static str] = &[];
 
-    /// The input and output ports of the stage.
+    /// Returns the input and output ports of the stage.
     fn ports(&self) -> Ports;
-    /// Everything that it may report under any options, with unit and meaning.
+    /// Returns all metrics that the stage may report under any options, with unit and meaning.
     fn metrics(&self) -> Declared {
         Declared::default()
     }
-    /// Everything that it reports under these options and with these producers wired to its inputs: a function of both,
-    /// so that `check` knows every name.
+    /// Returns the metrics that the stage reports under these options and with these producers of its inputs: a
+    /// function of both, so that `check` knows every name.
     fn declared(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Declared {
         self.metrics()
     }
-    /// The metrics of its inputs that the options name.
+    /// Returns the metrics of its inputs that the options name.
     fn metrics_read(&self, _prepared: &Self::Prepared, _producers: &Producers) -> Vec<MetricRead> {
         Vec::new()
     }
-    /// The schema of the options, parts included ([`crate::family::fill_schema`]).
+    /// Returns the schema of the options, parts included ([`crate::family::fill_schema`]).
     fn schema(&self) -> Value {
         schemars::schema_for!(ConfigOf<Self>).to_value()
     }
     /// Parses the options once: named compositions are expanded, defaults filled in, parts read. Ranges and
     /// contradictions are not errors here but [`Prepared::problems`]. Errors: invalid.
     fn prepare(&self, options: Value) -> Result<Self::Prepared>;
-    /// The config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
+    /// Parses the config alone, for [`Stage::prepare`]. Errors: invalid, naming the kind and the option.
     fn parse(&self, options: Value) -> Result<ConfigOf<Self>> {
         serde_json::from_value(options).map_err(|e| Error::invalid(format!("options of `{}`: {e}", Self::NAME)))
     }
-    /// Does the work. Must be deterministic in (config, inputs).
+    /// Runs the stage. Must be deterministic in (config, inputs).
     fn run(&self, prepared: Self::Prepared, context: &mut StageContext) -> Result<()>;
-    /// The first episodes that a run would play, with nothing learned and nothing written. Only of kinds with
-    /// [`Stage::PLAYS`]; output folders and checkpoints are not there.
+    /// Returns the first episodes that a run would play, without learning or writing. Only for kinds with
+    /// [`Stage::PLAYS`]; output folders and checkpoints do not exist.
     fn trial(&self, _prepared: Self::Prepared, _trial: &Trial, _context: &mut StageContext) -> Result<Vec<Tried>> {
         Err(Error::invalid(format!("stages of kind `{}` play no episodes that could be tried", Self::NAME)))
     }
@@ -93,35 +92,36 @@ pub trait Stage: Send + Sync + 'static {
 /// The config struct of a stage kind.
 pub type ConfigOf<S> = <<S as Stage>::Prepared as Prepared>::Config;
 
-/// Options of a stage, parsed once: what is checked is what runs.
+/// Options of a stage, parsed once: the checked options are those that run.
 pub trait Prepared: Send + 'static {
-    /// Denies unknown fields, has defaults that work; one field per option under `with` (ports excluded).
+    /// Config struct: denies unknown fields and has working defaults; one field per option under `with` (ports
+    /// excluded).
     type Config: Serialize;
-    /// Complete: every default filled in, parts included. Its JSON enters the stage digest.
+    /// Returns the complete config: every default filled in, parts included. Its JSON enters the stage digest.
     fn config(&self) -> &Self::Config;
-    /// Ranges and contradictions that types cannot express. All of them at once.
+    /// Returns all problems that types cannot express: ranges and contradictions.
     fn problems(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What the options and the artifacts at the ports contradict in: their number, and what is known about them. Not
-    /// asked while a list is not known before the run.
+    /// Returns contradictions between the options and the artifacts at the ports: their number, and known facts about
+    /// them. Not called while a list is not known before the run.
     fn problems_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What is probably a mistake, given what is known about the artifacts at the ports. The stage runs all the same.
+    /// Returns probable mistakes, given the known facts about the artifacts at the ports. The stage still runs.
     fn warnings_with(&self, _inputs: &Wired) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What the options and the number of GPUs that the stage asks for contradict in.
+    /// Returns contradictions between the options and the number of GPUs that the stage requests.
     fn problems_with_gpus(&self, _gpus: u32) -> Vec<OptionProblem> {
         Vec::new()
     }
-    /// What the parts cannot do without, by name.
+    /// Returns the requirements of the parts, by name.
     fn needs(&self) -> Vec<&'static str> {
         Vec::new()
     }
-    /// What is known about the outputs before the run, by output port: `problems` → `environment` → `countdown`.
-    /// Downstream stages get it in `problems_with`.
+    /// Returns facts about the outputs that are known before the run, by output port: `problems` → `environment` →
+    /// `countdown`. Downstream stages receive them in `problems_with`.
     fn facts(&self, _inputs: &Wired) -> BTreeMap<String, Facts> {
         BTreeMap::new()
     }
@@ -129,12 +129,12 @@ pub trait Prepared: Send + 'static {
 
 /// A stage kind with its types erased.
 pub trait DynStage: Send + Sync {
-    /// Documentation, ports and option schema of the kind.
+    /// Returns documentation, ports and option schema of the kind.
     fn info(&self) -> &KindInfo;
     /// As in [`Stage::prepare`].
     fn prepare(&self, options: &Value) -> Result<Box<dyn DynPrepared + '_>>;
 
-    /// Prepared options without problems, or everything wrong with them.
+    /// Returns prepared options without problems, or all problems.
     fn settle(&self, options: &Value) -> Result<Box<dyn Settled + '_>, Vec<OptionProblem>> {
         let prepared = self.prepare(options).map_err(|e| vec![e.into()])?;
         let problems = prepared.problems();
@@ -144,11 +144,11 @@ pub trait DynStage: Send + Sync {
         let config = prepared.config().map_err(|e| vec![e.into()])?;
         Ok(Box::new(Good { prepared, config }))
     }
-    /// Everything wrong with the options.
+    /// Returns all problems of the options.
     fn validate(&self, options: &Value) -> Vec<OptionProblem> {
         self.settle(options).err().unwrap_or_default()
     }
-    /// The complete config.
+    /// Returns the complete config.
     fn complete(&self, options: &Value) -> Result<Value> {
         self.prepare(options)?.config()
     }
@@ -162,10 +162,10 @@ pub trait DynStage: Send + Sync {
     }
 }
 
-/// Prepared options with their types erased; the methods are those of [`Prepared`] and, where they ask for prepared
-/// options, of [`Stage`].
+/// Prepared options with their types erased. The methods are those of [`Prepared`] and, with prepared options as an
+/// argument, of [`Stage`].
 pub trait DynPrepared: Send {
-    /// Errors: bug, if the config has no JSON form.
+    /// Returns the complete config. Errors: bug, if it has no JSON form.
     fn config(&self) -> Result<Value>;
     /// See [`Prepared::problems`].
     fn problems(&self) -> Vec<OptionProblem>;
@@ -189,7 +189,7 @@ pub trait DynPrepared: Send {
     fn trial(self: Box<Self>, trial: &Trial, context: &mut StageContext) -> Result<Vec<Tried>>;
 }
 
-/// Prepared options beside their stage kind.
+/// Prepared options with their stage kind.
 struct Ready<'s, S: Stage> {
     stage: &'s S,
     prepared: S::Prepared,
@@ -262,8 +262,8 @@ impl Settled for Good<'_> {
     }
 }
 
-/// The first problem as the error of a stage that runs: what depends on the inputs is seen there first if a list was
-/// not known before.
+/// Returns the first problem as the error of a running stage: problems that depend on a list of inputs not known before
+/// the run first appear there.
 pub fn refuse(problems: Vec<OptionProblem>) -> Result<()> {
     match problems.into_iter().next() {
         None => Ok(()),
@@ -276,7 +276,7 @@ struct Erased<S: Stage> {
     stage: S,
 }
 
-/// The catalogue's form of a stage kind.
+/// Returns the catalogue's form of a stage kind.
 pub fn erase<S: Stage>(stage: S) -> Box<dyn DynStage> {
     let Ports { inputs, outputs } = stage.ports();
     let info = KindInfo {

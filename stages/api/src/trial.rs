@@ -1,36 +1,36 @@
-//! Trying a stage: a few of its episodes with its own environment, tools and rewards, before anything is trained.
-//! Nothing of them is stored.
+//! Trials of a stage: a few of its episodes with its environment, tools and rewards, before training. Nothing is
+//! stored.
 
 use serde::Serialize;
 use trainyard_tables::{Problem, Trajectory};
 
-/// What a trial asks for.
+/// Parameters of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// Episodes, from 1.
+    /// Number of episodes, at least 1.
     pub episodes: usize,
 }
 
 /// A component of an episode's reward.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Component {
-    /// Its name in records.
+    /// Name in records.
     pub name: String,
-    /// Factor in the sum.
+    /// Weight in the sum.
     pub weight: f64,
-    /// Before the weight; none where it does not apply to this episode.
+    /// Value before the weight; `None` if it does not apply to this episode.
     pub value: Option<f64>,
 }
 
-/// An episode that was tried.
+/// An episode of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// The row that the stage would write of it.
+    /// Row that the stage would write for the episode.
     pub trajectory: Trajectory,
-    /// What was to be solved.
+    /// Problem of the episode.
     pub problem: Problem,
     /// Whether the answer is right.
     pub correct: bool,
-    /// All components of the stage's reward, in the order of its options.
+    /// All components of the stage's reward, in option order.
     pub components: Vec<Component>,
 }

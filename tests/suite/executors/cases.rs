@@ -1,10 +1,10 @@
-//! The cases. Stages leave what they did in the file `log` of the sandbox, which every executor of the suite can see.
+//! The cases. Stages record their actions in the file `log` of the sandbox, which every executor of the suite can see.
 
 use super::pool::{Pool, attempts, marked, signal};
 use crate::kit::{Sandbox, ran, wait_for};
 use std::process::Child;
 
-/// How often a line stands in the log of the sandbox.
+/// Returns how often a line occurs in the log of the sandbox.
 fn logged(s: &Sandbox, line: &str) -> usize {
     lines(s).iter().filter(|found| *found == line).count()
 }
@@ -13,7 +13,7 @@ fn lines(s: &Sandbox) -> Vec<String> {
     std::fs::read_to_string(s.path("log")).unwrap_or_default().lines().map(str::to_string).collect()
 }
 
-/// Outcomes of a stage's attempts in the latest run, in order.
+/// Returns the outcomes of a stage's attempts in the latest run, in order.
 fn outcomes(s: &Sandbox, stage: &str) -> Vec<String> {
     let run = s.run(&["runs", "show", "latest", "--format", "json"]).code(0).json();
     let stages = run["stages"].as_array().unwrap();
@@ -22,7 +22,7 @@ fn outcomes(s: &Sandbox, stage: &str) -> Vec<String> {
     attempts.iter().map(|attempt| attempt["outcome"].as_str().unwrap_or("running").to_string()).collect()
 }
 
-/// Starts a run of one stage that says in the log that it works, then waits for the file `go`.
+/// Starts a run of one stage that logs its start, then waits for the file `go`.
 fn waiting(s: &Sandbox, pool: &Pool, more: &str) -> Child {
     s.write_placed(
         "waits.yaml",
@@ -107,7 +107,7 @@ pub fn a_timeout_ends_the_attempt(pool: &Pool) {
     assert_eq!(outcomes(&s, "slow"), ["timed_out"]);
 }
 
-/// The shell below the command holds a text of 400 MB; it is not tried again.
+/// The shell below the command holds a text of 400 MB; the attempt is not retried.
 pub fn more_memory_than_was_asked_for_ends_the_attempt(pool: &Pool) {
     let s = pool.sandbox();
     s.write_placed(
@@ -149,7 +149,7 @@ pub fn the_next_engine_takes_attempts_over(pool: &Pool) {
     assert_eq!(logged(&s, "done"), 1);
 }
 
-/// Engines die at any moment around the launch; each attempt writes its URL when it begins.
+/// Engines are killed at any moment around the launch; each attempt writes its URL when it begins.
 pub fn no_attempt_is_launched_twice(pool: &Pool) {
     let s = pool.sandbox();
     s.write_placed(
@@ -177,7 +177,7 @@ pub fn no_attempt_is_launched_twice(pool: &Pool) {
     }
 }
 
-/// The attempt ends while nobody expects it, and its second try succeeds.
+/// Ends the attempt unexpectedly; its second try succeeds.
 fn ended_from_outside(pool: &Pool, name: &str) {
     let s = pool.sandbox();
     let child = waiting(&s, pool, "    retry: {attempts: 2, backoff: 0s..0s}\n");
@@ -194,12 +194,12 @@ pub fn a_killed_attempt_is_lost_and_tried_again(pool: &Pool) {
     ended_from_outside(pool, "KILL");
 }
 
-/// Batch systems send SIGTERM to what they take from its machine.
+/// Batch systems send SIGTERM to the processes that they remove from a machine.
 pub fn a_preempted_attempt_is_lost_and_tried_again(pool: &Pool) {
     ended_from_outside(pool, "TERM");
 }
 
-/// Two runs compute one stage, each attempt with an output of its own; the one that ends last changes nothing.
+/// Two runs compute one stage, each attempt with a different output; the one that ends last changes nothing.
 pub fn a_late_attempt_publishes_nothing(pool: &Pool) {
     let s = pool.sandbox();
     s.write_placed(

@@ -1,7 +1,7 @@
-//! One conformance suite for all executors: what a stage can rely on, wherever it runs.
+//! One conformance suite for all executors: the guarantees of a stage on any of them.
 //!
-//! Each case is a function of a [`Pool`], and every executor runs every case. The local executor always does, with the
-//! pipes of its engine and without; the others do where a variable says that there is one on this machine:
+//! Each case is a function of a [`Pool`], and every executor runs every case. The local executor is always tested, with
+//! the pipes of its engine and without; the others only if a variable names one on this machine:
 //! `TRAINYARD_TEST_SLURM`, `TRAINYARD_TEST_RAY`, and `TRAINYARD_TEST_KUBERNETES` with the path of a kubeconfig, in a
 //! build with the feature `kubernetes`.
 
@@ -13,7 +13,7 @@ mod store_away;
 use crate::kit::skipped;
 use pool::Pool;
 
-/// A module for each executor, with a test for each case.
+/// Defines a module for each executor, with a test for each case.
 macro_rules! conformance {
     ([$($executor:ident)*] $cases:tt) => {
         $(conformance! { @one $executor $cases })*

@@ -1,46 +1,46 @@
-//! The pools that the suite runs on, and what a test does to their attempts from outside.
+//! Pools that the suite runs on, and actions of tests on their attempts from outside.
 
 use crate::kit::Sandbox;
 use std::ops::Deref;
 use std::process::Command;
 
-/// One executor as the site file of a test names it.
+/// One executor as named in a test's site file.
 pub struct Pool {
     /// The pool's keys in the site file, as a YAML flow map without braces.
     keys: String,
-    /// Its attempts go on without their engine.
+    /// Whether attempts continue without their engine.
     pub outlives_engine: bool,
-    /// How many attempts the suite starts at one moment.
+    /// Number of attempts that the suite starts at once.
     pub at_once: usize,
-    /// How much longer everything may take than on the local executor.
+    /// Factor of all timeouts relative to the local executor.
     pub patience: u64,
 }
 
 impl Pool {
-    /// Processes on the pipes of their engine.
+    /// Returns a pool of processes on the pipes of their engine.
     pub fn local() -> Option<Self> {
         let keys = "executor: local, cpus: 16".to_string();
         Some(Self { keys, outlives_engine: false, at_once: 200, patience: 1 })
     }
-    /// Processes of this machine that live without their engine.
+    /// Returns a pool of processes of this machine that outlive their engine.
     pub fn kept() -> Option<Self> {
         let keys = "executor: local, cpus: 16, with: {orphans: keep}".to_string();
         Some(Self { keys, outlives_engine: true, at_once: 200, patience: 2 })
     }
-    /// The Slurm of this machine, whose nodes share its files.
+    /// Returns the Slurm pool of this machine, whose nodes share its files.
     pub fn slurm() -> Option<Self> {
         std::env::var_os("TRAINYARD_TEST_SLURM")?;
         let keys = "executor: slurm, cpus: 512, with: {poll: 1s}".to_string();
         Some(Self { keys, outlives_engine: true, at_once: 200, patience: 12 })
     }
-    /// The Ray of this machine, which is not told that it shares files.
+    /// Returns the Ray pool of this machine, which is not configured to share files.
     pub fn ray() -> Option<Self> {
         let address = std::env::var("TRAINYARD_TEST_RAY").ok()?;
         let keys = format!("executor: ray, cpus: 512, with: {{address: \"{address}\", poll: 1s}}");
-        // Ray takes seconds for a job, and starts a process of half a gigabyte for each.
+        // Ray takes seconds per job, and starts a process of half a gigabyte for each.
         Some(Self { keys, outlives_engine: true, at_once: 12, patience: 12 })
     }
-    /// A cluster whose Pods are processes of this machine: the API server of the executor's own tests.
+    /// Returns a cluster whose Pods are processes of this machine: the API server of the executor's own tests.
     pub fn kubernetes() -> Option<Self> {
         let kubeconfig = std::env::var("TRAINYARD_TEST_KUBERNETES").ok().filter(|_| cfg!(feature = "kubernetes"))?;
         let (program, shared) = (env!("CARGO_BIN_EXE_trainyard"), std::env::temp_dir());
@@ -52,23 +52,22 @@ impl Pool {
         );
         Some(Self { keys, outlives_engine: true, at_once: 200, patience: 4 })
     }
-    /// A sandbox whose site file has this pool alone.
+    /// Creates a sandbox whose site file has only this pool.
     pub fn sandbox(&self) -> Yard {
         let s = Sandbox::new();
         s.write("trainyard.yaml", self.site());
         Yard(s)
     }
-    /// The site file.
     pub fn site(&self) -> String {
         format!("version: 1\npools:\n  - {{name: there, {}}}\n", self.keys)
     }
-    /// Seconds that a step of a test may take where it takes `local` seconds at most on this machine.
+    /// Returns the timeout in seconds of a step that takes at most `local` seconds on this machine.
     pub fn seconds(&self, local: u64) -> u64 {
         local * self.patience
     }
 }
 
-/// A sandbox that takes along what its attempts started: those of a test that failed would go on for an hour.
+/// A sandbox that kills the processes of its attempts when dropped: those of a failed test would run for an hour.
 pub struct Yard(Sandbox);
 
 impl Deref for Yard {
@@ -84,7 +83,7 @@ impl Drop for Yard {
     }
 }
 
-/// Processes whose environment or command line holds a text, such as the folder of a sandbox.
+/// Finds processes whose environment or command line contains a text, such as the folder of a sandbox.
 pub fn processes(text: &str) -> Vec<u32> {
     let holds = |pid: &u32| {
         let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -95,18 +94,18 @@ pub fn processes(text: &str) -> Vec<u32> {
     pids.filter(|pid| *pid != std::process::id() && holds(pid)).collect()
 }
 
-/// The processes of attempts: `trainyard attempt <url>`, with the sandbox's store in the URL.
+/// Finds the processes of attempts: `trainyard attempt <url>`, with the sandbox's store in the URL.
 pub fn attempts(s: &Sandbox) -> Vec<u32> {
     let store = format!("attempt\0{}", url(s));
     processes(&store).into_iter().filter(|pid| command_of(*pid).contains(&store)).collect()
 }
 
-/// Everything that attempts of this sandbox started, themselves included.
+/// Finds all processes of the attempts of this sandbox, including the attempts.
 pub fn marked(s: &Sandbox) -> Vec<u32> {
     processes(&format!("TRAINYARD_ATTEMPT={}", url(s)))
 }
 
-/// The URL of a sandbox's store, as attempts are told it.
+/// Returns the URL of a sandbox's store as attempts receive it.
 fn url(s: &Sandbox) -> String {
     format!("file://{}", s.store().display())
 }

@@ -1,5 +1,4 @@
-//! A proxy in front of a store's server that a test can take away: connections are refused and those that are open
-//! break.
+//! A proxy for a store's server that a test can disconnect: new connections are refused and open ones break.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -8,14 +7,14 @@ use std::sync::{Arc, Mutex};
 
 /// Forwards connections to a server while it is up.
 pub struct Proxy {
-    /// Its address, as a URL.
+    /// Address, as a URL.
     pub url: String,
     up: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
-    /// Forwards to `http://host:port`.
+    /// Creates a proxy for `http://host:port`.
     pub fn of(server: &str) -> Self {
         let server = server.trim_start_matches("http://").trim_end_matches('/').to_string();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -24,7 +23,7 @@ impl Proxy {
         let (is_up, held) = (up.clone(), open.clone());
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // While it is away a connection is closed at once.
+                // While it is down, a connection is closed at once.
                 if is_up.load(Ordering::SeqCst)
                     && let Ok(behind) = TcpStream::connect(&server)
                 {
@@ -36,7 +35,7 @@ impl Proxy {
         });
         Self { url, up, open }
     }
-    /// Takes the server away, or brings it back.
+    /// Disconnects the server, or reconnects it.
     pub fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::SeqCst);
         if !up {

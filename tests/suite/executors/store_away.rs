@@ -1,4 +1,4 @@
-//! A bucket that cannot be reached for a while, behind a proxy that the test takes away.
+//! A bucket that is temporarily unreachable, through a proxy that the test disconnects.
 
 use super::pool::Pool;
 use super::proxy::Proxy;
@@ -6,7 +6,7 @@ use crate::kit::{Sandbox, ran, skipped, wait_for};
 use std::process::Stdio;
 use std::time::Duration;
 
-/// The attempts end while the store is away; their results are stored when it is back.
+/// The attempts end while the store is unreachable; their results are stored once it is back.
 pub fn a_store_that_is_away_for_20_s_costs_nothing(pool: &Pool) {
     let (Ok(prefix), Ok(endpoint)) = (std::env::var("TRAINYARD_TEST_S3"), std::env::var("AWS_ENDPOINT_URL")) else {
         return skipped("TRAINYARD_TEST_S3 names no bucket");

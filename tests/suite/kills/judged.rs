@@ -1,4 +1,4 @@
-//! What a run published, and what it left behind.
+//! Artifacts that a run published, and resources that it left.
 
 use super::processes::Marked;
 use super::scene::Place;
@@ -7,14 +7,14 @@ use crate::kit::ran;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What counts about a run that ended.
+/// Results of a finished run that must not change.
 #[derive(Debug, PartialEq)]
 pub struct Published {
     /// Content digests by `stage/port`.
     digests: BTreeMap<String, String>,
     /// Names of all manifests of the store: stage digest and generation.
     pub manifests: Vec<String>,
-    /// How every run of the store ended.
+    /// Final status of every run of the store.
     runs: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl Published {
         Self { digests, manifests: manifests(place, server), runs }
     }
 
-    /// How this differs from another, a line each.
+    /// Returns the differences from another result, one line each.
     pub fn differences(&self, expected: &Self) -> Vec<String> {
         let mut found = Vec::new();
         for (name, digest) in &expected.digests {
@@ -63,19 +63,19 @@ fn manifests(place: &Place<'_>, server: Option<&Server>) -> Vec<String> {
         }
         None => place.sandbox.files(".trainyard/artifacts"),
     };
-    // What a local put writes before it has its name is no manifest.
+    // A local put writes to a temporary name first, which is not a manifest.
     names.retain(|name: &String| name.ends_with(".json"));
     names.sort();
     names
 }
 
-/// One stage in the same home: whoever takes slots and scratch next clears away what the killed ones held.
+/// One stage in the same home: the next user of slots and scratch cleans up after killed processes.
 const TIDY: &str = "version: 1\nname: tidy\nstages:\n  tidy: {run: \"true\"}\n";
 
-/// What is left of a run that ended: processes, scratch folders, slots, temporary files.
+/// Finds leftovers of a finished run: processes, scratch folders, slots, temporary files.
 pub fn leftovers(place: &Place<'_>) -> Vec<String> {
     let marked = Marked::new(&place.home());
-    // A process that was killed on pipes has two seconds to notice it.
+    // A process killed on pipes has two seconds to notice it.
     for _ in 0..50 {
         if marked.all().is_empty() {
             break;

@@ -1,10 +1,10 @@
-//! Real kills: engine, attempts and S3 server end by SIGKILL at random moments, the same command is given again until
-//! the run ends, and nothing differs from a run that nobody disturbed.
+//! Real kills: engine, attempts and S3 server end by SIGKILL at random moments, the same command is repeated until the
+//! run ends, and the result equals that of an undisturbed run.
 //!
 //! `TRAINYARD_KILLS` is the number of rounds (10 in a folder, 3 in a bucket), `TRAINYARD_KILLS_SEED` the seed of the
 //! first one (1). The rounds on a bucket need `TRAINYARD_TEST_WEED`, the path of SeaweedFS's program, because they
-//! start and kill a server of their own. `benches/kills.sh` fetches that and runs both for long. A seed gives the same
-//! victims and pauses again; what they meet depends on the machine.
+//! start and kill a separate server. `benches/kills.sh` fetches it and runs both for long. A seed repeats the same
+//! victims and pauses; their effects depend on the machine.
 
 mod judged;
 mod processes;
@@ -20,14 +20,14 @@ use std::io::Write as _;
 use std::path::Path;
 use trainyard_core::{Clock as _, SystemClock};
 
-/// What all rounds of a test did.
+/// Statistics of all rounds of a test.
 #[derive(Default)]
 struct Tally {
     engines: u32,
     attempts: u32,
     servers: u32,
     resumes: u32,
-    /// What went wrong, one line each, with the seed.
+    /// Differences, one line each, with the seed.
     differing: Vec<String>,
     leftovers: Vec<String>,
 }
@@ -36,12 +36,12 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// Past the harness, which keeps to itself what a test that passes prints.
+/// Prints to the terminal directly, since the harness captures the output of tests that pass.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Rounds in one sort of place. Every other one has attempts that outlive their engine.
+/// Runs rounds in one kind of place. Every other one has attempts that outlive their engine.
 fn rounds(what: &str, mut server: Option<Server>) {
     let clock = SystemClock::new();
     let begin = clock.monotonic();
@@ -74,7 +74,7 @@ impl Tally {
     }
 }
 
-/// What a run leaves that nobody disturbs.
+/// Returns the result of an undisturbed run.
 fn undisturbed() -> Published {
     let sandbox = Sandbox::new();
     let place = Place::new(&sandbox, 0, None);
@@ -112,7 +112,7 @@ fn killed_runs_in_a_bucket_end_like_undisturbed_ones() {
     rounds("bucket", Some(Server::new(Path::new(&program))));
 }
 
-/// The rounds would prove nothing if what they look for could not be found.
+/// The rounds rely on this search: if it found no process, leftovers would go unnoticed.
 #[test]
 fn a_process_of_a_sandbox_is_found_and_killed() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! One round: a run, those who are killed meanwhile, and the same command again until it ends.
+//! One round: a run, kills during it, and the same command again until it ends.
 
 use super::Tally;
 use super::processes::{Marked, kill};
@@ -13,12 +13,11 @@ use trainyard_core::{Chance, Clock as _, SystemClock};
 
 /// Name of the workflow file in a sandbox.
 pub const WORKFLOW: &str = "workflow.yaml";
-/// How long a round may take. An undisturbed run takes seconds.
+/// Timeout of a round. An undisturbed run takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Exit code of a command that could not reach its store.
 const UNREACHABLE: i32 = 3;
 
-/// Where a round takes place.
 pub struct Place<'a> {
     pub sandbox: &'a Sandbox,
     /// URL of the store, if it is in a bucket.
@@ -27,7 +26,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// A sandbox with workflow and site, whose store is on the server if there is one.
+    /// Prepares a sandbox with workflow and site, whose store is on the server if there is one.
     pub fn new(sandbox: &'a Sandbox, seed: u64, server: Option<&Server>) -> Self {
         sandbox.write(WORKFLOW, include_str!("workflow.yaml"));
         let orphans = if seed.is_multiple_of(2) { "stop" } else { "keep" };
@@ -41,7 +40,7 @@ impl<'a> Place<'a> {
         environment.extend(server.iter().flat_map(|server| server.environment()));
         Self { sandbox, store: server.map(|server| server.store(&sandbox.name())), environment }
     }
-    /// The program in this place.
+    /// Returns the program's command in this place.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.sandbox.command(arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -50,7 +49,7 @@ impl<'a> Place<'a> {
         }
         command
     }
-    /// The folder of machine-wide files.
+    /// Returns the folder of machine-wide files.
     pub fn home(&self) -> PathBuf {
         self.sandbox.path("home")
     }
@@ -59,12 +58,12 @@ impl<'a> Place<'a> {
 enum Victim {
     Engine,
     Attempt,
-    /// Engine, attempts and all that they started, as when a machine loses power.
+    /// Engine, attempts and all their processes, as when a machine loses power.
     Machine,
     Server,
 }
 
-/// A round while it goes on. Times are those of a monotonic clock.
+/// State of a round. Times are those of a monotonic clock.
 pub struct Scene<'a> {
     place: &'a Place<'a>,
     server: Option<&'a mut Server>,
@@ -73,10 +72,10 @@ pub struct Scene<'a> {
     draws: Draws,
     clock: SystemClock,
     engine: Option<Child>,
-    /// When the command is given again, and the server started, if they are down.
+    /// Time at which the command is repeated, and the server restarted, if they are down.
     engine_at: Duration,
     server_at: Duration,
-    /// Who is killed next, as soon as there is one after the time.
+    /// Next victims, killed as soon as one exists after the time.
     victims: Vec<Victim>,
     kill_at: Duration,
     starts: u32,
@@ -115,7 +114,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Until a command ended well and the server answers.
+    /// Plays the round until a command has succeeded and the server responds.
     pub fn play(mut self) {
         let end = self.clock.monotonic() + LIMIT;
         while !self.has_ended() {
@@ -140,7 +139,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Up to so many milliseconds; short ones are likelier than long ones.
+    /// Returns a random pause of at most this many milliseconds; short ones are more likely.
     fn pause(&mut self, most: u64) -> Duration {
         Duration::from_millis((most as f64 * self.draws.uniform().powi(2)) as u64)
     }
@@ -153,7 +152,7 @@ impl<'a> Scene<'a> {
         self.starts += 1;
     }
 
-    /// Whether the command ended well. One that could not reach its store is given again, as people would.
+    /// Whether the command succeeded. A command that could not reach its store is repeated, as a user would.
     fn has_ended(&mut self) -> bool {
         let Some(status) = self.engine.as_mut().and_then(|engine| engine.try_wait().unwrap()) else { return false };
         match status.code() {
@@ -167,7 +166,7 @@ impl<'a> Scene<'a> {
         false
     }
 
-    /// Kills the next victim, if it is there.
+    /// Kills the next victim, if it exists.
     fn strike(&mut self, now: Duration) {
         let killed = match self.victims.last() {
             Some(Victim::Engine) => self.kill_engine(now),
@@ -224,7 +223,7 @@ impl<'a> Scene<'a> {
 }
 
 impl Drop for Scene<'_> {
-    /// A round that failed leaves nothing running.
+    /// Stops all processes of a round that failed.
     fn drop(&mut self) {
         if let Some(engine) = self.engine.as_mut().filter(|_| std::thread::panicking()) {
             let _ = engine.kill();

@@ -1,5 +1,4 @@
-//! An S3 server that is killed and started again on the files that it left: SeaweedFS, master, volumes, filer and S3 in
-//! one process.
+//! An S3 server that is killed and restarted on its files: SeaweedFS, master, volumes, filer and S3 in one process.
 
 use crate::kit::wait_for;
 use std::net::TcpListener;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 const BUCKET: &str = "kills";
-/// How often the server may fail to come up.
+/// Most attempts to start the server.
 const TRIES: usize = 4;
 
 pub struct Server {
@@ -21,13 +20,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that answers. A port that was free may be taken when the server comes for it, so it has some tries.
+    /// Starts a server and waits until it responds. A free port may be taken before the server binds it, so the start
+    /// is retried.
     pub fn new(program: &Path) -> Self {
         (0..TRIES).find_map(|_| Self::try_new(program)).expect("an S3 server must come up")
     }
     fn try_new(program: &Path) -> Option<Self> {
         let folder = TempDir::with_prefix("trainyard-weed-").unwrap();
-        // Chosen all at once: the defaults may be taken, and left to itself it puts gRPC 10,000 above a port.
+        // Chosen all at once: the defaults may be taken, and by default gRPC is 10,000 above a port.
         let free: [TcpListener; 8] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let ports = free.map(|listener| listener.local_addr().unwrap().port());
         let mut server = Self { program: program.to_path_buf(), folder, ports, child: None };
@@ -49,7 +49,7 @@ impl Server {
             let _ = child.wait();
         }
     }
-    /// Starts it if it is down; it answers some seconds later.
+    /// Starts the server if it is down; it responds some seconds later.
     pub fn start(&mut self) {
         if self.child.is_some() {
             return;
@@ -61,7 +61,7 @@ impl Server {
         let more = ["volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc"];
         let ports = names.iter().chain(&more).zip(self.ports).map(|(name, port)| format!("-{name}={port}"));
         let mut command = Command::new(&self.program);
-        // With keys of its own it would refuse requests without a signature.
+        // With configured keys the server would refuse unsigned requests.
         command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
         command.arg(format!("-logdir={}", self.folder.path().display())).arg("server");
         command
@@ -72,16 +72,16 @@ impl Server {
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         self.child = Some(command.spawn().unwrap_or_else(|e| panic!("{}: {e}", self.program.display())));
     }
-    /// Waits until it takes and gives objects.
+    /// Waits until the server accepts and returns objects.
     pub fn wait(&self) {
         wait_for("the S3 server", 60, || self.answers());
     }
     fn answers(&self) -> bool {
-        // Refused if it is there already.
+        // Refused if the bucket exists.
         self.asked(&["-X", "PUT"], "");
         self.asked(&["-X", "PUT", "-d", "x"], "/probe").is_some()
     }
-    /// What every process needs to reach it.
+    /// Returns the environment that processes need to reach the server.
     pub fn environment(&self) -> [(&'static str, String); 5] {
         [
             ("AWS_ACCESS_KEY_ID", "any".into()),
@@ -91,16 +91,16 @@ impl Server {
             ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.ports[0])),
         ]
     }
-    /// URL of a store in it.
+    /// Returns the URL of a store on the server.
     pub fn store(&self, name: &str) -> String {
         format!("s3://{BUCKET}/{name}")
     }
-    /// Names of the objects under a prefix, at most 1,000.
+    /// Returns the names of the objects under a prefix, at most 1,000.
     pub fn names(&self, prefix: &str) -> Vec<String> {
         let list = self.asked(&[], &format!("?list-type=2&prefix={prefix}")).expect("the server must list objects");
         list.split("<Key>").skip(1).filter_map(|rest| Some(rest.split_once("</Key>")?.0.to_string())).collect()
     }
-    /// The answer to a request about the bucket; none if it failed. The server takes requests without a signature.
+    /// Sends a request about the bucket; `None` if it failed. The server accepts unsigned requests.
     fn asked(&self, arguments: &[&str], path: &str) -> Option<String> {
         let url = format!("http://127.0.0.1:{}/{BUCKET}{path}", self.ports[0]);
         let output =

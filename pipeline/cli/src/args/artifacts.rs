@@ -20,13 +20,13 @@ pub struct ArtifactsArgs {
 /// its first digits, as a run prints them.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ArtifactsCommand {
-    /// All artifacts of a run.
+    /// List all artifacts of a run.
     List {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// Files, schema, column statistics, provenance and a preview.
+    /// Show files, schema, column statistics, provenance and a preview.
     Show {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/trajectories`, or DIGEST/OUTPUT.
         artifact: String,
@@ -37,47 +37,47 @@ pub enum ArtifactsCommand {
         #[arg(long, value_name = "N", conflicts_with = "rows")]
         row: Option<usize>,
     },
-    /// One read-only SQL statement over a table artifact, which it calls `self`.
+    /// Run one read-only SQL statement over a table artifact, named `self` in it.
     Query(QueryArgs),
-    /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` writes
-    /// rows as another program reads them.
+    /// Copy an artifact's files into a folder, or a table into a `.csv`, `.jsonl` or `.parquet` file; `--as` converts
+    /// rows to the format of another program.
     Export(ExportArgs),
-    /// Remove what nobody can reach any more; `--dry-run` shows what that is, by workflow and stage.
+    /// Remove unreachable objects; `--dry-run` shows them by workflow and stage.
     ///
-    /// Nothing goes that an unfinished run, the newest run of a schedule, a pin or a young attempt can reach.
+    /// Objects reachable from an unfinished run, the newest run of a schedule, a pin or a recent attempt are kept.
     Gc(GcArgs),
-    /// Keep an artifact, its stage's other outputs, and all that they were made of, whatever `gc` is told.
+    /// Keep an artifact, its stage's other outputs, and all their inputs, with any options of `gc`.
     Pin {
         /// RUN/STAGE/OUTPUT, e.g. `latest/rl/model`, or DIGEST/OUTPUT.
         artifact: String,
-        /// Why, for those who find the pin.
+        /// Reason for the pin, shown in lists.
         #[arg(long, value_name = "TEXT")]
         note: Option<String>,
     },
-    /// Take the pin of an artifact away.
+    /// Remove the pin of an artifact.
     Unpin {
         /// RUN/STAGE/OUTPUT, or DIGEST/OUTPUT.
         artifact: String,
     },
-    /// All pins.
+    /// List all pins.
     Pins,
 }
 
 // A doc comment here would replace that of the command.
 #[derive(Debug, Clone, Args)]
 pub struct GcArgs {
-    /// Show what would go, and remove nothing.
+    /// Show the objects without removing them.
     #[arg(long)]
     pub dry_run: bool,
-    /// Nothing younger goes; at least `1h`.
+    /// Minimum age of removed objects; at least `1h`.
     #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_duration)]
     pub older_than: Duration,
-    /// Of each stage of each workflow keep the N results that runs used last, and what they were made of; the files of
-    /// the others go. Without it, all results stay.
+    /// For each stage of each workflow, keep the N results that runs used last, with their inputs; remove the files of
+    /// the others. By default, all results are kept.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keep_last: Option<u32>,
-    /// Remove finished runs that wrote nothing for so long, with their logs; and resume points as old as that of stages
-    /// that were never finished. Without it, all runs stay.
+    /// Remove finished runs without writes for this long, with their logs, and resume points of this age from stages
+    /// that never finished. By default, all runs are kept.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub runs_older_than: Option<Duration>,
 }
@@ -94,15 +94,15 @@ pub struct ExportArgs {
     /// Write into a folder that is not empty.
     #[arg(long)]
     pub force: bool,
-    /// Write rows as another program reads them: `trl`, `verl`, `sharegpt`, `openai` (`trainyard stages export`), or as
-    /// they are: `jsonl`, `csv`. A folder gets one file and a card.
+    /// Format of the rows: that of another program (`trl`, `verl`, `sharegpt`, `openai`; see `trainyard stages
+    /// export`), or unchanged (`jsonl`, `csv`). A folder gets one file and a card.
     #[arg(long = "as", value_name = "FORMAT")]
     pub format_as: Option<String>,
-    /// What the rows are for; found by the artifact if left out.
+    /// Purpose of the rows; by default derived from the artifact.
     #[arg(long, value_name = "FORM", requires = "format_as",
         value_parser = ["sft", "tokens", "preference", "prompts", "steps"])]
     pub form: Option<String>,
-    /// Write a card (`README.md`) with the provenance beside the files, as the Hugging Face hub shows it.
+    /// Write a card (`README.md`) with the provenance into the same folder, in the format of the Hugging Face hub.
     #[arg(long)]
     pub card: bool,
 }
@@ -115,10 +115,10 @@ pub struct QueryArgs {
     /// Most rows returned.
     #[arg(long, default_value_t = 1000)]
     pub limit: usize,
-    /// Most time for the statement, e.g. `5m`.
+    /// Timeout of the statement, e.g. `5m`.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     pub timeout: Duration,
-    /// Most memory for the statement, e.g. `8GiB`; half of this machine's if not given.
+    /// Memory limit of the statement, e.g. `8GiB`; default: half of this machine's.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
 }

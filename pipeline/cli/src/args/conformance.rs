@@ -16,7 +16,8 @@ pub struct ConformanceArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum ConformanceCommand {
-    /// Hold an environment to the rules that all of them keep, by the script of an agent that solves a problem in it.
+    /// Check an environment against the rules for all environments, by the script of an agent that solves a problem in
+    /// it.
     Environment {
         /// YAML: `environment` as in a stage, `problem: {prompt, answer, verifier}`, `turns`, and `disturbance`.
         file: PathBuf,

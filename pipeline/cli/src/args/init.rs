@@ -12,22 +12,22 @@ pub struct InitArgs {
     /// Start from this recipe; `trainyard recipes` lists them.
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
-    /// Write what `trainyard serve` is installed with instead: a systemd unit and a Containerfile.
+    /// Write the files that install `trainyard serve` instead: a systemd unit and a Containerfile.
     #[arg(long, conflicts_with = "recipe")]
     pub serve: bool,
     /// Write `trainyard_bridge.py` instead, with which Python functions become rewards, filter rules and verifiers, and
     /// `trainyard_serve.py`, with which they are served over HTTP.
     #[arg(long, conflicts_with_all = ["recipe", "serve"])]
     pub python: bool,
-    /// Write an adapter beside it, a program that makes what you have an environment: `gymnasium`, `openenv`,
-    /// `textworld` or `verifiers`. May be repeated.
+    /// Also write an adapter, a program that turns environments of a package into Trainyard environments: `gymnasium`,
+    /// `openenv`, `textworld` or `verifiers`. May be repeated.
     #[arg(long = "with", value_name = "PACKAGE", requires = "python", value_enum)]
     pub adapters: Vec<Adapter>,
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// A package whose environments an adapter brings.
+/// Package whose environments an adapter provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Adapter {
     Gymnasium,

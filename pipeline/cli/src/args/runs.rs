@@ -15,41 +15,41 @@ pub struct RunsArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum RunsCommand {
-    /// All runs of the store, newest first.
+    /// List all runs of the store, newest first.
     List {
-        /// At most this many.
+        /// Most runs shown.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// One run: every stage, its state, time, attempts and metrics.
+    /// Show one run: every stage, its state, time, attempts and metrics.
     Show {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
         /// Print again whenever it changes, until the run ends.
         #[arg(long)]
         watch: bool,
-        /// The learning curves of this stage instead: for each, its points, first, last, least and greatest value.
+        /// Show the learning curves of this stage instead: for each, its points, first, last, least and greatest value.
         /// `--format json` prints all points.
         #[arg(long, value_name = "STAGE", conflicts_with = "watch")]
         curves: Option<String>,
     },
     /// Stop a run.
     Cancel {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
     },
-    /// Go on with an interrupted run.
+    /// Resume an interrupted run.
     Resume {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
-        /// Even if its writer may still be alive.
+        /// Resume even if its writer may still be alive.
         #[arg(long)]
         take_over: bool,
     },
-    /// Give up the resume points of a stage, so that its next attempt begins at its start. For those that this program
-    /// cannot read.
+    /// Discard the resume points of a stage, so that its next attempt starts from the beginning. For resume points that
+    /// this program cannot read.
     Afresh {
-        /// Run id, a unique beginning of it, or `latest`.
+        /// Run id, a unique prefix of it, or `latest`.
         run: String,
         /// Stage key, e.g. `rl` or `rl[seed=1]`.
         stage: String,

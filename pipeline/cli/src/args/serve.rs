@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// Folder whose workflow files with a `schedule` are run. Files that change are taken up within seconds.
+    /// Folder of workflow files; those with a `schedule` are run. Changed files are reloaded within seconds.
     #[arg(long, value_name = "FOLDER")]
     pub workflows: PathBuf,
     #[command(flatten)]
@@ -15,15 +15,16 @@ pub struct ServeArgs {
     /// Address of the HTTP API, with its port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8675")]
     pub bind: SocketAddr,
-    /// File of tokens: lines of a role (viewer, operator), a name and a token. Without one, only this machine may ask.
+    /// File of tokens: lines of a role (viewer, operator), a name and a token. Without it, only this machine may send
+    /// requests.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// What SIGTERM and Ctrl-C do to the runs that are going: `leave` them, to be found again later, or `stop` them.
+    /// Effect of SIGTERM and Ctrl-C on active runs: `leave` them running, to be found again later, or `stop` them.
     #[arg(long, value_enum, default_value_t)]
     pub on_stop: OnStop,
 }
 
-/// What becomes of runs when the daemon stops.
+/// Effect of a stop of the daemon on active runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum OnStop {
     #[default]
@@ -43,32 +44,32 @@ pub struct SchedulesArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum SchedulesCommand {
-    /// All schedules: next tick, last run, state.
+    /// List all schedules: next tick, last run, state.
     List,
-    /// One schedule: its ticks that wait, its last ones, its backfills.
+    /// Show one schedule: pending ticks, recent ticks, backfills.
     Show {
         /// Name of the workflow.
         name: String,
     },
-    /// Let a schedule start no runs; those that are going go on.
+    /// Start no more runs of a schedule; active runs continue.
     Pause {
         /// Name of the workflow.
         name: String,
-        /// Shown to whoever looks at it.
+        /// Reason, shown with the schedule.
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
     },
-    /// Let a schedule start runs again. Ticks that passed meanwhile are not made up for.
+    /// Start runs of a schedule again. Ticks that passed meanwhile are not caught up.
     Resume {
         /// Name of the workflow.
         name: String,
     },
-    /// Start a run now, whatever the clock says.
+    /// Start a run now, independent of the clock.
     Trigger {
         /// Name of the workflow.
         name: String,
     },
-    /// Run the ticks of a range that had no run yet, or stop doing so.
+    /// Run the ticks of a range that had no run yet, or stop such a backfill.
     Backfill(BackfillArgs),
 }
 
@@ -82,13 +83,13 @@ pub struct BackfillArgs {
     /// Last tick: a day, which counts as a whole, or an instant.
     #[arg(long, value_name = "TIME", required_unless_present = "cancel")]
     pub to: Option<String>,
-    /// Runs at the same time.
+    /// Number of runs at the same time.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub concurrency: u32,
-    /// Run ticks again that had a run.
+    /// Also run ticks that had a run.
     #[arg(long)]
     pub again: bool,
-    /// Let this backfill start no more runs.
+    /// Start no more runs of this backfill.
     #[arg(long, value_name = "ID", conflicts_with_all = ["from", "to", "again"])]
     pub cancel: Option<String>,
 }

@@ -6,13 +6,13 @@ use trainyard_core::units::parse_duration;
 
 #[derive(Debug, Clone, Args)]
 pub struct ServeToolsArgs {
-    /// Names of tools, or tools with options as an environment has them: `{kind: python, interpreter: cpython}`.
+    /// Names of tools, or tools with options as in an environment: `{kind: python, interpreter: cpython}`.
     #[arg(required = true, value_name = "TOOL")]
     pub tools: Vec<String>,
-    /// Time of one call.
+    /// Timeout of one call.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     pub time: Duration,
-    /// Bytes that one call may return.
+    /// Most bytes returned by one call.
     #[arg(long, value_name = "BYTES", default_value_t = 65_536)]
     pub output_bytes: u64,
 }

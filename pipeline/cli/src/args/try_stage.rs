@@ -16,10 +16,10 @@ pub struct TryArgs {
     #[arg(short = 'n', long = "episodes", value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub episodes: u32,
-    /// Model to try it with in the place of its own: a folder, or an artifact such as `latest/sft/model`.
+    /// Model to use instead of the stage's own: a folder, or an artifact such as `latest/sft/model`.
     #[arg(long, value_name = "PATH|ARTIFACT")]
     pub model: Option<String>,
-    /// Seed in the place of the stage's own.
+    /// Seed to use instead of the stage's own.
     #[arg(long, value_name = "SEED")]
     pub seed: Option<u64>,
     #[arg(long, value_enum, default_value_t)]

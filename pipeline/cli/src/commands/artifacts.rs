@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trainyard_app::Catalogue;
 use trainyard_core::Result;
 
-/// Opens the store, to look unless something is to be changed, and hands over to the subcommand.
+/// Opens the store, read-only unless the subcommand changes it, and runs the subcommand.
 pub fn run(args: &ArtifactsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, access(&args.command), catalogue)?;
     match &args.command {

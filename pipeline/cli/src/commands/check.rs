@@ -18,7 +18,7 @@ use trainyard_store::Store;
 const SITE_KEYS: [&str; 7] =
     ["store:", "store_outage:", "pools:", "secrets:", "durability:", "notifications:", "tracking:"];
 
-/// Exit 2 if any file has an error; warnings and notes leave it at 0.
+/// Checks all files. Exit code 2 if any file has an error; warnings and notes leave it at 0.
 pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if let Some(url) = &args.site.store {
         Store::check_url(url)?;
@@ -47,7 +47,7 @@ pub fn run(args: &CheckArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
 
 /// The result for one file.
 struct Judged {
-    /// `3 stages, `, or what else it is.
+    /// `3 stages, `, or a description of another kind of file.
     what: String,
     diagnostics: Vec<Diagnostic>,
     sources: Sources,
@@ -63,8 +63,8 @@ fn judge(path: &Path, args: &CheckArgs, catalogue: &Catalogue, site: &Site) -> R
     Ok(Judged { what, diagnostics: found.diagnostics, sources: found.sources })
 }
 
-/// By its name, or because it has keys of a site file and no stages. A file that cannot be read is judged as a
-/// workflow.
+/// Whether a file is a site file: by its name, or because it has keys of a site file and no stages. An unreadable file
+/// is checked as a workflow.
 fn is_site_file(path: &Path) -> bool {
     if path.file_name().is_some_and(|name| name == session::SITE_FILE) {
         return path.is_file();
@@ -74,7 +74,7 @@ fn is_site_file(path: &Path) -> bool {
     SITE_KEYS.iter().any(|key| has(key)) && !has("stages:")
 }
 
-/// A wrong site file has been told on stderr; programs get its error as a diagnostic without a place.
+/// Reports a wrong site file as a diagnostic without a place, for JSON output; stderr has it already.
 fn site_is_wrong(error: &Error) -> Result<Exit> {
     let wrong = json!({
         "file": Value::Null, "line": Value::Null, "column": Value::Null, "code": "site", "severity": "error",

@@ -1,4 +1,4 @@
-//! `trainyard conformance environment FILE`: the rules that an environment keeps, and what is missing.
+//! `trainyard conformance environment FILE`: the rules that an environment keeps, and the requirements that it misses.
 
 use crate::args::{ConformanceArgs, ConformanceCommand, Format};
 use crate::exit::Exit;
@@ -13,7 +13,7 @@ use trainyard_app::conformance::{Refusal, check};
 use trainyard_core::{Error, Result};
 use trainyard_envs::conformance::Finding;
 
-/// Exit 1 if a rule is broken.
+/// Checks an environment. Exit code 1 if a rule is broken.
 pub fn run(args: &ConformanceArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let ConformanceCommand::Environment { file } = &args.command;
     let providers = || Ok(session::site(&args.site, catalogue)?.secrets);

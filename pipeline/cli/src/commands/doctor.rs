@@ -15,14 +15,14 @@ use trainyard_core::{Result, StageKinds as _};
 use trainyard_envs::tools::{ToolHost, ToolLimits, missing_for_cpython};
 use trainyard_spec::site::{Notification, Pool, Recipient};
 
-/// Time for a fresh worker's first answer.
+/// Time limit for the first response of a new worker.
 const TOOL_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
     good: bool,
-    /// Nothing is broken, but this is probably a mistake.
+    /// Whether the finding is only a probable mistake.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     warning: bool,
     detail: String,
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-/// Exit 3 if the store is out of reach, 2 if anything else is wrong.
+/// Runs all checks. Exit code 3 if the store is unreachable, 2 if anything else is wrong.
 pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let mut findings = vec![machine_finding(), gpus(), kinds(catalogue), executors(catalogue), tool(), cpython()];
     let site = session::site(&args.site, catalogue)?;
@@ -50,7 +50,7 @@ pub fn run(args: &DoctorArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     findings.extend(site.secrets.iter().map(|(name, provider)| secret(name, provider)));
     findings.extend(site.notifications.iter().map(notification));
     findings.extend(site.tracking.iter().map(|options| tracker(options, catalogue)));
-    // Opening proves that of two puts of one name only one succeeds.
+    // Opening verifies that of two puts of one name only one succeeds.
     let store = session::open(&args.site, Access::Run, catalogue);
     findings.push(match &store {
         Ok(session) => Finding::new("store", true, format!("{} is create-only", session.store.url())),
@@ -78,7 +78,7 @@ fn machine_finding() -> Finding {
     Finding::new("machine", true, detail)
 }
 
-/// A machine without GPUs is as good as any other, so this is never bad.
+/// Lists GPUs. A machine without GPUs is valid, so this finding is never bad.
 fn gpus() -> Finding {
     let detail = match machine::gpus::readings() {
         Ok(found) if found.is_empty() => "none".to_string(),
@@ -100,8 +100,8 @@ fn executors(catalogue: &Catalogue) -> Finding {
     Finding::new("executors", true, names.join(", "))
 }
 
-/// Compares a local pool with this machine. Executors were judged with the site file; whether remote machines answer is
-/// not asked.
+/// Compares a local pool with this machine. Executors were checked with the site file; remote machines are not
+/// contacted.
 fn pool(pool: &Pool, here: &Pool, catalogue: &Catalogue) -> Finding {
     let detail = format!("{} ({} × {} cpus, {} gpus)", pool.name, pool.nodes, pool.cpus, pool.gpus.len());
     let mut excess = Vec::new();
@@ -138,7 +138,7 @@ fn notification(notification: &Notification) -> Finding {
     Finding::new("notification", good, detail)
 }
 
-/// Judges the options; whether its server answers is not asked.
+/// Checks the options of a tracker; its server is not contacted.
 fn tracker(options: &Value, catalogue: &Catalogue) -> Finding {
     let kind = options.get("kind").unwrap_or(options).as_str().unwrap_or_default().to_string();
     match catalogue.trackers().check(options).into_iter().next() {
@@ -152,7 +152,7 @@ fn secret(name: &str, provider: &str) -> Finding {
     Finding::new("secret", set, format!("{name} from {provider}{}", if set { "" } else { ", which is not set" }))
 }
 
-/// Starts a tool worker, asks it for 6 × 7, and stops it.
+/// Starts a tool worker, computes 6 × 7 with it, and stops it.
 fn tool() -> Finding {
     let answer =
         ToolHost::new(1).open(&ToolLimits::default()).map(|session| session.submit("print(6 * 7)").wait(TOOL_PATIENCE));
@@ -165,7 +165,7 @@ fn tool() -> Finding {
     Finding::new("python tool", good, detail)
 }
 
-/// Whether this kernel can confine programs. Who does without `interpreter: cpython` lacks nothing.
+/// Checks whether this kernel can confine programs, which only `interpreter: cpython` requires.
 fn cpython() -> Finding {
     let lacks = missing_for_cpython();
     if lacks.is_empty() {

@@ -1,5 +1,5 @@
-//! `trainyard explain RUN STAGE`: why a stage is in its present state. The journal tells it, the manifest of a hit, and
-//! the executor of an attempt that outlives engines.
+//! `trainyard explain RUN STAGE`: why a stage is in its present state, from the journal, the manifest of a cache hit,
+//! and the executor of an attempt that outlives engines.
 
 use super::taken;
 use crate::args::{ExplainArgs, Format};
@@ -16,7 +16,7 @@ use trainyard_engine::fold::{StageStatus, StageView};
 use trainyard_runtime::executors::{Executors, Handle};
 use trainyard_store::Store;
 
-/// Reads the run's journal and prints what it says about the stage.
+/// Reads the run's journal and explains the state of the stage.
 pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Look, catalogue)?;
     let executors = wiring::executors(&session, catalogue, None)?;
@@ -40,25 +40,25 @@ pub fn run(args: &ExplainArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What the executor says about the open attempt of a stage, if it outlives engines.
+/// Queries the executor about the open attempt of a stage, if it outlives engines.
 async fn executor_says(executors: &Executors, stage: &StageView) -> Option<String> {
     let attempt = stage.attempts.last().filter(|attempt| attempt.outcome.is_none())?;
     let (handle, executor) = (Handle(attempt.handle.clone()?), executors.get(&attempt.pool).ok()?);
     match executor.explain(&handle).await {
         Ok(words) => words,
-        // The journal's words stand above.
+        // The journal's explanation is already printed above.
         Err(error) => Some(format!("pool {} cannot be asked now: {error}", attempt.pool)),
     }
 }
 
-/// Who published what a hit took, and when.
+/// Returns the publisher of a cache hit and the time of the publication.
 async fn origin(store: &Store, stage: &StageView) -> Result<Option<String>> {
     let (Some(digest), Some(generation)) = (&stage.digest, stage.generation) else { return Ok(None) };
     let Some(manifest) = store.manifest_at(digest, generation).await? else { return Ok(None) };
     let by = &manifest.provenance;
     let when = match names::view(store, &by.run).await {
         Ok(view) => view.stage(&by.stage).and_then(|s| s.ended).map(|at| format!(" at {}", format_time(at))),
-        // The run that made it may have been removed; the manifest stays.
+        // The run that published it may have been removed; the manifest remains.
         Err(_) => None,
     };
     Ok(Some(format!(

@@ -1,6 +1,6 @@
-//! `trainyard init [FOLDER]`: a first workflow, or a recipe as the start of one, with a site file and the schema for
-//! editors. With `--serve` it writes what a daemon is installed with, with `--python` the bridge for Python. Nothing is
-//! written over.
+//! `trainyard init [FOLDER]`: a first workflow, or a recipe as a template, with a site file and the schema for editors.
+//! With `--serve` it writes the files to install a daemon, with `--python` the bridge for Python. Existing files are
+//! never overwritten.
 
 use super::recipes::library::Library;
 use crate::args::{Adapter, Format, InitArgs};
@@ -22,10 +22,10 @@ const WORKFLOW: &str = include_str!("../templates/workflow.yaml");
 const UNIT: &str = include_str!("../templates/trainyard.service");
 const CONTAINER: &str = include_str!("../templates/Containerfile");
 const SITE: &str = include_str!("../templates/trainyard.yaml");
-/// Tells editors where the schema is.
+/// Comment that points editors to the schema.
 const SCHEMA_LINE: &str = "# yaml-language-server: $schema=schema.json\n";
 
-/// A first workflow, what a daemon is installed with, or the bridge for Python.
+/// Writes a first workflow, the files to install a daemon, or the bridge for Python.
 pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.serve {
         let next = "read both files; docs/schedules.md says more";
@@ -56,7 +56,7 @@ pub fn run(args: &InitArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     write(args, files, next)
 }
 
-/// The file of an adapter.
+/// Returns name and text of an adapter.
 fn adapter_file(adapter: Adapter) -> (String, String) {
     let (name, text) = match adapter {
         Adapter::Gymnasium => ("gymnasium", include_str!("../../../../python/adapters/gymnasium_environment.py")),
@@ -67,7 +67,7 @@ fn adapter_file(adapter: Adapter) -> (String, String) {
     (format!("{name}_environment.py"), text.to_string())
 }
 
-/// Writes all files or, if one of them is there already, none.
+/// Writes all files, or none if one of them exists.
 fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<Exit> {
     if let Some((name, _)) = files.iter().find(|(name, _)| args.folder.join(name).exists()) {
         return Err(
@@ -91,7 +91,7 @@ fn write(args: &InitArgs, files: Vec<(String, String)>, next: String) -> Result<
     Ok(Exit::Done)
 }
 
-/// A systemd unit and a Containerfile for this folder and this program.
+/// Returns a systemd unit and a Containerfile for this folder and this program.
 fn serve(folder: &Path) -> Result<Vec<(String, String)>> {
     let folder = absolute(&compiled::working_directory()?, &folder.to_string_lossy());
     let program = wiring::program()?;
@@ -103,8 +103,8 @@ fn serve(folder: &Path) -> Result<Vec<(String, String)>> {
     Ok(vec![("trainyard.service".to_string(), unit), ("Containerfile".to_string(), CONTAINER.to_string())])
 }
 
-/// A shipped recipe as `workflow.yaml` and, beside it, the files that it embeds; each with its parents merged in, so
-/// that a reader has all of it before the eyes and can change any line.
+/// Returns a shipped recipe as `workflow.yaml` together with the files that it embeds; each has its parents merged in,
+/// so that all of it can be read and changed in one place.
 fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     let working_directory = compiled::working_directory()?;
     let library = Library::open(None, &working_directory)?;
@@ -119,7 +119,7 @@ fn recipe(name: &str, catalogue: &Catalogue) -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The name under which `target` is written; a new one is remembered.
+/// Returns the file name for `target`; records a new one.
 fn beside(names: &mut Vec<(PathBuf, String)>, target: &Path) -> String {
     if let Some((_, name)) = names.iter().find(|(path, _)| path == target) {
         return name.clone();

@@ -1,4 +1,4 @@
-//! `trainyard logs RUN [STAGE]`: what the attempts of a run's stages wrote, with times and levels. As JSON, one
+//! `trainyard logs RUN [STAGE]`: the logs of the attempts of a run's stages, with times and levels. As JSON, one
 //! document for each record, so that a log can be filtered while it is read. Logs of earlier versions have no times.
 
 use crate::args::{Format, LogsArgs};
@@ -18,7 +18,7 @@ use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_engine::pool::IN_PROCESS;
 use trainyard_store::{Chunk, Store};
 
-/// Prints the log of every attempt, in the order of stages and attempts, while it is read.
+/// Prints the log of every attempt as it is read, in the order of stages and attempts.
 pub fn run(args: &LogsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Look, catalogue)?;
     session.block_on(print(&session.store, args))?;
@@ -52,25 +52,25 @@ async fn print(store: &Store, args: &LogsArgs) -> Result<()> {
     Ok(())
 }
 
-/// The attempts of a stage that may have a log: those inside the engine's process have none.
+/// Returns the attempts of a stage that may have a log; attempts inside the engine's process have no log.
 fn attempts(stage: &StageView) -> impl Iterator<Item = (&StageKey, AttemptNumber)> {
     let logged = stage.attempts.iter().filter(|attempt| attempt.pool != IN_PROCESS);
     logged.map(|attempt| (stage.key(), attempt.number))
 }
 
-/// What one attempt wrote, while it is read.
+/// Log of one attempt, printed as it is read.
 struct Page<'a> {
     stage: &'a StageKey,
     attempt: AttemptNumber,
     /// Whether something was printed.
     is_begun: bool,
-    /// The beginning of a line whose end has not been read yet.
+    /// Start of a line whose end has not been read yet.
     rest: Vec<u8>,
     args: &'a LogsArgs,
 }
 
 impl Page<'_> {
-    /// Prints the records of one more chunk; whether somebody still reads.
+    /// Prints the records of one more chunk; returns whether the output is still open.
     fn add(&mut self, chunk: &[u8]) -> bool {
         self.rest.extend_from_slice(chunk);
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -78,7 +78,7 @@ impl Page<'_> {
         let lines = std::mem::replace(&mut self.rest, rest);
         self.print(&lines)
     }
-    /// Prints a last line that has no end.
+    /// Prints an unterminated last line.
     fn end(&mut self) -> bool {
         let lines = std::mem::take(&mut self.rest);
         self.print(&lines)
@@ -115,7 +115,7 @@ impl Page<'_> {
     }
 }
 
-/// `2026-11-21T04:15:30.042Z info  text`.
+/// Formats a record: `2026-11-21T04:15:30.042Z info  text`.
 fn line(record: &LogRecord) -> String {
     let level = record.level.name();
     match record.at {
@@ -124,7 +124,7 @@ fn line(record: &LogRecord) -> String {
     }
 }
 
-/// Why there is nothing to print.
+/// Explains why there is no log.
 fn nothing(view: &RunView) -> String {
     let hits = view.stages.iter().filter(|s| s.status == StageStatus::Hit).count();
     let of = view.stages.len();

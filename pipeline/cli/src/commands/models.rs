@@ -14,7 +14,7 @@ pub struct Model {
     _folder: Option<Scratch>,
 }
 
-/// A folder, or an artifact by its name.
+/// Finds a model: a folder, or an artifact by its name.
 pub fn find(session: &Session, name: &str) -> Result<Model> {
     let path = Path::new(name);
     if path.is_dir() {

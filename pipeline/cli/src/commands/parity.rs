@@ -10,7 +10,7 @@ use trainyard_core::Result;
 use trainyard_core::error::{Context as _, io_error};
 use trainyard_learn::parity::{Case, TOLERANCE, check};
 
-/// Exit 0: every case agrees. 1: one does not, or this build has no such part.
+/// Recomputes all cases. Exit code 0 if every case agrees; 1 if one does not, or this build has no such part.
 pub fn run(args: &ParityArgs) -> Result<Exit> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| io_error(&args.file, &e))?;
     let cases = check(&text).at(args.file.display().to_string())?;
@@ -25,7 +25,7 @@ pub fn run(args: &ParityArgs) -> Result<Exit> {
     Ok(if agree == cases.len() { Exit::Done } else { Exit::Failed })
 }
 
-/// One row for each kind and name.
+/// Returns one row for each kind and name.
 fn rows(cases: &[Case]) -> Vec<Vec<String>> {
     let mut named: BTreeMap<(&str, &str), Vec<&Case>> = BTreeMap::new();
     for case in cases {

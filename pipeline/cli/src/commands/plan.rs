@@ -1,5 +1,5 @@
-//! `trainyard plan FILE`: what a run would do, stage by stage, and why. Writes nothing; a store that does not exist is
-//! empty.
+//! `trainyard plan FILE`: which stages a run would compute, and why. Writes nothing; a store that does not exist counts
+//! as empty.
 
 use super::recipes::show::{merged_text, write_text};
 use crate::args::{PlanArgs, PlanFormat};
@@ -19,7 +19,7 @@ use trainyard_runtime::{RunOptions, Silent};
 use trainyard_spec::Files as _;
 use trainyard_spec::files::absolute;
 
-/// Compiles the file and asks the store about every stage; a stage that would fail leaves the exit code at 0.
+/// Compiles the file and looks up every stage in the store; a stage that would fail leaves the exit code at 0.
 pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if args.show_file {
         return show_file(args, catalogue);
@@ -43,7 +43,8 @@ pub fn run(args: &PlanArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit code 2.
+/// Prints the file with its parents merged in, whatever else is wrong with it; mistakes go to stderr and make the exit
+/// code 2.
 fn show_file(args: &PlanArgs, catalogue: &Catalogue) -> Result<Exit> {
     let site = session::site(&args.site, catalogue)?;
     let path = absolute(&compiled::working_directory()?, &args.workflow.file.to_string_lossy());

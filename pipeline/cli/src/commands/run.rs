@@ -1,4 +1,4 @@
-//! `trainyard run FILE`: compiles, runs, shows what came out.
+//! `trainyard run FILE`: compiles, runs, prints a summary.
 
 use crate::args::{Format, ParamArgs, RunArgs, SiteArgs, WorkflowArgs};
 use crate::compiled::{self, Reading};
@@ -19,7 +19,7 @@ use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
 use trainyard_server::texts::Texts;
 use trainyard_spec::files::absolute;
 
-/// A new run, or the unfinished one of the same plan and selection.
+/// Starts a new run, or resumes the unfinished one of the same plan and selection.
 pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let options = RunOptions {
         selection: Selection { until: args.until.clone(), only: args.only.clone(), rerun: args.rerun.clone() },
@@ -34,7 +34,7 @@ pub fn run(args: &RunArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     execute(&args.site, (&args.workflow, told), options, args.format, catalogue)
 }
 
-/// What a daemon tells a run beside its file.
+/// Input of a run from the daemon, in addition to its file.
 #[derive(Clone, Copy, Default)]
 struct Told<'a> {
     /// The time of a schedule's tick.
@@ -43,7 +43,7 @@ struct Told<'a> {
     texts: Option<&'a str>,
 }
 
-/// Goes on with a run: its file and parameters, from its journal.
+/// Resumes a run: file and parameters come from its journal.
 pub fn resume(
     site: &SiteArgs,
     run: RunId,
@@ -114,8 +114,8 @@ fn execute(
     exit(&summary)
 }
 
-/// The headline table of the last report, the closing line, and what to look at next: what people want to see last
-/// stands last.
+/// Prints the headline table of the last report, the closing line, and the next command; the most important text comes
+/// last.
 fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, format: Format) -> Result<()> {
     let (run, view) = (&summary.run, &summary.view);
     if format == Format::Json {
@@ -131,12 +131,12 @@ fn print_summary(session: &Session, summary: &RunSummary, clock: &dyn Clock, for
     Ok(())
 }
 
-/// The command that shows most of how a run ended.
+/// Returns the command that shows most about the result of a run.
 fn next(run: &RunId, view: &RunView, report: Option<&reports::Shown>) -> String {
     let failed = view.stages.iter().find(|stage| stage.status == StageStatus::Failed);
     match (failed, report) {
         (Some(stage), _) if !stage.attempts.is_empty() && stage.digest.is_some() && stage.generation.is_none() => {
-            // Axes stand in brackets, which shells read as a pattern.
+            // Axes are in brackets, which shells read as a pattern.
             let key = &stage.stage.0.0;
             if key.contains('[') {
                 format!("trainyard logs {run} '{key}'")

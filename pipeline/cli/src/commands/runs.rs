@@ -16,10 +16,10 @@ use trainyard_core::{Error, ErrorKind, Result, RunId, SystemClock};
 use trainyard_runtime::cancel::{Cancelled, cancel_run};
 use trainyard_runtime::{resume, summary};
 
-/// How often `show --watch` asks for what is new in the journal.
+/// Interval at which `show --watch` reads the journal.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
-/// Opens the store, for reading unless a run is to be cancelled, and runs the subcommand (`list` without one).
+/// Opens the store, read-only unless a run is cancelled, and runs the subcommand (`list` by default).
 pub fn run(args: &RunsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(RunsCommand::List { limit: 20 });
     let changes = matches!(command, RunsCommand::Cancel { .. } | RunsCommand::Afresh { .. });
@@ -42,7 +42,7 @@ fn list(session: &Session, limit: usize, format: Format) -> Result<Exit> {
         for run in session.store.list_runs().await?.into_iter().rev().take(limit) {
             rows.push(match summary::look(&session.store, &run).await {
                 Ok(known) => RunSummaryRow::new(&run, &known, &clock),
-                // A store that does not answer fails the whole list.
+                // An unreachable store fails the whole list.
                 Err(error) if error.kind == ErrorKind::Retryable => return Err(error),
                 Err(error) => RunSummaryRow::damaged(&run, &error),
             });
@@ -107,7 +107,7 @@ fn cancel(session: &Session, name: &str, format: Format) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Gives up the resume points of a stage.
+/// Discards the resume points of a stage.
 fn afresh(session: &Session, run: &str, stage: &str, format: Format) -> Result<Exit> {
     let (stage, removed) = session.block_on(async {
         let run = names::run(&session.store, run).await?;
@@ -127,7 +127,7 @@ fn afresh(session: &Session, run: &str, stage: &str, format: Format) -> Result<E
     Ok(Exit::Done)
 }
 
-/// Resumes an interrupted run: its file, with the same parameters.
+/// Resumes an interrupted run with its file and parameters.
 fn resume(session: &Session, args: &RunsArgs, name: &str, take_over: bool, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let (run, view) = session.block_on(async {
         let run = names::run(&session.store, name).await?;

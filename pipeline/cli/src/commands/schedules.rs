@@ -1,5 +1,5 @@
-//! `trainyard schedules`: list, show, pause, resume, trigger, backfill. It works on the store alone; a daemon does what
-//! was asked for.
+//! `trainyard schedules`: list, show, pause, resume, trigger, backfill. The command accesses only the store; a daemon
+//! carries out the requests.
 
 use crate::args::{BackfillArgs, Format, SchedulesArgs, SchedulesCommand};
 use crate::exit::Exit;
@@ -12,7 +12,7 @@ use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Clock, Error, Result, SystemClock};
 use trainyard_server::book::{self, Actor, Range};
 
-/// Opens the store, for reading unless something is to be changed, and runs the subcommand (`list` without one).
+/// Opens the store, read-only unless the subcommand changes it, and runs the subcommand (`list` by default).
 pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let command = args.command.clone().unwrap_or(SchedulesCommand::List);
     let looks = matches!(command, SchedulesCommand::List | SchedulesCommand::Show { .. });
@@ -21,7 +21,7 @@ pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let clock = SystemClock::new();
     let store = &session.store;
     let now = clock.unix_millis();
-    // A name that is no process: whatever this command promises, a daemon takes up at once.
+    // Not the name of a process, so a daemon takes over the requests of this command at once.
     let by = format!("cli:{}", std::env::var("USER").unwrap_or_else(|_| "somebody".to_string()));
     let chance = wiring::chance(&clock).child("schedules", &[clock.monotonic().as_nanos() as u64]);
     let actor = Actor { clock: &clock, chance, name: &by };

@@ -1,4 +1,4 @@
-//! `trainyard serve`: the daemon that fires schedules, and the HTTP API beside it.
+//! `trainyard serve`: the daemon that fires schedules, with its HTTP API.
 
 use crate::args::{OnStop, ServeArgs};
 use crate::exit::Exit;
@@ -26,14 +26,14 @@ use trainyard_server::processes::{Processes, Started};
 use trainyard_server::schedule::event::Skip;
 use trainyard_spec::site::Site;
 
-/// The tick for which files are compiled only to see whether they are right.
+/// Tick for which files are compiled only to check them.
 const SOME_TICK: &str = "2024-01-01T00:00:00Z";
-/// How long a request of the daemon waits for a store that is away; the next look asks again.
+/// Time that a request of the daemon waits for an unreachable store; the next poll retries.
 const OUTAGE: Duration = Duration::from_secs(20);
-/// Time that runs get to stop cleanly.
+/// Grace period for runs to stop cleanly.
 const STOPPING: Duration = Duration::from_secs(60);
 
-/// Works until a signal comes.
+/// Runs until a signal arrives.
 pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::Run, catalogue)?;
     let tokens = args.token_file.as_deref().map(Tokens::read).transpose()?.unwrap_or_default();
@@ -42,7 +42,7 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let started = Arc::new(Started::default());
     let shared = Arc::new(Shared::default());
     let daemon = daemon(args, &session, catalogue, (clock.clone(), chance), (&started, &shared))?;
-    // Whoever asks waits for the answer.
+    // An API client waits for the response.
     let store = session.store.with_outage(Duration::ZERO);
     let version = env!("CARGO_PKG_VERSION");
     let app = Arc::new(App { store, clock, chance, daemon: shared, tokens, version, changes: AtomicU64::new(0) });
@@ -56,7 +56,7 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         let stopped = interrupt.clone();
         let server = async {
             let answer = api::serve(listener, app, interrupt.clone()).await;
-            // Without its API, the daemon ends too.
+            // Without its API, the daemon stops too.
             stopped.raise();
             answer
         };
@@ -93,7 +93,7 @@ fn daemon(
         started: started.clone(),
     };
     Ok(Daemon {
-        // Longer waits would keep it from stopping, and a tick from being seen as missed.
+        // Longer waits would delay its stop and the detection of missed ticks.
         store: session.store.with_outage(OUTAGE),
         clock,
         chance,
@@ -107,7 +107,7 @@ fn daemon(
     })
 }
 
-/// Sends what a daemon has to tell, without waiting for it.
+/// Returns a function that sends the daemon's notifications without waiting for them.
 fn teller(session: &Session) -> Box<dyn Fn(News) + Send + Sync> {
     let (asked, handle) = (session.site.notifications.clone(), session.handle());
     Box::new(move |news| {
@@ -150,7 +150,7 @@ fn told(news: News) -> notifications::News {
     }
 }
 
-/// The host's name without the mark of its boot.
+/// Returns the host's name without its boot id.
 fn host(process: &ProcessId) -> &str {
     process.host.rsplit_once('-').map_or(process.host.as_str(), |(name, _)| name)
 }

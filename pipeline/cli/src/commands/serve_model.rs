@@ -1,4 +1,4 @@
-//! `trainyard serve-model MODEL`: a model over the APIs that agents speak.
+//! `trainyard serve-model MODEL`: a model over the APIs that agents use.
 
 use super::models;
 use crate::args::ServeModelArgs;
@@ -19,14 +19,14 @@ use trainyard_runtime::Interrupt;
 use trainyard_serving::Settings;
 use trainyard_serving::server;
 
-/// Answers until a signal comes, then ends the requests that are going; a second signal ends them too.
+/// Serves until a signal arrives, then finishes active requests; a second signal aborts them.
 pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
     let key = args.key_file.as_deref().map(key).transpose()?;
     let settings = Settings { key, ..Settings::new(clock, chance) };
-    // Before minutes of loading: an address that cannot be bound.
+    // Before minutes of loading: the address may be unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
     let address = listener.local_addr().unwrap_or(args.bind);
     let found = models::find(&session, &args.model)?;
@@ -57,7 +57,7 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A backend as stages take it. Errors: invalid, with everything wrong with it.
+/// Parses a backend as in stages. Errors: invalid, with all problems.
 fn backend(catalogue: &Catalogue, text: &str) -> Result<Arc<dyn trainyard_lm::backend::Backend>> {
     let mut options = json!({ "backend": inline::options("--backend", text)? });
     let slot = BackendSlot::read(catalogue.backends(), "/backend", &mut options);
@@ -65,7 +65,7 @@ fn backend(catalogue: &Catalogue, text: &str) -> Result<Arc<dyn trainyard_lm::ba
     slot.build(&Secrets::default())
 }
 
-/// The first line of a file.
+/// Reads the first line of a file.
 fn key(file: &Path) -> Result<Secret> {
     let text = std::fs::read_to_string(file).map_err(|e| io_error(file, &e))?;
     let key = text.lines().next().unwrap_or_default().trim();

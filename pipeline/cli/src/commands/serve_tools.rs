@@ -16,7 +16,7 @@ use trainyard_envs::{ToolHost, ToolLimits};
 /// Serves until standard input ends.
 pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let chosen = choices(catalogue, &args.tools, &compiled::working_directory()?)?;
-    // Standard output belongs to the protocol.
+    // Standard output is reserved for the protocol.
     let host = ToolHost::with_log(1, Arc::new(|_, line| print_note(line)));
     let limits = ToolLimits {
         time_millis: args.time.as_millis().try_into().unwrap_or(u64::MAX),
@@ -35,7 +35,7 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         if let Some(answer) = server.answer(&line)
             && !said(&answer)
         {
-            // The client is gone.
+            // The client has disconnected.
             break;
         }
     }

@@ -13,7 +13,7 @@ use trainyard_core::metric::{Declared, Direction, Metric};
 use trainyard_core::{Cardinality, KindInfo, PortInfo, Result};
 use trainyard_runtime::executors::ExecutorKind;
 
-/// A list of all kinds and families, or the page of one name.
+/// Prints a list of all kinds and families, or the page of one name.
 pub fn run(args: &StagesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let Some(name) = &args.kind else {
         list(catalogue, args.format)?;
@@ -62,7 +62,7 @@ fn family(name: &str, pages: &[PartPage]) -> String {
     format!("{}\n\n`trainyard stages {name}/KIND` prints the page of one.", table(&["part", ""], &rows))
 }
 
-/// Everything about one kind, as Markdown-flavored text.
+/// Formats the page of one kind as Markdown-flavored text.
 fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     let mut text = format!("{} (version {})\n{}\n\n{}\n", info.name, info.version, info.summary, info.doc.trim());
     ports(&mut text, "inputs", &info.inputs);
@@ -83,7 +83,7 @@ fn page(info: &KindInfo, catalogue: &Catalogue) -> String {
     text
 }
 
-/// Formula, constants, source, needs and options of a part; for a composition, what it expands to.
+/// Formats formula, constants, source, needs and options of a part; for a composition, its expansion.
 fn part_page(part: &PartPage) -> Result<String> {
     let mut text = format!("{}\n{}\n\n{}\n", part.name, part.summary, part.doc.trim());
     if !part.needs.is_empty() {
@@ -106,7 +106,7 @@ fn executor_json(kind: &ExecutorKind) -> Value {
     json!({"name": kind.name, "summary": kind.summary, "options": kind.schema})
 }
 
-/// The options of an executor.
+/// Formats the options of an executor.
 fn executor_page(kind: &ExecutorKind) -> String {
     let mut text = format!("executors/{}\n{}\n\nPools of the site file name it.", kind.name, kind.summary);
     if kind.schema["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
@@ -116,7 +116,7 @@ fn executor_page(kind: &ExecutorKind) -> String {
     text
 }
 
-/// The metrics of a kind; those of its parts are on the parts' own pages.
+/// Formats the metrics of a kind; those of its parts are on the parts' own pages.
 fn declared(text: &mut String, declared: &Declared) {
     let (parts, own): (Vec<Metric>, Vec<Metric>) = declared.metrics.iter().cloned().partition(|m| m.name.contains('.'));
     metrics(text, "metrics", &own);
@@ -165,7 +165,7 @@ fn cardinality(cardinality: Cardinality) -> &'static str {
     }
 }
 
-/// One line per property: name, type, default, doc; nested objects indented below.
+/// Formats one line per property: name, type, default, doc; nested objects are indented below.
 fn options(text: &mut String, root: &Value, schema: &Value, depth: usize) {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {

@@ -1,5 +1,5 @@
-//! Who holds what a waiting stage waits for: attempts of its own run by the journal, and those of other runs of this
-//! user by the locked files of this machine.
+//! Holders of the resources that a waiting stage waits for: attempts of the same run, from the journal, and those of
+//! other runs of this user, from the locked files of this machine.
 
 use std::collections::BTreeSet;
 use trainyard_core::event::GrantSummary;
@@ -8,11 +8,11 @@ use trainyard_core::{Clock, Result};
 use trainyard_engine::fold::{RunView, StageStatus, StageView};
 use trainyard_runtime::slots::Slots;
 
-/// Holders that are named one by one; the rest is a number.
+/// Most holders that are named; the rest are counted.
 const NAMED: usize = 8;
 
-/// One line for each pool of the run that is in use, and one for other runs on this machine; empty unless the stage
-/// waits for a machine.
+/// Returns one line for each pool of the run that is in use, and one for other runs on this machine; empty unless the
+/// stage waits for a machine.
 pub fn lines(view: &RunView, stage: &StageView, run: &str, slots: Option<&Slots>, clock: &dyn Clock) -> Vec<String> {
     if !matches!(stage.status, StageStatus::Queued | StageStatus::Waiting) {
         return Vec::new();
@@ -26,7 +26,7 @@ pub fn lines(view: &RunView, stage: &StageView, run: &str, slots: Option<&Slots>
     lines
 }
 
-/// What attempts of the same run hold.
+/// Returns the resources held by attempts of the same run.
 fn by_pool(view: &RunView, waiting: &StageView) -> Vec<String> {
     let held: Vec<(&str, String)> = view
         .stages
@@ -44,7 +44,7 @@ fn by_pool(view: &RunView, waiting: &StageView) -> Vec<String> {
     pools.into_iter().map(line).collect()
 }
 
-/// What other runs hold of this machine.
+/// Returns the resources of this machine held by other runs.
 fn others(slots: &Slots, run: &str, clock: &dyn Clock) -> Result<Option<String>> {
     let now = clock.unix_millis();
     let one = |holding: &trainyard_runtime::slots::Holding| {
@@ -64,7 +64,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// `2 CPUs, 8.0 GiB, GPUs 0 1, on 4 machines`.
+/// Formats amounts: `2 CPUs, 8.0 GiB, GPUs 0 1, on 4 machines`.
 fn amounts(grant: &GrantSummary) -> String {
     let mut parts = vec![format!("{} CPU{}", grant.cpus, if grant.cpus == 1 { "" } else { "s" })];
     if grant.memory > 0 {

@@ -13,7 +13,7 @@ use trainyard_app::{Catalogue, trial};
 use trainyard_core::Result;
 use trainyard_core::attempt::{AttemptMessage, LogLevel};
 
-/// Plays and prints the episodes. The exit code does not depend on how they end.
+/// Plays and prints the episodes. The exit code does not depend on their outcome.
 pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let session = session::open(&args.site, Access::LookOrEmpty, catalogue)?;
     let json = args.format == Format::Json;
@@ -35,7 +35,7 @@ pub fn run(args: &TryArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What the stage says beside its result.
+/// Reporter that prints a stage's messages to stderr.
 struct OnStderr;
 
 impl Reporter for OnStderr {

@@ -1,25 +1,25 @@
-//! What a terminal would obey, made visible: text from logs, names and data must not move the cursor, set the title of
-//! a window, hide lines, or change the order in which a line is read.
+//! Escapes control sequences: text from logs, names and data must not move the cursor, set a window title, hide lines,
+//! or change the reading order of a line.
 //!
-//! Everything that is printed for people goes through here, piped or not, since what is piped is often looked at later.
-//! JSON does not: it is for programs, which read the exact text.
+//! All text output for humans is escaped, piped or not, since piped output is often displayed later. JSON is not:
+//! programs read the exact text.
 
 use super::style;
 use std::borrow::Cow;
 
-/// Which terminal codes pass.
+/// Terminal codes that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// None.
+    /// No codes.
     Nothing,
-    /// The colors that this program paints with.
+    /// Colors that this program uses.
     Ours,
-    /// Every code that sets colors, bold or underlined.
+    /// Every code for colors, bold or underline.
     Colors,
 }
 
-/// A text in which control characters and those that change the direction of a line are written out (`\u{1b}`), but for
-/// line feeds, tabs, and the carriage returns in front of line feeds, which are dropped.
+/// Escapes (as in `\u{1b}`) control characters and characters that change the direction of a line, except line feeds
+/// and tabs; carriage returns before line feeds are dropped.
 pub fn clean(text: &str, kept: Kept) -> Cow<'_, str> {
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
@@ -42,7 +42,7 @@ pub fn clean(text: &str, kept: Kept) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A text without the codes that set colors. Programs in logs paint, and written out that would hide what they say.
+/// Removes codes that set colors. Programs in logs use colors, and escaped codes would obscure their text.
 pub fn without_colors(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
@@ -62,7 +62,7 @@ pub fn without_colors(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Bytes at the beginning of a text that are a code that passes; 0 if there is none.
+/// Returns the number of bytes of a kept code at the beginning of a text; 0 without one.
 fn passing(text: &str, kept: Kept) -> usize {
     match kept {
         Kept::Nothing => 0,
@@ -71,7 +71,7 @@ fn passing(text: &str, kept: Kept) -> usize {
     }
 }
 
-/// Bytes at the beginning of a text that set colors (`ESC [ 31;1 m`); 0 if there are none.
+/// Returns the number of bytes of a color code (`ESC [ 31;1 m`) at the beginning of a text; 0 without one.
 fn color_code(text: &str) -> usize {
     let Some(body) = text.strip_prefix("\x1b[") else { return 0 };
     let numbers = body.len() - body.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';' || c == ':').len();

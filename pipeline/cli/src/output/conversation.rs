@@ -1,11 +1,11 @@
-//! One row of a table for people: a trajectory as the conversation that it was, any other row as a record.
+//! Formats one row of a table: a trajectory as a conversation, any other row as a record.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Most items of a list that are shown.
 const ITEMS: usize = 12;
-/// Columns of a trajectory that the head and the verdicts tell; the rest is listed below.
+/// Columns of a trajectory shown in the head and the verdicts; the rest are listed below.
 const TOLD: [&str; 12] = [
     "messages",
     "rewards",
@@ -20,11 +20,10 @@ const TOLD: [&str; 12] = [
     "id",
     "problem_id",
 ];
-/// Columns with a value for each token; they say nothing to a reader.
+/// Columns with a value per token, which are not human-readable.
 pub const PER_TOKEN: [&str; 7] =
     ["advantages", "entropies", "logprobs", "loss_mask", "token_ids", "turn", "weights_version"];
 
-/// The text of a row.
 pub fn row(row: &Value) -> String {
     let Some(cells) = row.as_object() else { return row.to_string() };
     match (cells.get("messages").and_then(Value::as_array), cells.contains_key("stop_reason")) {
@@ -38,7 +37,7 @@ fn trajectory(cells: &Map<String, Value>, messages: &[Value]) -> String {
     format!("{}\n\n{}", conversation(cells, messages), record(cells, &hidden)).trim_end().to_string()
 }
 
-/// The conversation of a trajectory, and how it ended.
+/// Formats the conversation of a trajectory and its outcome.
 pub fn told(row: &Value) -> String {
     let messages = row.get("messages").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
     row.as_object().map_or_else(|| row.to_string(), |cells| conversation(cells, messages))
@@ -71,7 +70,7 @@ fn write_message(text: &mut String, message: &Value) {
     let role = message.get("role").map(plain).unwrap_or_default();
     let _ = writeln!(text, "\n── {role}");
     let body = message.get("content").map(plain).unwrap_or_default();
-    // What a tool gave back is set apart from what was said.
+    // Tool output is set off from the messages.
     let margin = if role == "tool" { "  | " } else { "" };
     for line in body.lines() {
         let _ = writeln!(text, "{margin}{line}");
@@ -81,7 +80,7 @@ fn write_message(text: &mut String, message: &Value) {
     }
 }
 
-/// Tool calls as `name(arguments)`; they are stored as JSON text.
+/// Formats tool calls as `name(arguments)`; they are stored as JSON text.
 fn calls(message: &Value) -> Vec<String> {
     let stored = message.get("tool_calls").cloned().unwrap_or(Value::Null);
     let list = match &stored {
@@ -101,7 +100,7 @@ fn calls(message: &Value) -> Vec<String> {
     }
 }
 
-/// ` = answer 1, format 0.1`, from a map or from a list of names and values.
+/// Formats ` = answer 1, format 0.1`, from a map or from a list of names and values.
 fn components(rewards: Option<&Value>) -> String {
     let named: Vec<String> = match rewards {
         Some(Value::Object(map)) => map.iter().map(|(name, value)| format!("{name} {}", plain(value))).collect(),
@@ -113,7 +112,7 @@ fn components(rewards: Option<&Value>) -> String {
     if named.is_empty() { String::new() } else { format!(" = {}", named.join(", ")) }
 }
 
-/// `name: value` for each column that holds something; long texts stand below their names.
+/// Formats `name: value` for each column with a value; long texts are below their names.
 fn record(cells: &Map<String, Value>, hidden: &[&str]) -> String {
     let mut text = String::new();
     for (name, value) in cells.iter().filter(|(name, value)| !value.is_null() && !hidden.contains(&name.as_str())) {
@@ -140,7 +139,7 @@ fn record(cells: &Map<String, Value>, hidden: &[&str]) -> String {
     text.trim_end().to_string()
 }
 
-/// `role: user, content: …`.
+/// Formats a map in one line: `role: user, content: …`.
 fn inline(value: &Value) -> String {
     match value {
         Value::Object(map) => {
@@ -152,7 +151,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// A text without quotes, a long list by its beginning and length.
+/// Formats text without quotes, a long list by its beginning and length.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -16,28 +16,28 @@ pub fn print(diagnostics: &[Diagnostic], sources: &Sources) {
     for diagnostic in diagnostics {
         let mut text = String::new();
         let drawn = handler.render_report(&mut text, report(diagnostic, sources).as_ref());
-        // A report that cannot be drawn is still told in one line; nothing is left to do if stderr is closed.
+        // A report that cannot be drawn is printed in one line; a closed stderr is ignored.
         let line = if drawn.is_ok() { text } else { sources.line(diagnostic) };
         let kept = if color { Kept::Colors } else { Kept::Nothing };
         let _ = writeln!(err, "{}", clean(line.trim_end(), kept));
     }
 }
 
-/// Draws for a terminal of so many columns; none if it is a pipe or a file, since piped text is searched and stored, so
-/// its lines are not broken.
+/// Returns the renderer for a terminal of this width; `None` is a pipe or a file, whose lines are not broken, since
+/// piped text is searched and stored.
 fn handler(terminal: Option<usize>, color: bool) -> GraphicalReportHandler {
     let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
     GraphicalReportHandler::new_themed(theme)
         .with_width(terminal.unwrap_or(120))
         .with_wrap_lines(terminal.is_some())
-        // Names (`cold-start`), options (`--until`) and paths are what a reader copies: they break only if they are
-        // wider than a line.
+        // Names (`cold-start`), options (`--until`) and paths are copied by readers: they break only if they are wider
+        // than a line.
         .with_word_separator(WordSeparator::AsciiSpace)
         .with_word_splitter(WordSplitter::NoHyphenation)
         .with_context_lines(1)
 }
 
-/// `2 errors and 1 warning`.
+/// Formats a count: `2 errors and 1 warning`.
 pub fn count(diagnostics: &[Diagnostic]) -> String {
     let of = |severity, name: &str| {
         let n = diagnostics.iter().filter(|d| d.severity == severity).count();
@@ -80,19 +80,19 @@ fn report(diagnostic: &Diagnostic, sources: &Sources) -> miette::Report {
     miette::Report::new(drawn).with_source_code(NamedSource::new(name, text))
 }
 
-/// Whether one snippet shows both places; it holds every line between them.
+/// Whether one snippet shows both places, including every line between them.
 fn is_near(a: trainyard_spec::Span, b: trainyard_spec::Span) -> bool {
     a.file == b.file && a.line.abs_diff(b.line) <= 10
 }
 
-/// What `check` prints as JSON: the number of errors, and every diagnostic.
+/// Returns the JSON output of `check`: the number of errors, and every diagnostic.
 pub fn document(diagnostics: &[Diagnostic], sources: &Sources) -> Value {
     let errors = diagnostics.iter().filter(|d| d.is_error()).count();
     let all: Vec<Value> = diagnostics.iter().map(|d| json(d, sources)).collect();
     json!({"errors": errors, "diagnostics": all})
 }
 
-/// One diagnostic as JSON: place, code, message, help.
+/// Formats one diagnostic as JSON: place, code, message, help.
 pub fn json(diagnostic: &Diagnostic, sources: &Sources) -> Value {
     json!({
         "file": sources.get(diagnostic.span.file).map(|f| f.name.clone()),

@@ -8,23 +8,23 @@ use std::borrow::Cow;
 use std::io::Write as _;
 use trainyard_core::Error;
 
-/// Prints `error: message`, its causes, and what to do about it to stderr.
+/// Prints `error: message`, its causes, and its help to stderr.
 pub fn print_error(error: &Error) {
     print_problem(&Style::of_stderr().red("error"), error);
 }
 
-/// Prints `warning: message`, its causes and its help: something went wrong that does not change the result.
+/// Prints `warning: message`, its causes and its help, for a failure that does not change the result.
 pub fn print_warning(error: &Error) {
     print_problem(&Style::of_stderr().yellow("warning"), error);
 }
 
-/// Prints to stderr: what a command is doing, beside its result.
+/// Prints a message about the progress of a command to stderr.
 pub fn print_note(text: &str) {
-    // Nothing is left to tell if stderr is closed.
+    // A closed stderr is ignored.
     let _ = writeln!(std::io::stderr(), "{}", shown(text, Style::of_stderr()));
 }
 
-/// Message and help on one line, and each cause on a line of its own below.
+/// Formats message and help on one line, and each cause on a separate line below.
 pub fn with_causes(error: &Error) -> String {
     std::iter::once(error.to_string()).chain(error.causes().map(|c| format!("\n  caused by: {c}"))).collect()
 }
@@ -40,7 +40,7 @@ fn print_problem(word: &str, error: &Error) {
     print_note(&text);
 }
 
-/// One JSON document, as it is printed.
+/// Formats one JSON document for output.
 pub fn json(value: &impl serde::Serialize) -> trainyard_core::Result<String> {
     serde_json::to_string_pretty(value).map_err(|e| Error::bug(format!("no JSON for this result: {e}")))
 }
@@ -51,7 +51,7 @@ pub fn print_json(value: &impl serde::Serialize) -> trainyard_core::Result<()> {
     Ok(())
 }
 
-/// Prints to stdout; on a terminal, lines that are too long go on below, broken between words.
+/// Prints to stdout; on a terminal, long lines are wrapped between words.
 pub fn print_text(text: &str) {
     let text = shown(text, Style::of_stdout());
     match width::of_stdout() {
@@ -60,23 +60,23 @@ pub fn print_text(text: &str) {
     }
 }
 
-/// Prints to stdout, every line as long as it is.
+/// Prints to stdout without wrapping lines.
 pub fn print_lines(text: &str) {
     print_raw(&shown(text, Style::of_stdout()));
 }
 
-/// A text as it may be printed for people: of terminal codes only the colors of this program pass, where there are any.
+/// Escapes a text for output: only the colors of this program are kept, if colors are enabled.
 pub fn shown(text: &str, style: Style) -> Cow<'_, str> {
     clean(text, if style.is_on() { Kept::Ours } else { Kept::Nothing })
 }
 
-/// Prints to stdout exactly this, for programs or because it was asked for. A closed pipe (`| head`) ends the output
-/// and is not an error.
+/// Prints text to stdout unchanged, for programs or on request. A closed pipe (`| head`) ends the output and is not an
+/// error.
 pub fn print_raw(text: &str) {
     let _ = prints(text);
 }
 
-/// [`print_raw`] for long outputs: whether somebody still reads them.
+/// Prints long output likewise ([`print_raw`]); returns whether stdout is still open.
 #[must_use]
 pub fn prints(text: &str) -> bool {
     writeln!(std::io::stdout().lock(), "{text}").is_ok()

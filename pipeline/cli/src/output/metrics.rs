@@ -1,14 +1,14 @@
-//! Which metrics of a stage are worth a place on its line, and how they are written.
+//! Selection and format of the metrics on a stage's line.
 //!
-//! A stage reports dozens; a line has room for four. First comes what the stage is for, with the value that it started
-//! from, then what tells whether the number can be trusted.
+//! A stage reports dozens; a line has room for four. First come the main metrics of the stage, with their initial
+//! values, then those that show whether the numbers can be trusted.
 
 use std::collections::BTreeMap;
 use trainyard_core::Comparison;
 
 /// Most metrics on one line.
 const MOST: usize = 4;
-/// Metrics that come before all others, in this order.
+/// Metrics that precede all others, in this order.
 const TELLING: [&str; 11] = [
     "validation_accuracy",
     "accuracy",
@@ -23,9 +23,9 @@ const TELLING: [&str; 11] = [
     "steps",
 ];
 
-/// Metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an
-/// evaluation's models, whose accuracies are then all that is told. A stage that compares and has no main metric tells
-/// its first rows.
+/// Formats metrics as `  reward_mean 0.749  validation_accuracy 0.770→0.910`, the main one first. `models`: names of an
+/// evaluation's models, of which only the accuracies are shown. A stage that compares and has no main metric shows its
+/// first rows.
 pub fn line(
     metrics: &BTreeMap<String, f64>,
     comparisons: &[Comparison],
@@ -46,7 +46,8 @@ pub fn line(
     chosen(metrics, main).into_iter().map(|name| format!("  {name} {}", with_start(metrics, name))).collect()
 }
 
-/// `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A side may have no number.
+/// Formats a comparison: `accuracy 0.500 → 0.700 [0.100, 0.300]`: b, a, and the interval of the difference. A side may
+/// lack a number.
 pub fn row_text(row: &Comparison) -> String {
     let side = |value: Option<f64>| value.map_or_else(|| "none".to_string(), number);
     let interval = row.low.zip(row.high).map(|(low, high)| format!(" [{}, {}]", number(low), number(high)));
@@ -65,7 +66,7 @@ fn chosen<'m>(metrics: &'m BTreeMap<String, f64>, main: Option<&str>) -> Vec<&'m
     names
 }
 
-/// Whether this is the first value of another metric, which is told with that one.
+/// Whether this is the initial value of another metric, which is shown with that one.
 fn is_start(metrics: &BTreeMap<String, f64>, name: &str) -> bool {
     name.strip_suffix("_initial").is_some_and(|of| metrics.contains_key(of))
 }
@@ -78,7 +79,7 @@ fn with_start(metrics: &BTreeMap<String, f64>, name: &str) -> String {
     }
 }
 
-/// Whole numbers without decimals, others with three, small ones with two digits that say something.
+/// Formats whole numbers without decimals, others with three, small ones with two significant digits.
 pub fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value}")

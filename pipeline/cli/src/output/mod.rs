@@ -1,4 +1,4 @@
-//! What people and programs see.
+//! Output for users and programs.
 
 pub mod clean;
 pub mod conversation;

@@ -1,4 +1,4 @@
-//! What a running workflow shows on stderr.
+//! Progress of a running workflow on stderr.
 //!
 //! On a terminal: a live line for each running stage (rate, time left, main metric) below one line for each stage that
 //! ended; a workflow of many stages has a line of totals instead, so that a run never fills more than a screen. Piped:
@@ -25,13 +25,13 @@ use trainyard_spec::plan::Plan;
 use trainyard_spec::{Template, run_stage};
 use words::{check_text, progress_text};
 
-/// Piped output shows progress at most this often for each stage.
+/// Least interval between progress lines of a stage in piped output.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
-/// Piped runs with more stages than this say nothing of stages that went well.
+/// Most stages of a piped run whose successes are printed.
 const MANY_PIPED: usize = 200;
-/// The same on a terminal, where a line of totals says it.
+/// Most stages on a terminal whose successes are printed; above it a line of totals is shown.
 const MANY_SHOWN: usize = 18;
-/// Lines of a failed command's log that are shown.
+/// Most lines of a failed command's log that are shown.
 const LAST_LINES: usize = 8;
 
 /// Shows a run on stderr.
@@ -54,14 +54,14 @@ struct State {
     kinds: BTreeMap<String, (String, Option<String>)>,
     /// Last log lines of running commands.
     logs: BTreeMap<StageKey, VecDeque<String>>,
-    /// Attempts that failed and of which it is not known yet whether another follows.
+    /// Failed attempts that may still be retried.
     failures: BTreeMap<StageKey, (AttemptNumber, String)>,
 }
 
 struct Running {
     bar: Option<ProgressBar>,
-    /// What is counted, and the first progress seen of it: a resumed stage's rate is its own, and each part of a stage
-    /// (rollouts, then steps) has its own.
+    /// Counted unit and its first progress value: a resumed stage has a separate rate, and so does each part of a stage
+    /// (rollouts, then steps).
     origin: Option<Origin>,
     last_plain: Duration,
 }
@@ -81,7 +81,7 @@ impl Progress {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         Self { clock, bars, models: BTreeMap::new(), state: Mutex::default() }
     }
-    /// Tells the accuracy of every model that the evaluations of this plan compare.
+    /// Shows the accuracy of every model that the evaluations of this plan compare.
     #[must_use]
     pub fn comparing(mut self, plan: &Plan) -> Self {
         let named = plan.nodes.iter().map(|node| (&node.key, compared_models(&node.config)));
@@ -93,13 +93,13 @@ impl Progress {
     fn say(&self, line: &str) {
         let line = shown(line, Style::of_stderr());
         match &self.bars {
-            // A closed terminal is noticed elsewhere.
+            // A closed terminal is detected elsewhere.
             Some(bars) => drop(bars.println(width::hang(&line, width::of_stderr().unwrap_or(usize::MAX)))),
             None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 
-    /// Whether stages that went well have lines of their own.
+    /// Whether stages that succeed have separate lines.
     fn is_detailed(&self, state: &State) -> bool {
         state.stages <= if self.bars.is_some() { MANY_SHOWN } else { MANY_PIPED }
     }
@@ -127,7 +127,7 @@ impl Progress {
         }
     }
 
-    /// One more stage needs nothing any more; shows the totals of a workflow of many stages.
+    /// Counts a finished stage; shows the totals of a workflow of many stages.
     fn count(&self, state: &mut State) {
         state.ended += 1;
         let Some(bars) = self.bars.as_ref().filter(|_| !self.is_detailed(state)) else { return };
@@ -164,7 +164,7 @@ impl Progress {
         }
     }
 
-    /// `rl: done 1a2b3c  reward_mean 0.749 …`.
+    /// Prints a published stage: `rl: done 1a2b3c  reward_mean 0.749 …`.
     fn published(&self, state: &State, stage: &StageKey, word: &str, note: &str, reported: Reported<'_>) {
         if !self.is_detailed(state) {
             return;
@@ -197,7 +197,7 @@ impl Progress {
     }
 }
 
-/// A text that this program did not write and paints nothing in.
+/// Escapes a text from elsewhere, without any colors.
 fn foreign(text: &str) -> String {
     clean(text, Kept::Nothing).into_owned()
 }
@@ -206,7 +206,7 @@ fn template(text: &str) -> ProgressStyle {
     ProgressStyle::with_template(text).unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
-/// The option `names` of an evaluation; empty for whatever has none.
+/// Returns the option `names` of an evaluation; empty for any other stage.
 fn compared_models(config: &Template) -> Vec<String> {
     let names = match config {
         Template::Literal(config) => config.get("names").cloned(),
@@ -267,13 +267,13 @@ impl Observer for Progress {
                 let note = format!("{}{adopted}", digest.short());
                 self.published(&state, stage, "done", &note, (metrics, comparisons));
             }
-            // A check with a role is shown whatever its result, since a recipe claims both; another failed one is the
+            // A check with a role is shown with any result, since a recipe claims both; another failed check is the
             // stage's error.
             Event::ChecksEvaluated { stage, results } => {
                 let told = results.iter().filter(|r| r.role.is_some() || (!r.passed && !r.gates));
                 told.for_each(|r| self.say(&format!("{stage}: {}", check_text(r))));
             }
-            // It waits for something else than a pool: its inputs, or another run.
+            // The stage does not wait for a pool but for its inputs or another run.
             Event::Queued { stage, why } => {
                 if let Some((failed, told)) = state.failures.remove(stage) {
                     self.say(&format!("{stage}: attempt {failed} ended: {told}; {why}"));

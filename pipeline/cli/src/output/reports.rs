@@ -1,5 +1,5 @@
-//! What the reports of a run say in short: title and first table of every report that no other stage of the run reads.
-//! The rest is one `artifacts export` away; printed whole, it would bury the numbers that people wait for.
+//! Summaries of the reports of a run: title and first table of every report that no other stage of the run reads.
+//! Printed in full, reports would bury the main numbers; `artifacts export` provides them.
 
 use std::collections::HashSet;
 use trainyard_core::artifact::FileEntry;
@@ -8,7 +8,7 @@ use trainyard_core::{ArtifactKind, Result, RunId, StageKey};
 use trainyard_engine::fold::{RunView, StageView};
 use trainyard_store::Store;
 
-/// The text for terminals.
+/// File with the text for terminals.
 const TEXT: &str = "report.md";
 /// Most rows of a table that are shown.
 const ROWS: usize = 14;
@@ -17,11 +17,11 @@ const ROWS: usize = 14;
 pub struct Shown {
     /// `RUN/STAGE/OUTPUT`.
     pub artifact: String,
-    /// Its title and its first table.
+    /// Title and first table.
     pub headline: String,
 }
 
-/// In plan order; none of a run that failed before its last stage.
+/// Returns the reports in plan order; empty for a run that failed before its last stage.
 pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Shown>> {
     if view.finished.is_some_and(|(_, outcome)| outcome == RunOutcome::Cancelled) {
         return Ok(Vec::new());
@@ -33,7 +33,7 @@ pub async fn of_run(store: &Store, run: &RunId, view: &RunView) -> Result<Vec<Sh
     Ok(texts)
 }
 
-/// The stages that no other stage of the run comes after, in plan order.
+/// Returns the stages that no other stage of the run depends on, in plan order.
 fn last_stages(view: &RunView) -> Vec<&StageView> {
     let followed: HashSet<&StageKey> = view.stages.iter().flat_map(|stage| &stage.after).collect();
     view.stages.iter().filter(|stage| !followed.contains(stage.key())).collect()
@@ -55,7 +55,7 @@ async fn texts_of(store: &Store, run: &RunId, stage: &StageView) -> Result<Vec<S
     Ok(texts)
 }
 
-/// Everything up to the end of the first table, without what stands between the title and the table but headings.
+/// Returns the text up to the end of the first table, without text between the title and the table except headings.
 fn headline(markdown: &str) -> String {
     let lines: Vec<&str> = markdown.lines().collect();
     let is_row = |line: &&str| line.starts_with('|');

@@ -1,4 +1,4 @@
-//! How a run looks: one line in a list, or a page with every stage.
+//! Text and JSON of runs: one line in a list, or a page with every stage.
 
 use crate::output::human::{table, with_causes};
 use crate::output::metrics::{number, row_text};
@@ -20,15 +20,15 @@ use trainyard_runtime::summary::Known;
 pub struct RunSummaryRow {
     run: String,
     status: &'static str,
-    /// Why its journal cannot be read, if so.
+    /// Reason why the journal cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    /// None if its journal cannot be read: zeros would be wrong.
+    /// `None` if the journal cannot be read: zeros would be wrong.
     #[serde(flatten)]
     told: Option<Told>,
 }
 
-/// What the journal says about its run.
+/// Content of a run's journal.
 #[derive(Debug, Serialize)]
 struct Told {
     workflow: String,
@@ -60,7 +60,7 @@ impl RunSummaryRow {
         };
         Self { run: run.0.clone(), status, why: None, told: Some(told) }
     }
-    /// The row of a run whose journal is damaged, or newer than this program.
+    /// Creates the row of a run whose journal is damaged, or newer than this program.
     pub fn damaged(run: &RunId, error: &Error) -> Self {
         Self { run: run.0.clone(), status: DAMAGED, why: Some(error.to_string()), told: None }
     }
@@ -76,16 +76,16 @@ impl RunSummaryRow {
 impl Told {
     fn cells(&self) -> [String; 5] {
         let took = format_duration(Duration::from_secs_f64(self.seconds));
-        // To the second, and the header names the zone.
+        // Time to the second; the header names the zone.
         let created = self.created.get(..19).unwrap_or_default().replace('T', " ");
         [self.workflow.clone(), created, took, self.stages.to_string(), self.hits.to_string()]
     }
 }
 
-/// The status of a run whose journal cannot be read.
+/// Status of a run whose journal cannot be read.
 const DAMAGED: &str = "damaged";
 
-/// The status of a run for people: one without an end is `running` while its writer lives.
+/// Returns the displayed status of a run; an unfinished one is `running` while its writer is alive.
 pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     match (view.finished, writer_state(&view.writer, clock)) {
         (None, WriterState::Alive) => "running",
@@ -93,7 +93,7 @@ pub fn state(view: &RunView, clock: &dyn Clock) -> &'static str {
     }
 }
 
-/// `succeeded`, `failed`, `cancelled` (the names that `on` of a notification knows), or `unfinished`.
+/// Returns `succeeded`, `failed`, `cancelled` (the names in `on` of a notification), or `unfinished`.
 pub fn status(view: &RunView) -> &'static str {
     word(view.finished.map(|(_, outcome)| outcome))
 }
@@ -116,7 +116,7 @@ fn millis(millis: i64) -> Duration {
     Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// The whole view as JSON, with the run's id.
+/// Formats the whole view as JSON, with the run's id.
 pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
     let mut value = serde_json::to_value(view).map_err(|e| Error::bug(format!("no JSON for this run: {e}")))?;
     value["run"] = json!(run.0);
@@ -124,7 +124,7 @@ pub fn json(run: &RunId, view: &RunView, clock: &dyn Clock) -> Result<Value> {
     Ok(value)
 }
 
-/// A page for people.
+/// Formats the page of a run.
 pub fn text(run: &RunId, view: &RunView, clock: &dyn Clock) -> String {
     let state = state(view, clock);
     let mut text = format!("run {run} of {}: {state}, {}\n", view.workflow, format_duration(elapsed(view)));
@@ -207,7 +207,7 @@ fn stage_row(stage: &StageView, now: i64) -> Vec<String> {
     ]
 }
 
-/// `run … succeeded in 3m12s: 12 stages, 10 done, 2 hits`.
+/// Formats the closing line: `run … succeeded in 3m12s: 12 stages, 10 done, 2 hits`.
 pub fn closing_line(run: &RunId, view: &RunView) -> String {
     let counts = view.counts();
     let parts: Vec<String> = counts.iter().map(|(status, n)| format!("{n} {}", status.name())).collect();

@@ -1,11 +1,10 @@
-//! How schedules look: a line in a table, or a page.
+//! Text of schedules: a line in a table, or a page.
 
 use super::human::table;
 use std::fmt::Write as _;
 use trainyard_server::book::{BackfillRow, PastTick, SchedulePage, ScheduleRow, Status};
 use trainyard_spec::schedule::{Start, Trigger};
 
-/// All schedules.
 pub fn list(rows: &[ScheduleRow]) -> String {
     if rows.is_empty() {
         return "no schedules yet; `trainyard serve --workflows FOLDER` makes them".to_string();
@@ -25,7 +24,6 @@ pub fn list(rows: &[ScheduleRow]) -> String {
     table(&header, &rows.iter().map(cells).collect::<Vec<_>>())
 }
 
-/// One schedule.
 pub fn page(page: &SchedulePage) -> String {
     let row = &page.row;
     let mut text = format!("schedule {}: {}, {}\nfile {}", row.name, status(row.status), starts(&row.start), row.file);
@@ -72,7 +70,7 @@ fn end(past: &PastTick) -> String {
     }
 }
 
-/// The word that JSON has for it.
+/// Returns the JSON text of a value.
 fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_value(value).unwrap_or_default();
     json.as_str().unwrap_or_default().replace('_', " ")
@@ -94,7 +92,7 @@ fn starts(start: &Start) -> String {
     }
 }
 
-/// `2026-11-21 02:00:00` of RFC 3339 in UTC.
+/// Shortens RFC 3339 in UTC to `2026-11-21 02:00:00`.
 fn short(time: &str) -> String {
     time.get(..19).unwrap_or(time).replace('T', " ")
 }

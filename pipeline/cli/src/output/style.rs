@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-/// Every code that [`Style`] paints with.
+/// All codes that [`Style`] uses.
 pub const CODES: [&str; 5] = [RESET, BOLD, RED, YELLOW, GREEN];
 
 const RESET: &str = "\x1b[0m";
@@ -11,12 +11,12 @@ const RED: &str = "\x1b[31;1m";
 const YELLOW: &str = "\x1b[33;1m";
 const GREEN: &str = "\x1b[32m";
 
-/// Wraps texts in terminal colors, or leaves them as they are.
+/// Wraps texts in terminal colors, or leaves them unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Style(bool);
 
 impl Style {
-    /// Colors wherever the output goes.
+    /// Colors for any output.
     #[cfg(test)]
     pub const ON: Self = Self(true);
 
@@ -26,7 +26,7 @@ impl Style {
     pub fn of_stderr() -> Self {
         Self(std::io::stderr().is_terminal() && is_wanted())
     }
-    /// Whether texts get colors.
+    /// Whether colors are enabled.
     pub fn is_on(self) -> bool {
         self.0
     }
@@ -42,7 +42,7 @@ impl Style {
     pub fn green(self, text: &str) -> String {
         self.paint(GREEN, text)
     }
-    /// A cell or word in the color of what it says: `done` green, `failed` red, `waiting` yellow.
+    /// Colors a cell or word by its status: `done` green, `failed` red, `waiting` yellow.
     pub fn status(self, text: &str) -> String {
         match text.trim() {
             "done" | "hit" | "ok" | "succeeded" => self.green(text),
@@ -59,7 +59,7 @@ impl Style {
     }
 }
 
-/// <https://no-color.org>: set and not empty means no.
+/// Whether colors are allowed; <https://no-color.org>: set and not empty means no.
 fn is_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

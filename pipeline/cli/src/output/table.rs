@@ -1,4 +1,4 @@
-//! Tables for people: padded columns that fit the terminal.
+//! Tables for text output: padded columns that fit the terminal.
 
 use super::clean::{Kept, clean};
 use super::style::Style;
@@ -6,14 +6,14 @@ use super::width;
 
 /// Spaces between two columns.
 const GAP: usize = 2;
-/// No column is made narrower than this.
+/// Minimum width to which a column is reduced.
 const NARROWEST: usize = 12;
-/// Headers of columns that hold a status.
+/// Headers of status columns.
 const STATUS: [&str; 3] = ["", "decision", "status"];
 
-/// Columns padded to their widest cell, two spaces between; columns of numbers to the right. On a terminal, cells that
-/// do not fit go on below, broken between words. A line feed in a cell is shown as a sign, so that no name looks like a
-/// row.
+/// Formats a table: columns padded to their widest cell, two spaces between; columns of numbers are right-aligned. On a
+/// terminal, wide cells are wrapped between words. A line feed in a cell is shown as a symbol, so that no name looks
+/// like a row.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cell = |cell: &String| clean(cell, Kept::Nothing).replace('\n', "⏎");
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
@@ -67,7 +67,7 @@ fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
     !rows.is_empty() && rows.iter().all(|r| r.get(column).is_none_or(number))
 }
 
-/// Takes what is too much from the widest columns, one character at a time.
+/// Reduces the widest columns, one character at a time, until the table fits.
 fn fit(natural: &[usize], most: usize) -> Vec<usize> {
     let mut widths = natural.to_vec();
     let gaps = GAP * widths.len().saturating_sub(1);

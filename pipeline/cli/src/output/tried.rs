@@ -1,4 +1,4 @@
-//! Episodes that were tried, as text and as JSON.
+//! Episodes of a trial, as text and as JSON.
 
 use super::conversation::{self, PER_TOKEN};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use trainyard_api::{Component, Tried};
 use trainyard_app::trial::Played;
 use trainyard_tables::Status;
 
-/// Every episode as a conversation, then a line about all.
+/// Formats every episode as a conversation, followed by a summary line.
 pub fn text(played: &Played) -> String {
     let mut text = String::new();
     for (i, tried) in played.episodes.iter().enumerate() {
@@ -17,7 +17,7 @@ pub fn text(played: &Played) -> String {
     text + &summary(played)
 }
 
-/// The same for programs.
+/// Formats all episodes as JSON.
 pub fn document(played: &Played) -> Value {
     let one = |tried: &Tried| {
         json!({
@@ -55,7 +55,7 @@ fn episode(tried: &Tried) -> String {
     text
 }
 
-/// `answer 1 × weight 0.5 = 0.5`.
+/// Formats a component: `answer 1 × weight 0.5 = 0.5`.
 fn weighted(component: &Component) -> String {
     let Component { name, weight, value } = component;
     match value {
@@ -64,7 +64,7 @@ fn weighted(component: &Component) -> String {
     }
 }
 
-/// The row without its columns of tokens.
+/// Returns the row without its columns of tokens.
 fn cells(tried: &Tried) -> Value {
     let mut cells = serde_json::to_value(&tried.trajectory).unwrap_or_default();
     if let Some(cells) = cells.as_object_mut() {

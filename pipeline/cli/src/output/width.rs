@@ -1,18 +1,18 @@
-//! How wide the terminal is, and text that fits into it without breaking words.
+//! Terminal width, and text wrapped to it between words.
 
 use terminal_size::{Width, terminal_size_of};
 
-/// Columns of the terminal that stdout is; none if it is a pipe or a file, whose lines are never wrapped.
+/// Returns the number of columns of stdout's terminal; `None` if it is a pipe or a file, whose lines are never wrapped.
 pub fn of_stdout() -> Option<usize> {
     terminal_size_of(std::io::stdout()).map(|(Width(columns), _)| usize::from(columns))
 }
 
-/// Columns of the terminal that stderr is; none if it is a pipe or a file.
+/// Returns the number of columns of stderr's terminal; `None` if it is a pipe or a file.
 pub fn of_stderr() -> Option<usize> {
     terminal_size_of(std::io::stderr()).map(|(Width(columns), _)| usize::from(columns))
 }
 
-/// A text whose longer lines go on below, indented by two more. Colored lines are left alone.
+/// Wraps longer lines of a text, indented by two more. Colored lines are unchanged.
 pub fn hang(text: &str, width: usize) -> String {
     let one = |line: &str| match line.chars().count() <= width || line.contains('\x1b') {
         true => line.to_string(),
@@ -21,13 +21,14 @@ pub fn hang(text: &str, width: usize) -> String {
     text.lines().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// A text whose longer lines go on below, under their own indentation. A word that is wider than a line stays whole.
+/// Wraps longer lines of a text, under their own indentation. A word wider than a line stays whole.
 pub fn wrap(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_line(line, width)).collect::<Vec<_>>().join("\n")
 }
 
 fn wrap_line(line: &str, width: usize) -> String {
-    // Rows of a Markdown table lose more by wrapping than by length; colored lines belong to tables that fit already.
+    // Wrapped rows of a Markdown table are less readable than long ones; colored lines belong to tables that already
+    // fit.
     if line.chars().count() <= width || line.trim_start().starts_with('|') || line.contains('\x1b') {
         return line.to_string();
     }
@@ -40,7 +41,7 @@ fn wrap_line(line: &str, width: usize) -> String {
     format!("{}{joined}", &line[..indent])
 }
 
-/// Lines of a cell that is at most so wide.
+/// Splits a cell into lines of at most this width.
 pub fn break_cell(text: &str, width: usize) -> Vec<String> {
     break_words(text, width, width)
 }

@@ -1,7 +1,7 @@
-//! `beside`: stages that start and end with another one, as a server with its client.
+//! The key `beside`: stages that start and end with another stage, such as a server with its client.
 //!
-//! The stages of a group start at one moment, so each of them waits for whatever any of them waits for: their links are
-//! put together before the graph is looked at.
+//! All stages of a group start at the same time, so each waits for the dependencies of all of them. Their links are
+//! merged before the graph is checked.
 
 use super::checker::{Checker, Link};
 use crate::diagnostic::Diagnostic;
@@ -13,7 +13,7 @@ use crate::workflow::Body;
 use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::StageKey;
 
-/// What a stage that publishes nothing and has no life of its own cannot have.
+/// Keys that such a stage cannot have, because it publishes nothing and runs only with its lead, each with a help text.
 const NOT_BESIDE: [(&str, &str); 4] = [
     ("outputs", "it publishes nothing; let the stage that it runs beside declare them"),
     ("checks", "it publishes nothing that could be checked"),
@@ -22,7 +22,8 @@ const NOT_BESIDE: [(&str, &str); 4] = [
 ];
 
 impl Checker<'_> {
-    /// The stage that this one runs beside. The inner `None`: none; the outer: something is wrong with it.
+    /// Returns the stage named by the key. The inner `None` means that the key is absent, the outer that it is wrong
+    /// (reported).
     pub(super) fn beside(&mut self, draft: usize, view: &View<'_>) -> Option<Option<StageKey>> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
@@ -42,7 +43,8 @@ impl Checker<'_> {
         good.then(|| Some(expanded.key(lead).clone()))
     }
 
-    /// The one instance that is meant, which can be told where the others are.
+    /// Finds the single instance that the key refers to. It must be a command, since the stages of a group find each
+    /// other through environment variables.
     fn lead(&mut self, draft: usize, view: &View<'_>, id: &str, entry: &Entry) -> Option<usize> {
         let expanded = self.expanded;
         let refuse = |this: &mut Self, message: String, help: &str| {
@@ -83,7 +85,8 @@ impl Checker<'_> {
         Some(lead)
     }
 
-    /// Links each stage of a group to what any of them waits for. None may wait for another: they would never start.
+    /// Links each stage of a group to the dependencies of all of them. None may depend on another: they would never
+    /// start.
     pub(super) fn groups(&mut self, nodes: &[Option<Node>]) {
         let mut groups: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (draft, node) in nodes.iter().enumerate() {

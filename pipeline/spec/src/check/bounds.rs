@@ -1,5 +1,5 @@
-//! `checks`: bounds on metrics, as written. Whether the stage reports such a metric is judged in [`super::metrics`],
-//! once all stages have their options.
+//! `checks`: bounds on metrics, as written. [`super::metrics`] checks that the stage reports such a metric, once all
+//! stages have their options.
 
 use super::checker::{Checker, Use};
 use crate::diagnostic::Diagnostic;
@@ -10,8 +10,8 @@ use crate::recipe::ROLES;
 use trainyard_core::Of;
 
 impl Checker<'_> {
-    /// The list under `checks`. Entries are read one by one, so that a mistake in one hides none in another. The names
-    /// of metrics are kept to be judged; those of a command (not `known`) are not declared anywhere.
+    /// Reads the list under `checks`. Entries are read one by one, so that a mistake in one hides none in another.
+    /// Names of metrics are recorded for a later check; those of a command (not `known`) are not declared anywhere.
     pub(super) fn checks(&mut self, draft: usize, view: &View<'_>, known: bool) -> Option<Vec<Check>> {
         let expanded = self.expanded;
         let Some(node) = expanded.raw(draft).get("checks") else { return Some(Vec::new()) };
@@ -38,7 +38,7 @@ impl Checker<'_> {
     }
 }
 
-/// One check. The metric that it names goes to `uses`, even if something else in it is wrong.
+/// Reads one check. Its metric is added to `uses` even if another part of it is wrong.
 fn check(draft: usize, bound: &Bound, reader: &mut Reader<'_>, uses: &mut Vec<Use>) -> Option<Check> {
     let fields = reader.map(bound, "a check", &["metric", "of", "min", "max", "severity", "role"])?;
     let Some(named) = fields.get("metric") else {

@@ -1,4 +1,4 @@
-//! What the passes share: the file under check, what was found in it so far, and what one pass leaves for another.
+//! State shared by the passes: the file under check, the diagnostics so far, and data that one pass leaves for another.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expand::Expanded;
@@ -11,24 +11,24 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use trainyard_core::{Error, KindInfo, Of, Settled};
 
-/// One reason why one instance comes after another.
+/// A reason for one instance to run after another.
 #[derive(Debug, Clone)]
 pub struct Link {
     /// Index of the draft that comes first.
     pub from: usize,
     /// Index of the draft that waits for it.
     pub to: usize,
-    /// Whether an artifact flows.
+    /// Whether an artifact is passed along.
     pub edge: Edge,
     /// Output and input port of a data edge.
     pub ports: Option<(String, String)>,
-    /// Where the file says so.
+    /// Place in the file that causes the link.
     pub span: Span,
 }
 
 /// A metric that a check or an expression names.
 pub(super) struct Use {
-    /// The stage that is to report it.
+    /// Stage that must report it.
     pub draft: usize,
     pub metric: String,
     pub of: Option<Of>,
@@ -36,15 +36,15 @@ pub(super) struct Use {
     pub of_span: Span,
 }
 
-/// A stage whose options and inputs are known and good in themselves, whatever is wrong with the rest of it.
+/// A stage whose options and inputs are known and valid; other parts of it may still be wrong.
 pub(super) struct Whole<'e> {
     pub settled: Box<dyn Settled + 'e>,
     pub inputs: Vec<InputBinding>,
-    /// Its options as written, for places in diagnostics.
+    /// Options as written, for places in diagnostics.
     pub with: Bound,
 }
 
-/// The state of one check. Every pass is an `impl` of it in a file of its own.
+/// State of one check. Each pass is an `impl` of this type in a separate file.
 pub(super) struct Checker<'e> {
     pub expanded: &'e Expanded<'e>,
     pub site: &'e Site,
@@ -58,7 +58,7 @@ pub(super) struct Checker<'e> {
     pub index: HashMap<&'e str, usize>,
     /// By draft.
     pub whole: HashMap<usize, Rc<Whole<'e>>>,
-    /// By draft: settled options on their way into `whole`.
+    /// By draft: settled options, until they are moved to `whole`.
     pub settled: HashMap<usize, Box<dyn Settled + 'e>>,
     /// By name of the kind.
     options: HashMap<String, Rc<KindOptions>>,
@@ -85,7 +85,7 @@ impl<'e> Checker<'e> {
         self.diagnostics.push(d);
     }
 
-    /// A trouble at a place, unless its cause is reported elsewhere.
+    /// Reports a trouble at a place, unless its cause is reported elsewhere.
     pub fn trouble(&mut self, trouble: Trouble, span: Span) {
         if !trouble.code.is_empty() {
             self.report(Diagnostic::error(trouble.code, span, trouble.message).help_if(trouble.help));

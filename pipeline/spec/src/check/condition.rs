@@ -10,7 +10,7 @@ use crate::tree::Node;
 use serde_json::Value;
 
 impl<'e> Checker<'e> {
-    /// Places whose envelope counts for a draft: itself, then the embedding stages, inside out.
+    /// Returns the places whose envelope applies to a draft: the draft, then its embedding stages from the inside out.
     fn homes(&self, draft: usize) -> Vec<(View<'e>, &'e crate::workflow::RawStage)> {
         let expanded = self.expanded;
         let d = &expanded.drafts[draft];
@@ -74,7 +74,7 @@ impl<'e> Checker<'e> {
                     );
                     None
                 }
-                // A list of metrics that the binder did not judge: the engine does.
+                // The binder cannot check a list of metrics; the engine does.
                 Err(_) => Some(Condition::Late(e.clone())),
             };
         }

@@ -18,7 +18,8 @@ use trainyard_core::source::Glob;
 use trainyard_core::{Digest, Error, KindInfo, OptionProblem};
 
 impl Checker<'_> {
-    /// Config of a stage with `uses`: read, judged by schema, judged by the kind, completed.
+    /// Builds the config of a stage with `uses`: reads the options, validates them against the schema and the kind, and
+    /// fills in defaults.
     pub(super) fn kind_config(&mut self, draft: usize, info: &KindInfo, with: &Bound) -> Option<Config> {
         let options = self.options(info);
         let before = self.diagnostics.len();
@@ -45,7 +46,7 @@ impl Checker<'_> {
         let mut found = Vec::new();
         source_pointers(&complete, &options.view(), "", &mut found);
         let mut placed = BTreeMap::new();
-        // Words of commands that are no files stay what they are.
+        // Words of a command that name no file are not sources.
         found.retain(|found| !found.word || sources.values().any(|source| source.location == found.text));
         for found in found {
             let span = locate(with, &found.pointer).0;
@@ -54,7 +55,7 @@ impl Checker<'_> {
         Some((Template::Literal(complete), placed))
     }
 
-    /// The complete config. The settled options are kept for what is asked of them later.
+    /// Completes the config. The settled options are kept for later passes.
     fn complete(&mut self, draft: usize, info: &KindInfo, value: &Value, with: &Bound) -> Option<Value> {
         match self.expanded.catalogue.settle(info.name, value) {
             Ok(settled) => {
@@ -109,7 +110,7 @@ impl Checker<'_> {
         sources
     }
 
-    /// A path against the folder of the file that it is written in; URLs as they are.
+    /// Resolves a path against the folder of the file in which it is written; returns URLs unchanged.
     fn location(&self, text: &str, span: Span) -> String {
         if text.contains("://") {
             return text.to_string();
@@ -117,7 +118,7 @@ impl Checker<'_> {
         absolute(self.expanded.sources.folder(span), text).display().to_string()
     }
 
-    /// What a location holds; reported if it holds nothing.
+    /// Returns the content of a location; reports a location that does not exist.
     fn source(&mut self, location: &str, span: Span, patterns: bool) -> Option<Source> {
         let files = self.expanded.files;
         let looked_up =
@@ -132,7 +133,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `files:` of a `run` stage: relative name → absolute path, and the sources under `/files/…`.
+    /// Reads `files:` of a `run` stage: relative name → absolute path, and the sources under `/files/…`.
     pub(super) fn run_files(
         &mut self,
         draft: usize,
@@ -173,7 +174,7 @@ impl Checker<'_> {
         good.then_some((files, sources))
     }
 
-    /// The entries of `files:`: a name of its own if the map form gives one, the path, and where it stands.
+    /// Reads the entries of `files:`: the name (map form only), the path, and its place.
     fn named_files(&mut self, bound: &Bound) -> Option<Vec<(Option<String>, String, Span)>> {
         let mut reader = Reader { diagnostics: &mut self.diagnostics };
         if let BoundContent::Map(entries) = &bound.content {
@@ -216,7 +217,7 @@ fn set(template: &mut Template, path: &[String], location: &str) {
     }
 }
 
-/// A file or folder with its content; where several files may be meant, a pattern of them or a URL at its revision.
+/// Finds a file or folder with its content; where several files are allowed, also a pattern, or a URL at its revision.
 fn look_up(files: &dyn Files, location: &str, patterns: bool) -> Result<Source, Error> {
     if patterns && location.contains("://") {
         let location = files.pin(location)?;

@@ -35,16 +35,16 @@ const RETRY_KINDS: [(&str, ErrorKind); 5] = [
     ("bug", ErrorKind::Bug),
     ("invalid", ErrorKind::Invalid),
 ];
-/// Those of one request, and then those of all alternatives together.
+/// Keys of a single request, followed by keys that apply to all alternatives.
 const REQUEST_KEYS: [&str; 8] = ["cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "any_of", "wait"];
 
-/// Three attempts for faults that pass; no second attempt for what would fail again.
+/// Returns three attempts for transient errors; permanent errors are not retried.
 fn default_retry() -> Retry {
     let backoff = Backoff { first: Duration::from_secs(1), most: Duration::from_secs(60) };
     Retry { attempts: 3, backoff, on: vec![ErrorKind::Retryable, ErrorKind::Lost] }
 }
 
-/// One request that asks for nothing.
+/// Returns a request without requirements.
 fn no_request() -> Request {
     Request { nodes: 1, ..Request::default() }
 }
@@ -75,7 +75,7 @@ impl Checker<'_> {
         })
     }
 
-    /// `None`: the key is not there.
+    /// Reads a key; the inner value is `None` if the key is absent.
     fn read<T>(
         &mut self,
         draft: usize,
@@ -84,7 +84,7 @@ impl Checker<'_> {
         get: impl FnOnce(&Bound, &mut Reader<'_>) -> Option<T>,
     ) -> Option<Option<T>> {
         let node = self.expanded.raw(draft).get(key)?;
-        // A salt is text, so expressions may be a part of it.
+        // A salt is text, so it may contain expressions.
         let text = key == "cache";
         let bound = Binder { sources: &self.expanded.sources, names: view, text, diagnostics: &mut self.diagnostics }
             .bind(node);
@@ -119,7 +119,7 @@ impl Checker<'_> {
         good.then_some(names)
     }
 
-    /// Whether the site file provides a secret; reported if it does not.
+    /// Whether the site file provides a secret; reports one that is missing.
     fn is_provided(&mut self, name: &str, span: Span) -> bool {
         if self.site.secrets.contains_key(name) {
             return true;
@@ -131,7 +131,7 @@ impl Checker<'_> {
         false
     }
 
-    /// The secrets that options name: every `{secret: NAME}` in them.
+    /// Collects the secrets that options name: every `{secret: NAME}` in them.
     pub(super) fn secrets_of_options(&mut self, with: &Bound) -> Option<Vec<String>> {
         let mut named = Vec::new();
         named_secrets(with, &mut named);
@@ -171,7 +171,7 @@ impl Checker<'_> {
         good.then_some(words)
     }
 
-    /// Variables with values that the engine can know.
+    /// Reads variables whose values the engine can know.
     fn env(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
         let words = self.bound_env(draft, view)?;
         let env: BTreeMap<String, Template> = words.into_iter().filter(|(_, w)| !names_paths(w)).collect();
@@ -182,14 +182,14 @@ impl Checker<'_> {
         Some(env)
     }
 
-    /// Variables of a `run` stage that name local paths; they belong to its config.
+    /// Reads variables of a `run` stage that name local paths; they belong to its config.
     pub(super) fn env_of_paths(&mut self, draft: usize, view: &View<'_>) -> Option<BTreeMap<String, Template>> {
         let words = self.bound_env(draft, view)?;
         Some(words.into_iter().filter(|(_, w)| names_paths(w)).collect())
     }
 }
 
-/// Every `{secret: NAME}` in some options, with its place.
+/// Collects every `{secret: NAME}` in some options, with its place.
 fn named_secrets(bound: &Bound, named: &mut Vec<(String, Span)>) {
     match &bound.content {
         BoundContent::Map(entries) => match entries.as_slice() {
@@ -257,7 +257,7 @@ fn cache(bound: &Bound, reader: &mut Reader<'_>) -> Option<Cache> {
     }
 }
 
-/// Any value that is known before the run, as text: `{salt: "${{ params.day }}"}`, `{salt: 3}`.
+/// Reads any value that is known before the run, as text: `{salt: "${{ params.day }}"}`, `{salt: 3}`.
 fn salt(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
     match &bound.content {
         BoundContent::Value(value @ (Value::Bool(_) | Value::Number(_))) => Some(value.to_string()),
@@ -265,7 +265,7 @@ fn salt(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
     }
 }
 
-/// The alternatives in order, and how long to wait for one of them. A stage kind (`known`) runs on one machine.
+/// Reads the alternatives in order, and how long to wait for one of them. A stage kind (`known`) runs on one machine.
 fn requests(bound: &Bound, reader: &mut Reader<'_>, known: bool) -> Option<(Vec<Request>, Option<Duration>)> {
     let fields = reader.map_at(Place::Resources, bound, "`resources`", &REQUEST_KEYS)?;
     let wait = reader.optional(fields.get("wait"), |r, b| r.duration(b, "`wait`"))?;
@@ -289,7 +289,7 @@ fn requests(bound: &Bound, reader: &mut Reader<'_>, known: bool) -> Option<(Vec<
     Some((laid.into_iter().collect::<Option<_>>()?, wait))
 }
 
-/// Amounts replace those of the base; tags come on top.
+/// Reads one request. Amounts replace those of `base`; tags are added to them.
 fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>, known: bool) -> Option<Request> {
     let cpus = reader.optional(fields.get("cpus"), |r, b| r.count(b, "`cpus`", 1));
     let memory = reader.optional(fields.get("memory"), |r, b| r.size(b, "`memory`"));
@@ -311,7 +311,7 @@ fn request(fields: &Fields<'_>, base: &Request, reader: &mut Reader<'_>, known: 
     })
 }
 
-/// A stage kind is one process: granted two machines, it would use one and say nothing.
+/// Reads `nodes`. A stage kind is one process: granted two machines, it would silently use one.
 fn machines(bound: &Bound, reader: &mut Reader<'_>, known: bool) -> Option<u32> {
     let nodes = reader.count(bound, "`nodes`", 1)?;
     if nodes > 1 && known {

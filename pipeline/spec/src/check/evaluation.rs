@@ -5,10 +5,9 @@
 //!   half_b: {artifact: "${{ stages.halves.b }}", excluded_from: [prm]}
 //! ```
 //!
-//! Every data edge from that artifact into an excluded stage is an error, also by way of other stages: problems,
-//! trajectories, tables and files that a stage hands on count as that data, models and reports do not. One port is
-//! exempt: an input called `evaluation` is compared or measured against, and nothing of it is learned from or handed
-//! on.
+//! Every data edge from that artifact into an excluded stage is an error, also through other stages: problems,
+//! trajectories, tables and files that a stage passes on count as that data, models and reports do not. One port is
+//! exempt: an input called `evaluation` is only compared or measured against; no stage learns from it or passes it on.
 
 use super::checker::{Checker, Link};
 use crate::diagnostic::{Diagnostic, Span};
@@ -18,7 +17,7 @@ use crate::tree::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use trainyard_core::ArtifactKind;
 
-/// The input port that is compared or measured against, and not handed on.
+/// Input port that is only compared or measured against, and not passed on.
 const COMPARED: &str = "evaluation";
 
 type OutputKey = (usize, String);
@@ -71,7 +70,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Breadth first along data edges, so that the shortest way is the one shown.
+    /// Searches breadth first along data edges, so that the diagnostic shows the shortest path.
     fn follow(&mut self, entry: &Entry, set: &Targets, forbidden: &HashSet<usize>) {
         let mut out: HashMap<(usize, &str), Vec<&Link>> = HashMap::new();
         for link in &self.links {
@@ -79,7 +78,7 @@ impl Checker<'_> {
                 out.entry((link.from, output.as_str())).or_default().push(link);
             }
         }
-        // Output → how it was reached.
+        // Output → path by which it was reached.
         let mut reached: HashMap<OutputKey, Vec<String>> = HashMap::new();
         let mut queue: VecDeque<OutputKey> = VecDeque::new();
         for target in &set.items {
@@ -131,7 +130,7 @@ impl Checker<'_> {
         format!("`{}.{port}`", self.expanded.key(*draft).stage_id())
     }
 
-    /// Outputs that hold rows of the inputs.
+    /// Returns the outputs that hold rows of the inputs.
     fn handed_on(&self, draft: usize) -> Vec<String> {
         let rows = |kind: ArtifactKind| !matches!(kind, ArtifactKind::Model | ArtifactKind::Report);
         let raw = self.expanded.raw(draft);

@@ -17,12 +17,12 @@ use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 pub struct Order {
     /// Indices of drafts.
     pub drafts: Vec<usize>,
-    /// Edges from what comes first; weights are positions in `drafts`.
+    /// Edges from each predecessor; weights are positions in `drafts`.
     pub graph: DiGraph<usize, Edge>,
 }
 
 impl Checker<'_> {
-    /// `None` if there is a cycle (reported).
+    /// Computes the order; `None` if there is a cycle (reported).
     pub(super) fn order(&mut self) -> Option<Order> {
         let edges = unique_edges(&self.links);
         let count = self.expanded.drafts.len();
@@ -66,7 +66,7 @@ impl Checker<'_> {
     }
 }
 
-/// Data wins over order where two stages are linked by both. Sorted.
+/// Removes duplicate edges and sorts; a data edge replaces an order edge between the same stages.
 fn unique_edges(links: &[Link]) -> Vec<(usize, usize, Edge)> {
     let mut edges: HashMap<(usize, usize), Edge> = HashMap::with_capacity(links.len());
     for link in links {
@@ -80,7 +80,7 @@ fn unique_edges(links: &[Link]) -> Vec<(usize, usize, Edge)> {
     sorted
 }
 
-/// Kahn's algorithm; of all that is ready, the first in the file goes first.
+/// Sorts topologically (Kahn's algorithm); of all ready stages, the first in the file comes first.
 fn sorted(count: usize, edges: &[(usize, usize, Edge)]) -> Order {
     let mut waiting = vec![0usize; count];
     let mut next: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -113,7 +113,7 @@ fn sorted(count: usize, edges: &[(usize, usize, Edge)]) -> Order {
     Order { drafts, graph }
 }
 
-/// A shortest way from the component's first stage back to itself, by breadth.
+/// Finds a shortest path from the component's first stage back to itself, by breadth-first search.
 fn shortest_cycle(component: &[usize], links: &[Link]) -> Vec<Link> {
     let inside: HashSet<usize> = component.iter().copied().collect();
     let mut out: HashMap<usize, Vec<&Link>> = HashMap::new();

@@ -8,7 +8,7 @@ use crate::read::{Bound, BoundContent, BoundEntry};
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, PortInfo};
 
 impl Checker<'_> {
-    /// Inputs of a stage with `uses`, in the kind's order.
+    /// Reads the inputs of a stage with `uses`, in the kind's order.
     pub(super) fn kind_inputs(
         &mut self,
         draft: usize,
@@ -84,7 +84,7 @@ impl Checker<'_> {
         Some(self.outputs_of(&targets))
     }
 
-    /// Inputs of a `run` stage: kind and number are those of what is handed in.
+    /// Reads the inputs of a `run` stage: kind and number are those of the artifacts passed in.
     pub(super) fn run_inputs(&mut self, draft: usize, view: &View<'_>, with: &Bound) -> Option<Vec<InputBinding>> {
         let mut bindings = Vec::new();
         let mut good = true;
@@ -135,7 +135,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Two late fan-outs over the same rows bind instance to instance.
+    /// Whether two late fan-outs are over the same rows; they bind instance to instance.
     fn same_rows(&self, draft: usize, view: &View<'_>, targets: &Targets) -> bool {
         let ([target], Some(own)) = (targets.items.as_slice(), &self.expanded.drafts[draft].late) else { return false };
         let Some(other) = &self.expanded.drafts[target.draft].late else { return false };

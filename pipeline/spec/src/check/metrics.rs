@@ -1,8 +1,8 @@
-//! Names of metrics, in checks, late expressions and options, against what stages declare.
+//! Checks names of metrics, in checks, late expressions and options, against the declarations of stages.
 //!
-//! What a stage reports may depend on its options and on the stages behind its inputs (`compare`, `report`), so this
-//! pass runs last, in topological order. A stage whose options are not known before the run is held to what its kind
-//! may report at all.
+//! The metrics of a stage may depend on its options and on the stages that produce its inputs (`compare`, `report`), so
+//! this pass runs last, in topological order. If a stage's options are not known before the run, the names are checked
+//! against all metrics of its kind.
 
 use super::checker::{Checker, Whole};
 use super::graph::Order;
@@ -14,7 +14,7 @@ use crate::workflow::Body;
 use trainyard_core::{Declared, Metric, Producer, Producers};
 
 impl Checker<'_> {
-    /// Judges all names that were used.
+    /// Checks all names that were used.
     pub(super) fn metrics(&mut self, order: Option<&Order>) {
         let mut declared: Vec<Option<Declared>> =
             (0..self.expanded.drafts.len()).map(|draft| self.of_kind(draft)).collect();
@@ -34,13 +34,13 @@ impl Checker<'_> {
         }
     }
 
-    /// What the stage's kind may report under any options; none for a command.
+    /// Returns the metrics that the stage's kind may report under any options; `None` for a command.
     fn of_kind(&self, draft: usize) -> Option<Declared> {
         let Body::Kind { name, .. } = &self.expanded.raw(draft).body else { return None };
         self.expanded.catalogue.kind(name).map(|info| info.metrics.clone())
     }
 
-    /// Replaces what the kind may report by what this stage will.
+    /// Replaces the metrics of the kind by those of this stage.
     fn exact(
         &mut self,
         draft: usize,

@@ -1,4 +1,4 @@
-//! The top level of a file beside its stages: `outputs` and `schedule`.
+//! The top-level keys `outputs` and `schedule` of a file.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use trainyard_core::StageKey;
 
 impl Checker<'_> {
-    /// What the main file exports. Those of embedded files are judged as well, at their own place.
+    /// Reads the exports of the main file. Exports of embedded files are checked as well, at their own places.
     pub(super) fn outputs(&mut self) -> BTreeMap<String, (StageKey, String)> {
         let expanded = self.expanded;
         let mut exported = BTreeMap::new();

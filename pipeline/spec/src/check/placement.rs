@@ -1,4 +1,4 @@
-//! Whether some pool could ever take each stage. What no pool has is an error now, not a wait without end.
+//! Whether any pool can ever take each stage. A request that no pool can meet is an error now, not an endless wait.
 
 use super::checker::Checker;
 use crate::diagnostic::Diagnostic;
@@ -27,7 +27,7 @@ impl Checker<'_> {
         }
     }
 
-    /// GPUs that the options of the stage have no use for, or lack.
+    /// Reports GPUs that the options of the stage do not use, or lack.
     fn gpus_of_options(&mut self, draft: usize, node: &Node) {
         let Some(stage) = self.whole.get(&draft).cloned() else { return };
         let counts: BTreeSet<u32> = node.resources.iter().map(|request| request.gpus).collect();
@@ -36,7 +36,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The pool that lacks least, and what; `None` if one fits.
+    /// Returns the pool that lacks least and what it lacks; `None` if a pool fits.
     fn nearest_misfit(&self, node: &Node) -> Option<String> {
         let mut nearest: Option<(usize, &Pool, Vec<String>)> = None;
         for request in &node.resources {

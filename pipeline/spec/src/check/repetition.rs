@@ -1,6 +1,6 @@
-//! Stages of a scheduled workflow that run once and are cache hits ever after.
+//! Stages of a scheduled workflow that run once and are cache hits from then on.
 //!
-//! A command without inputs usually reads something that the cache cannot see (a database, a web page, the date). On a
+//! A command without inputs usually reads data that the cache cannot see (a database, a web page, the date). On a
 //! schedule it would do so the first time only, and every later run would succeed without doing anything.
 
 use super::checker::Checker;
@@ -8,11 +8,11 @@ use crate::diagnostic::Diagnostic;
 use crate::plan::{Cache, Node};
 use crate::run_stage;
 
-/// What gets the time of each tick.
+/// Parameter that receives the time of each tick.
 const TICK: &str = "params.tick";
 
 impl Checker<'_> {
-    /// Warns where a schedule repeats what cannot change.
+    /// Warns of scheduled stages that cannot change between runs.
     pub(super) fn repetition(&mut self, nodes: &[Option<Node>]) {
         let Some(schedule) = &self.expanded.spaces.first().and_then(|main| main.workflow.schedule.clone()) else {
             return;
@@ -22,7 +22,7 @@ impl Checker<'_> {
         for (draft, node) in nodes.iter().enumerate() {
             let raw = self.expanded.raw(draft);
             if raw.mentions(TICK) {
-                // Another text at every tick.
+                // The text differs at every tick.
                 changes = true;
                 continue;
             }
@@ -45,7 +45,7 @@ impl Checker<'_> {
     }
 }
 
-/// Its digest is the same every time.
+/// Whether the digest of a stage is the same at every tick.
 fn is_fixed(node: &Node) -> bool {
     let env_is_known = node.env.values().all(|value| value.as_literal().is_some());
     node.inputs.is_empty() && node.cache == Cache::Enabled && node.fan_out.is_none() && env_is_known

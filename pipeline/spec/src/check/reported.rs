@@ -1,10 +1,10 @@
-//! Whether a stage reports a number of such a name and, if not, which name was likely meant.
+//! Whether a stage reports a metric of a given name and, if not, which name was probably meant.
 
 use crate::diagnostic::{nearest, suggest};
 use crate::read::Trouble;
 use trainyard_core::{Declared, Metric, Of};
 
-/// Whether such a number is reported; if not, what is wrong, and whether `of` is to blame.
+/// Checks that a metric of this name is reported; the error states what is wrong and whether `of` is the cause.
 pub(crate) fn judge(declared: &Declared, who: &str, name: &str, of: Option<Of>) -> Result<(), (Trouble, bool)> {
     let unknown =
         |message: String, help: Option<String>| Err((Trouble::new("unknown-metric", message).help(help), false));
@@ -38,12 +38,12 @@ pub(crate) fn judge(declared: &Declared, who: &str, name: &str, of: Option<Of>) 
     }
 }
 
-/// For a name from before metrics had the names of their parts.
+/// Maps a name from before metrics were prefixed with the names of their parts.
 pub(super) fn renamed<'m>(name: &str, mut metrics: impl Iterator<Item = &'m Metric>) -> Option<String> {
     metrics.find(|m| m.former.as_deref() == Some(name)).map(|m| format!("it is called `{}` now", m.name))
 }
 
-/// For a name from before comparisons had rows: `difference_low_tokens` was `{metric: tokens, of: low}`.
+/// Maps a name from before comparisons had rows: `difference_low_tokens` was `{metric: tokens, of: low}`.
 fn glued(declared: &Declared, name: &str) -> Option<String> {
     const PREFIXES: [(&str, Of); 6] = [
         ("difference_low", Of::Low),

@@ -11,7 +11,7 @@ use crate::tree::Node;
 use serde_json::{Map, Value};
 
 impl Checker<'_> {
-    /// Warns of every word of a command that names a file beside the workflow without an entry in `files`.
+    /// Warns if a command contains a file name of the workflow's folder that has no entry in `files`.
     pub(super) fn scripts(&mut self, draft: usize, files: &Map<String, Value>) {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
@@ -21,7 +21,7 @@ impl Checker<'_> {
             let name = word.trim_start_matches("./");
             let listed =
                 files.keys().any(|f| name == f || name.strip_prefix(f.as_str()).is_some_and(|r| r.starts_with('/')));
-            // A shell script may write the files that it calls; an argument is taken by its ending.
+            // A shell script may write the files that it calls; an argument is recognized by its file extension.
             let is_script = is_argument && SCRIPTS.iter().any(|ending| name.to_lowercase().ends_with(ending));
             let exists = name.contains('.') && expanded.files.exists(&absolute(folder, name));
             if is_path(name) && !listed && (exists || is_script) {
@@ -32,13 +32,13 @@ impl Checker<'_> {
     }
 }
 
-/// Relative, below the folder, and without anything that a shell or an expression would replace.
+/// Whether a word is a relative path below the folder, without characters that a shell or an expression would replace.
 fn is_path(word: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     !word.starts_with(['/', '-', '.']) && word.chars().all(plain) && !word.split('/').any(|part| part == "..")
 }
 
-/// The words of a command, and whether each is an argument of its own.
+/// Returns the words of a command, and whether each is a separate argument.
 fn words(run: &Node) -> Vec<(String, Span, bool)> {
     if let Some(items) = run.list() {
         return items.iter().filter_map(|n| n.scalar().map(|s| (s.text.clone(), n.span, true))).collect();

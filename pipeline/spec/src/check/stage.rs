@@ -16,7 +16,7 @@ use std::rc::Rc;
 use trainyard_core::attempt::AttemptOutput;
 use trainyard_core::{ArtifactKind, Cardinality, KindInfo, Placement, StageKey};
 
-/// What a kind, or the file for `run`, fixes about a stage.
+/// Properties of a stage that its kind fixes, or for `run` the file.
 struct Nature {
     kind: String,
     version: u32,
@@ -29,11 +29,11 @@ struct Nature {
 /// A config and its sources.
 pub(super) type Config = (Template, BTreeMap<String, Source>);
 
-/// Where a stage's ports and options come from.
+/// Source of a stage's ports and options.
 enum Kind<'e> {
-    /// The catalogue.
+    /// A kind of the catalogue.
     Known(&'e KindInfo),
-    /// The file.
+    /// Ports declared in the file.
     Run(&'e RunPorts),
 }
 
@@ -52,7 +52,7 @@ impl<'e> Kind<'e> {
     }
 }
 
-/// What a stage does.
+/// Work of a stage: its inputs, config and secrets.
 struct Work {
     nature: Nature,
     inputs: Vec<InputBinding>,
@@ -61,7 +61,7 @@ struct Work {
     secrets: Vec<String>,
 }
 
-/// When and how often it is done, and under what terms.
+/// Fan-out, condition, lead and envelope of a stage.
 struct Terms {
     fan_out: Option<FanOut>,
     when: When,
@@ -70,7 +70,7 @@ struct Terms {
 }
 
 impl<'e> Checker<'e> {
-    /// The node of a draft; `None` if something is wrong with it. Every part is judged, whatever is wrong with another.
+    /// Builds the node of a draft; `None` if any part is wrong. All parts are checked, even if one is wrong.
     pub(super) fn stage(&mut self, draft: usize) -> Option<Node> {
         let kind = self.kind_of(draft)?;
         let before = self.diagnostics.len();
@@ -173,7 +173,7 @@ impl<'e> Checker<'e> {
         }
     }
 
-    /// The bound `with`; an empty map if there is none.
+    /// Binds `with`; returns an empty map if it is absent.
     fn with(&mut self, draft: usize) -> Option<Bound> {
         let expanded = self.expanded;
         let raw = expanded.raw(draft);
@@ -201,7 +201,7 @@ impl<'e> Checker<'e> {
             }
         }
         let bound = Bound { span: entry.key_span, content: BoundContent::Map(good) };
-        // With a broken entry the rest is still judged, but no node comes of it.
+        // The valid entries are still checked, but no node is made.
         if !all {
             self.judge_rest(draft, &bound);
             return None;
@@ -209,7 +209,7 @@ impl<'e> Checker<'e> {
         Some(bound)
     }
 
-    /// Unknown keys and wrong values beside an entry whose expression is broken.
+    /// Reports unknown keys and wrong values of the entries whose expressions are valid.
     fn judge_rest(&mut self, draft: usize, with: &Bound) {
         let expanded = self.expanded;
         let Body::Kind { name, .. } = &expanded.raw(draft).body else { return };

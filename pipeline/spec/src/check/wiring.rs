@@ -1,6 +1,6 @@
-//! Options against what is wired to the ports: the number of artifacts, and what their producers know about them.
+//! Checks options against the artifacts wired to the ports: their number, and the facts that their producers declare.
 //!
-//! Stages are taken in topological order, so that what a producer knows (its environment) reaches everything behind it.
+//! Stages are visited in topological order, so that a producer's facts (its environment) reach all stages after it.
 
 use super::checker::Checker;
 use super::graph::Order;
@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use trainyard_core::{Facts, Placement, Wired};
 
 impl Checker<'_> {
-    /// Reports what contradicts between configs and inputs. A stage with an input list that is not known before the run
-    /// is left out: it looks again itself. Without an order (the graph has a cycle) nothing is known about any
-    /// artifact.
+    /// Reports contradictions between configs and inputs. A stage with an input list that is not known before the run
+    /// is left out: it checks again at run time. Without an order (the graph has a cycle) no facts about artifacts are
+    /// known.
     pub(super) fn wiring(&mut self, order: Option<&Order>, nodes: &[Option<Node>]) {
         let mut known: HashMap<usize, BTreeMap<String, Facts>> = HashMap::new();
         let drafts = order.map_or_else(|| (0..self.expanded.drafts.len()).collect(), |order| order.drafts.clone());
@@ -35,8 +35,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Bytes of memory that a stage may use: what it asks for, else what the largest machine has that can take it. None
-    /// where that is not known.
+    /// Returns the bytes of memory that a stage may use: its request, or else the largest amount of a machine that fits
+    /// it. `None` if that is unknown.
     fn memory_of(&self, node: &Node) -> Option<u64> {
         if node.placement == Placement::InProcess {
             return None;

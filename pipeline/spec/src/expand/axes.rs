@@ -8,7 +8,7 @@ use crate::read::{Bound, BoundContent, Reader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Stage instances of a whole workflow, and of one matrix.
+/// Most stage instances of a whole workflow, and of one matrix.
 pub const MOST_INSTANCES: usize = 100_000;
 /// Most items of `for_each` unless the file raises the cap.
 pub const CAP: u32 = 100;
@@ -16,28 +16,27 @@ pub const CAP: u32 = 100;
 /// One axis of a fan-out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// As `matrix` names it; `item` for `for_each`.
+    /// Name in `matrix`; `item` for `for_each`.
     pub name: String,
     /// In file order.
     pub values: Vec<Value>,
-    /// How each value is written in a key; unique.
+    /// Text of each value in a key; unique.
     pub labels: Vec<String>,
 }
 
 /// One position on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinate {
-    /// Name of the axis.
     pub axis: String,
     /// Index into the axis's values.
     pub position: usize,
-    /// What `matrix.<axis>` or `item` gives there.
+    /// Value of `matrix.<axis>` or `item` at this position.
     pub value: Value,
-    /// How the value is written in the instance's key.
+    /// Text of the value in the instance's key.
     pub label: String,
 }
 
-/// What a stage's `matrix` or `for_each` says.
+/// Fan-out of a stage by `matrix` or `for_each`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fan {
     /// All values are in the file; several axes are multiplied.
@@ -46,7 +45,7 @@ pub enum Fan {
     Late {
         /// The reference to the artifact.
         rows: Bound,
-        /// More rows than this fail the stage.
+        /// Most rows; with more the stage fails.
         cap: u32,
     },
 }
@@ -139,7 +138,8 @@ fn known_list(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<Vec<
     Some(values)
 }
 
-/// Scalars as written, with characters replaced that paths and keys cannot hold; positions where that is not unique.
+/// Returns scalars as written, replacing characters that paths and keys cannot hold; positions if the result is not
+/// unique.
 fn labels(values: &[Value]) -> Vec<String> {
     let plain: Vec<Option<String>> = values.iter().map(label).collect();
     let mut counts = std::collections::BTreeMap::new();
@@ -163,7 +163,7 @@ fn label(value: &Value) -> Option<String> {
     (!safe.is_empty() && safe.len() <= 40).then_some(safe)
 }
 
-/// All instances, the first axis slowest.
+/// Returns all instances, the first axis slowest.
 pub fn product(axes: &[Axis]) -> Vec<Vec<Coordinate>> {
     let mut instances = vec![Vec::new()];
     for axis in axes {
@@ -180,7 +180,7 @@ pub fn product(axes: &[Axis]) -> Vec<Vec<Coordinate>> {
     instances
 }
 
-/// The index in [`product`] of the instance at these coordinates, whatever their order.
+/// Returns the index in [`product`] of the instance at these coordinates, in any order.
 pub fn position(axes: &[Axis], coordinates: &[Coordinate]) -> Option<usize> {
     axes.iter().try_fold(0, |at, axis| {
         let own = coordinates.iter().find(|c| c.axis == axis.name)?;
@@ -188,7 +188,7 @@ pub fn position(axes: &[Axis], coordinates: &[Coordinate]) -> Option<usize> {
     })
 }
 
-/// Equal for axes with the same names and values, in any order; empty without axes.
+/// Returns a text that is equal for axes with the same names and values, in any order; empty without axes.
 pub fn identity(axes: &[Axis]) -> String {
     let mut parts: Vec<String> =
         axes.iter().map(|a| format!("{}={}", a.name, Value::Array(a.values.clone()))).collect();
@@ -196,7 +196,7 @@ pub fn identity(axes: &[Axis]) -> String {
     parts.join(";")
 }
 
-/// `[seed=1,size=small]`, or nothing without axes.
+/// Formats coordinates: `[seed=1,size=small]`; empty without axes.
 pub fn suffix<'a>(coordinates: impl Iterator<Item = &'a Coordinate>) -> String {
     let parts: Vec<String> = coordinates.map(|c| format!("{}={}", c.axis, c.label)).collect();
     if parts.is_empty() { String::new() } else { format!("[{}]", parts.join(",")) }

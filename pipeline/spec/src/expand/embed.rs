@@ -56,7 +56,7 @@ impl Expanded<'_> {
         Some(opened)
     }
 
-    /// The `with` of an embedding stage: values for the child's parameters.
+    /// Reads the `with` of an embedding stage: values for the child's parameters.
     fn embed_with(
         &mut self,
         space: usize,

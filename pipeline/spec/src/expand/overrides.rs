@@ -1,4 +1,4 @@
-//! `-p k=v` and `-p @file` arguments. Later ones win; a mistake is reported in the argument or the file itself.
+//! Arguments `-p k=v` and `-p @file`. Later ones win; a mistake is reported in the argument or the file itself.
 
 use super::params::Given;
 use crate::diagnostic::{Diagnostic, Sources, Span};
@@ -41,15 +41,15 @@ impl Overrides {
         }
         overrides
     }
-    /// The value that the arguments give a parameter, if any of them names it.
+    /// Returns the value that the arguments set for a parameter, if any.
     pub fn given(&self, name: &str) -> Option<Given<'_>> {
         self.values.get(name).map(|o| Given { bound: o.bound.clone(), folder: &o.folder })
     }
-    /// Names that the arguments set, each with the place of its last setting; sorted.
+    /// Returns the names that the arguments set, each with the place of its last setting; sorted.
     pub fn names(&self) -> impl Iterator<Item = (&str, Span)> {
         self.values.iter().map(|(name, o)| (name.as_str(), o.name_span))
     }
-    /// Gives a parameter a text, unless an argument gave it a value.
+    /// Sets a parameter to a text unless an argument sets it.
     pub fn set_if_missing(&mut self, name: &str, text: &str, sources: &mut Sources) {
         let file = sources.add("<tick>", None, text.to_string());
         let span = sources.span(file, 0, text.len());
@@ -122,7 +122,7 @@ impl Overrides {
     }
 }
 
-/// `[1, 2]` or `{a: 1}` on the command line; anything else is a scalar.
+/// Parses `[1, 2]` or `{a: 1}` on the command line; anything else is a scalar.
 fn flow_value(text: &str, sources: &Sources) -> Option<Bound> {
     if !matches!(text.trim_start().as_bytes().first(), Some(b'[' | b'{')) {
         return None;
@@ -138,7 +138,7 @@ fn flow_value(text: &str, sources: &Sources) -> Option<Bound> {
     Binder { sources, names: &names, text: false, diagnostics: &mut ignored }.bind(&tree?)
 }
 
-/// The parts of an argument's value are all shown as the whole value.
+/// Sets the span of all parts of an argument's value to the whole value.
 fn respan(bound: Bound, span: Span) -> Bound {
     let content = match bound.content {
         BoundContent::List(items) => BoundContent::List(items.into_iter().map(|b| respan(b, span)).collect()),

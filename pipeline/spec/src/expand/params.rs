@@ -1,7 +1,7 @@
 //! Parameters: declared types, ranges and choices; values from defaults, `-p k=v`, `-p @file`, or an embedding stage's
 //! `with`.
 //!
-//! A value is read by its declared type: `-p name=7` gives a string parameter the text `7`. A `path` default is
+//! A value is read by its declared type: `-p name=7` sets a string parameter to the text `7`. A `path` default is
 //! relative to the workflow file's folder, a `-p` path to the working directory; both become absolute, so a run does
 //! not depend on where it starts.
 
@@ -16,20 +16,17 @@ use std::time::Duration;
 use trainyard_core::ArtifactKind;
 use trainyard_core::units::{format_duration, format_size, parse_duration, parse_size};
 
-/// The declared type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamType {
-    /// Text, whatever it looks like.
+    /// Text, even if it looks like another type.
     String,
-    /// A whole number.
     Int,
     /// Any number.
     Float,
-    /// `true` or `false`.
     Bool,
     /// A file, folder or URL; made absolute.
     Path,
-    /// A list, whose items may have a declared type.
+    /// A list; its items may have a declared type.
     List,
     /// A map with any values.
     Map,
@@ -37,11 +34,11 @@ pub enum ParamType {
     Duration,
     /// Text such as `40GiB`.
     Size,
-    /// An artifact of this kind, handed in by the stage that embeds the file.
+    /// An artifact of this kind, passed in by the embedding stage.
     Artifact(ArtifactKind),
 }
 
-/// What `type` may say: plain types, then the kinds of artifacts.
+/// Values of `type`: plain types, then the kinds of artifacts.
 pub const TYPE_NAMES: [&str; 15] = [
     "string",
     "int",
@@ -61,7 +58,7 @@ pub const TYPE_NAMES: [&str; 15] = [
 ];
 
 impl ParamType {
-    /// The type that a file calls so: one of [`TYPE_NAMES`].
+    /// Parses one of [`TYPE_NAMES`].
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "string" => Self::String,
@@ -92,28 +89,26 @@ impl ParamType {
     }
 }
 
-/// One declared parameter.
 #[derive(Debug, Clone)]
 pub struct Param {
-    /// As `params.<name>` and `-p` name it.
+    /// Name in `params.<name>` and `-p`.
     pub name: String,
-    /// Place of its name in the file.
+    /// Place of the name in the file.
     pub span: Span,
-    /// What values it takes.
+    /// Declared type.
     pub kind: ParamType,
-    /// The type of a list's items.
+    /// Declared type of a list's items.
     pub items: Option<ParamType>,
-    /// None: a caller must give a value.
+    /// Default; `None` if the caller must set a value.
     pub default: Option<Bound>,
     /// Least value, inclusive.
     pub min: Option<f64>,
     /// Greatest value, inclusive.
     pub max: Option<f64>,
-    /// The only values allowed; empty if all are.
+    /// Allowed values; empty if all are.
     pub choices: Vec<Value>,
 }
 
-/// The value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParamValue {
     /// A plain value of the declared type.
@@ -122,7 +117,7 @@ pub enum ParamValue {
     Artifacts {
         /// The references, bound in the embedding file.
         bound: Bound,
-        /// What the parameter declares them to be.
+        /// Declared kind.
         kind: ArtifactKind,
     },
 }
@@ -130,15 +125,15 @@ pub enum ParamValue {
 /// A value from a caller, and the folder that its paths are relative to.
 #[derive(Debug, Clone)]
 pub struct Given<'a> {
-    /// As written, not yet read by the parameter's type.
+    /// Value as written, before it is parsed as the parameter's type.
     pub bound: Bound,
-    /// Absolute.
+    /// Absolute path.
     pub folder: &'a Path,
 }
 
 const KEYS: [&str; 7] = ["type", "default", "min", "max", "choices", "items", "description"];
 
-/// Reads the declarations.
+/// Reads the declaration of a parameter.
 pub fn declare(name: &str, span: Span, bound: &Bound, sources: &Sources, reader: &mut Reader<'_>) -> Option<Param> {
     if !matches!(bound.content, BoundContent::Map(_)) {
         let d = Diagnostic::error(
@@ -198,7 +193,7 @@ fn read_range(param: &mut Param, fields: &Fields<'_>, reader: &mut Reader<'_>) {
     }
 }
 
-/// The value of a parameter: what is given, else its default.
+/// Returns the value of a parameter: the caller's, or else the default.
 pub fn value(
     param: &Param,
     given: Option<&Given<'_>>,
@@ -245,7 +240,7 @@ fn artifacts(bound: &Bound, kind: ArtifactKind, what: &str, reader: &mut Reader<
     None
 }
 
-/// A bound value read as a declared type.
+/// Parses a bound value as a declared type.
 fn typed(kind: ParamType, bound: &Bound, folder: &Path, what: &str, reader: &mut Reader<'_>) -> Option<Value> {
     let value = match &bound.content {
         BoundContent::Scalar(scalar) => scalar_as(kind, scalar),
@@ -288,7 +283,7 @@ fn value_as(kind: ParamType, value: Value) -> Option<Value> {
     fits.then_some(value)
 }
 
-/// `3`, and `3.0` or `1e3` as well.
+/// Parses a whole number: `3`, and also `3.0` or `1e3`.
 pub fn whole(value: &Value) -> Option<Value> {
     if value.is_i64() || value.is_u64() {
         return Some(value.clone());
@@ -296,7 +291,7 @@ pub fn whole(value: &Value) -> Option<Value> {
     value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9_007_199_254_740_992.0).map(|f| Value::from(f as i64))
 }
 
-/// The items of a list by their own declared type.
+/// Parses the items of a list as their declared type.
 fn typed_items(param: &Param, value: Value, bound: &Bound, folder: &Path, reader: &mut Reader<'_>) -> Option<Value> {
     let (Some(kind), Value::Array(items)) = (param.items, &value) else { return Some(value) };
     let mut read = Vec::new();

@@ -1,4 +1,5 @@
-//! What a reference means at a place: values of params and axes, artifacts of stage instances, late metrics and status.
+//! Resolution of references at a place: values of params and axes, artifacts of stage instances, late metrics and
+//! status.
 //!
 //! The binding rule: a stage with the same axes (names and values) binds instance to instance; any other reference to a
 //! fan-out is the list of all its instances in matrix order.
@@ -21,34 +22,34 @@ pub struct Target {
     pub draft: usize,
     /// Name of the output port.
     pub port: String,
-    /// What kind of artifact the port gives.
+    /// Kind of the port's artifact.
     pub kind: ArtifactKind,
 }
 
-/// The artifacts that a reference means.
+/// Artifacts that a reference resolves to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Targets {
     /// One for each instance, in matrix order.
     pub items: Vec<Target>,
-    /// Several instances, or a late fan-out: fits `many` ports only.
+    /// Whether it is a list (several instances, or a late fan-out), which only `many` ports accept.
     pub list: bool,
 }
 
-/// The names that one instance may use.
+/// Names that are in scope for one instance.
 pub struct View<'v> {
-    /// All instances that references may lead to.
+    /// All instances that can be referred to.
     pub expanded: &'v Expanded<'v>,
-    /// Index into [`Expanded::spaces`]: the file whose names are meant.
+    /// Index into [`Expanded::spaces`] of the file whose names are in scope.
     pub space: usize,
-    /// Whose axes the coordinates are on.
+    /// Stage whose axes the coordinates are on.
     pub stage: Option<usize>,
-    /// Where the instance stands on the stage's own axes.
+    /// Position of the instance on the stage's own axes.
     pub coordinates: &'v [Coordinate],
-    /// `item` is a row that is not known yet.
+    /// Whether `item` is a row that is not known yet.
     pub late_item: bool,
-    /// Local paths of a `run` stage.
+    /// Ports of a `run` stage, for local paths.
     pub run: Option<&'v RunPorts>,
-    /// Instances are still being created, so no stage can be looked up.
+    /// Whether instances are still being created, so that no stage can be looked up.
     pub early: bool,
 }
 
@@ -84,7 +85,7 @@ impl Names for View<'_> {
 }
 
 impl<'v> View<'v> {
-    /// The names of a draft, once all instances exist.
+    /// Creates the view of a draft, once all instances exist.
     pub fn of(expanded: &'v Expanded<'v>, draft: &'v Draft, run: Option<&'v RunPorts>) -> Self {
         Self {
             expanded,
@@ -96,7 +97,7 @@ impl<'v> View<'v> {
             early: false,
         }
     }
-    /// The names outside of drafts: for an embedding stage or a file's top level.
+    /// Creates a view outside of drafts: for an embedding stage or a file's top level.
     pub fn at(expanded: &'v Expanded<'v>, space: usize, stage: Option<usize>, coordinates: &'v [Coordinate]) -> Self {
         Self { expanded, space, stage, coordinates, late_item: false, run: None, early: false }
     }
@@ -108,7 +109,7 @@ impl<'v> View<'v> {
         match self.home().params.get(name) {
             Some(ParamValue::Known(value)) => Ok(Some(Term::Literal(value.clone()))),
             Some(ParamValue::Artifacts { .. }) => Ok(None),
-            // Its mistake is reported already; null would cause a second one.
+            // The mistake is reported already; null would cause a second report.
             None if self.home().broken.iter().any(|b| b == name) => Err(Trouble::new(SILENT, "")),
             None => {
                 let names = self.home().workflow.params.iter().map(|e| e.key.as_str());
@@ -155,7 +156,7 @@ impl<'v> View<'v> {
         Err(Trouble::new("unknown-port", format!("this stage has no `{root}.{port}`")).help(Some(help)))
     }
 
-    /// Whether the stage's kind may report such a metric under any options; what a `run` stage reports is not known.
+    /// Checks whether the stage's kind may report a metric under any options; those of a `run` stage are not known.
     fn reported(&self, stage: &str, name: &str, of: Option<Of>) -> Result<(), Trouble> {
         let raw = self.home().workflow.stage(stage).map(|i| &self.home().workflow.stages[i].body);
         let Some(info) =
@@ -166,7 +167,7 @@ impl<'v> View<'v> {
         judge(&info.metrics, &format!("stage `{stage}`"), name, of).map_err(|(trouble, _)| trouble)
     }
 
-    /// A metric or status: of one instance, or the list over all.
+    /// Resolves a metric or status: of one instance, or the list over all.
     fn late(&self, stage: &str, reference: impl Fn(String) -> Reference) -> Result<Term, Trouble> {
         let group = self.group(stage)?;
         let leaf = |draft: usize| Term::Reference(reference(self.expanded.drafts[draft].key.0.clone()));
@@ -187,7 +188,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// A stage of this file by its id.
+    /// Finds a stage of this file by its id.
     pub fn group(&self, id: &str) -> Result<&'v Group, Trouble> {
         let home = self.home();
         if home.workflow.unreadable.iter().any(|broken| broken == id) {
@@ -203,7 +204,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// The instances that a reference from here means.
+    /// Returns the instances that a reference from this view resolves to.
     pub fn members(&self, group: &'v Group) -> &'v [Member] {
         if self.same_axes(group) {
             let at = axes::position(&group.axes, self.coordinates).unwrap_or(0);
@@ -218,8 +219,7 @@ impl<'v> View<'v> {
         !group.axes.is_empty() && own.is_some_and(|own| own.identity == group.identity)
     }
 
-    /// What an expression under a port (or a param of artifact kind) stands for. `None`: it is not an artifact
-    /// reference.
+    /// Resolves an expression under a port (or a param of artifact kind). `None` if it is not an artifact reference.
     pub fn targets(&self, bound: &Bound) -> Option<Result<Targets, Trouble>> {
         match &bound.content {
             BoundContent::Expression(Expression {
@@ -260,7 +260,7 @@ impl<'v> View<'v> {
         }
     }
 
-    /// One reference, or a list of them.
+    /// Resolves one reference, or a list of them.
     pub fn all_targets(&self, bound: &Bound) -> Result<Targets, Trouble> {
         if let BoundContent::List(items) = &bound.content {
             let mut targets = Targets { items: Vec::new(), list: true };
@@ -275,21 +275,21 @@ impl<'v> View<'v> {
     }
 }
 
-/// Trouble whose cause is reported elsewhere.
+/// Code of a trouble whose cause is reported elsewhere.
 pub const SILENT: &str = "";
 
 impl Expanded<'_> {
-    /// The stage as the file has it, from the index of one of its instances.
+    /// Returns the stage as written in the file, by the index of one of its instances.
     pub fn raw(&self, draft: usize) -> &RawStage {
         let d = &self.drafts[draft];
         &self.spaces[d.space].workflow.stages[d.stage]
     }
-    /// Key of the instance with this index.
+    /// Returns the key of the instance with this index.
     pub fn key(&self, draft: usize) -> &StageKey {
         &self.drafts[draft].key
     }
 
-    /// An output port of a draft.
+    /// Finds an output port of a draft.
     fn output(&self, draft: usize, port: &str) -> Result<Target, Trouble> {
         let raw = self.raw(draft);
         let unknown = |names: Vec<&str>, what: String| {
@@ -312,7 +312,7 @@ impl Expanded<'_> {
         Ok(Target { draft, port: port.to_string(), kind })
     }
 
-    /// An output that an embedded workflow exports.
+    /// Resolves an output that an embedded workflow exports.
     fn exported(&self, space: usize, stage: &str, name: &str) -> Result<Targets, Trouble> {
         let home = &self.spaces[space];
         let Some(entry) = home.workflow.outputs.iter().find(|e| e.key == name) else {
@@ -333,7 +333,7 @@ impl Expanded<'_> {
         }
     }
 
-    /// All drafts that a stage id of a space stands for, embedded ones included.
+    /// Returns all drafts of a stage id of a space, including embedded ones.
     pub fn drafts_of(&self, members: &[Member]) -> Vec<usize> {
         let mut found = Vec::new();
         for member in members {

@@ -1,4 +1,4 @@
-//! What expansion makes: spaces (a file with values), groups (a stage with its instances), drafts (one instance).
+//! Results of expansion: spaces (a file with values), groups (a stage with its instances), drafts (one instance).
 
 use super::axes::{Axis, Coordinate};
 use super::params::ParamValue;
@@ -17,18 +17,18 @@ pub struct Draft {
     pub space: usize,
     /// Index into the stages of the space's workflow.
     pub stage: usize,
-    /// The stage's own axes.
+    /// Position on the stage's own axes.
     pub coordinates: Vec<Coordinate>,
-    /// Where a list comes from that is only known during the run.
+    /// Source of a list that is only known during the run.
     pub late: Option<LateList>,
 }
 
-/// A list for `for_each` that comes from an artifact: its reference, and the most rows it may have.
+/// A list for `for_each` that comes from an artifact.
 #[derive(Debug, Clone)]
 pub struct LateList {
     /// The reference to the artifact.
     pub rows: Bound,
-    /// More rows than this fail the stage.
+    /// Most rows; with more the stage fails.
     pub cap: u32,
 }
 
@@ -37,17 +37,17 @@ pub struct LateList {
 pub struct Space {
     /// The file; instances that embed the same file share it.
     pub workflow: Rc<Workflow>,
-    /// `parent/` or nothing.
+    /// `parent/`, or empty for the main file.
     pub prefix: String,
     /// Axes of the embedding stages, outermost first.
     pub inherited: Vec<Coordinate>,
     /// Values by the parameters' names, after defaults.
     pub params: BTreeMap<String, ParamValue>,
-    /// Declared, but without a usable value (reported): references to them are not reported again.
+    /// Parameters that are declared but have no usable value (reported); references to them are not reported again.
     pub broken: Vec<String>,
-    /// As many as the workflow has stages.
+    /// One group per stage of the workflow.
     pub groups: Vec<Group>,
-    /// None for the main file.
+    /// `None` for the main file.
     pub parent: Option<Parent>,
 }
 
@@ -58,7 +58,7 @@ pub struct Parent {
     pub space: usize,
     /// Index into the stages of that space's workflow.
     pub stage: usize,
-    /// Which instance of that stage, by its own axes.
+    /// Position of the instance on that stage's own axes.
     pub coordinates: Vec<Coordinate>,
 }
 
@@ -67,13 +67,13 @@ pub struct Parent {
 pub struct Group {
     /// In file order; empty for a stage that is not repeated.
     pub axes: Vec<Axis>,
-    /// Equal where the axes are: see [`super::axes::identity`].
+    /// Equal for equal axes; see [`super::axes::identity`].
     pub identity: Rc<str>,
     /// In matrix order, the last axis fastest.
     pub members: Vec<Member>,
-    /// One member that becomes many during the run.
+    /// Whether the one member is expanded to many during the run.
     pub late: bool,
-    /// Its body could not be read (reported).
+    /// Whether the stage's body could not be read (reported).
     pub broken: bool,
 }
 
@@ -83,16 +83,16 @@ impl Group {
     }
 }
 
-/// One instance of a stage, by its place on the stage's axes.
+/// One instance of a stage, by its position on the stage's axes.
 #[derive(Debug)]
 pub struct Member {
-    /// One on each axis of the group.
+    /// One coordinate per axis of the group.
     pub coordinates: Vec<Coordinate>,
-    /// The draft or space that expansion made of it.
+    /// Draft or space made by expansion.
     pub body: MemberBody,
 }
 
-/// What an instance is: a draft, or a space if the stage embeds a file; by index.
+/// An instance: a draft, or a space if the stage embeds a file; by index.
 #[derive(Debug, Clone, Copy)]
 pub enum MemberBody {
     /// Index into [`super::Expanded::drafts`].

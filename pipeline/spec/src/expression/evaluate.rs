@@ -1,15 +1,15 @@
-//! The value of an expression under a scope that knows everything it reads.
+//! Evaluation of an expression under a scope that knows everything it reads.
 //!
-//! `||`, `&&` and `default` do not look at their second side unless they need it. A metric or status that is not known
-//! is a fault, so that nothing is computed from what was never measured; only `default` takes over there, and `== null`
-//! asks for it.
+//! `||`, `&&` and `default` evaluate their second side only if they need it. A metric or status that is not known is a
+//! fault, so that nothing is computed from a value that was never measured; only `default` replaces it, and `== null`
+//! tests for it.
 
 use super::value::type_name;
 use super::{Binary, Expression, Fault, Function, Reference, Scope, Term};
 use serde_json::Value;
 use std::ops::Range;
 
-/// The value, or the first fault on the way, with its place.
+/// Returns the value, or the first fault with its place.
 pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
     let at = |message: String| Fault::new(&e.range, message);
     match &e.term {
@@ -42,7 +42,7 @@ pub fn evaluate(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
     }
 }
 
-/// The value, or null for a metric or status (or a list of them) that is not known.
+/// Returns the value, or null for a metric or status (or a list of them) that is not known.
 fn or_null(e: &Expression, scope: &dyn Scope) -> Result<Value, Fault> {
     match evaluate(e, scope) {
         Err(_) if is_reported(e) => Ok(Value::Null),
@@ -54,7 +54,7 @@ fn is_null(e: &Expression) -> bool {
     e.as_literal().is_some_and(Value::is_null)
 }
 
-/// What only a finished stage can tell.
+/// Whether an expression reads a metric or status, known only after a stage has ended.
 fn is_reported(e: &Expression) -> bool {
     match &e.term {
         Term::Reference(reference) => matches!(reference, Reference::Metric { .. } | Reference::Status { .. }),
@@ -83,7 +83,7 @@ fn look_up(reference: &Reference, range: &Range<usize>, scope: &dyn Scope) -> Re
     })
 }
 
-/// `list[int]` counts from 0; `map["key"]`.
+/// Indexes `list[int]` from 0, or `map["key"]`.
 pub fn index(base: &Value, index: &Value) -> Result<Value, String> {
     match (base, index) {
         (Value::Array(items), Value::Number(n)) => {

@@ -1,4 +1,4 @@
-//! Replaces what is known and computes with it; what is late stays an expression.
+//! Replaces known references and computes with them; late parts stay expressions.
 
 use super::evaluate::index;
 use super::types::{Type, infer};
@@ -8,10 +8,10 @@ use std::ops::Range;
 
 /// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
 pub type Replace<'a> = &'a mut dyn FnMut(&Reference, &Range<usize>) -> Replaced;
-/// The answer of a [`Replace`]: `None` keeps the reference.
+/// Result of a [`Replace`]: `None` keeps the reference.
 pub type Replaced = Result<Option<Term>, Fault>;
 
-/// The expression with its references replaced and everything known computed.
+/// Replaces references and computes all known parts.
 pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {
     let at = |message: String| Fault::new(&e.range, message);
     let all = |items: &[Expression], replace: Replace<'_>| {
@@ -73,7 +73,7 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
     Ok(Expression { term, range: e.range.clone() })
 }
 
-/// Branches that are never computed must still name existing things.
+/// Checks that branches that are never computed name existing things as well.
 fn names(e: &Expression, replace: Replace<'_>) -> Result<(), Fault> {
     let mut held = Ok(());
     e.visit(&mut |e| {
@@ -88,7 +88,7 @@ fn short_cut(operator: Binary, left: &Value) -> bool {
     matches!((operator, left), (Binary::Or, Value::Bool(true)) | (Binary::And, Value::Bool(false)))
 }
 
-/// `true && x` and `false || x` are `x`, if that is a bool.
+/// Whether an operation is its right side (`true && x`, `false || x`), if that is a bool.
 fn neutral(operator: Binary, known: &Value, late: &Expression) -> bool {
     let says_nothing = matches!((operator, known), (Binary::And, Value::Bool(true)) | (Binary::Or, Value::Bool(false)));
     says_nothing && infer(late) == Ok(Type::Bool)

@@ -1,6 +1,6 @@
 //! The functions of the language: `len min max contains starts_with default join`.
 //!
-//! Adding one is one variant, one arm in [`Function::call`] and one in the type pass.
+//! To add one, add a variant, an arm in [`Function::call`] and one in the type pass.
 
 use super::operators::{Binary, compare};
 use super::value::{type_name, value_text};
@@ -12,9 +12,9 @@ use std::cmp::Ordering;
 pub enum Function {
     /// Characters of a string, items of a list or map.
     Len,
-    /// Of a list of numbers, or of two and more numbers.
+    /// Smallest number of a list, or of two or more numbers.
     Min,
-    /// The largest, as [`Self::Min`].
+    /// Largest number, likewise.
     Max,
     /// `contains(list, value)`, `contains(string, part)`, `contains(map, key)`.
     Contains,
@@ -27,10 +27,10 @@ pub enum Function {
 }
 
 impl Function {
-    /// Sorted by name.
+    /// All functions, sorted by name.
     pub const ALL: [Self; 7] =
         [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
-    /// As expressions call it.
+    /// Returns the name in expressions.
     pub fn name(self) -> &'static str {
         match self {
             Self::Len => "len",
@@ -42,11 +42,11 @@ impl Function {
             Self::Join => "join",
         }
     }
-    /// The function of this name.
+    /// Finds a function by name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|f| f.name() == name)
     }
-    /// Least and most arguments.
+    /// Returns the least and most number of arguments.
     pub fn arity(self) -> (usize, usize) {
         match self {
             Self::Len => (1, 1),
@@ -54,7 +54,7 @@ impl Function {
             Self::Contains | Self::StartsWith | Self::Default | Self::Join => (2, 2),
         }
     }
-    /// The number of arguments was checked by the parser.
+    /// Calls the function. The parser has checked the number of arguments.
     pub fn call(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::Len, [Value::String(s)]) => Ok(s.chars().count().into()),
@@ -81,7 +81,7 @@ impl Function {
             }
         }
     }
-    /// Which arguments fit, in words for messages.
+    /// Describes valid arguments, for messages.
     pub fn takes(self) -> &'static str {
         match self {
             Self::Len => "a string, a list or a map",

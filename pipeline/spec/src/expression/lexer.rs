@@ -9,7 +9,7 @@ use std::ops::Range;
 pub enum Token {
     Number(Value),
     Text(String),
-    /// Letters, digits, `_`; not starting with a digit.
+    /// Letters, digits and `_`; starts with no digit.
     Name(String),
     /// `||`, `==`, `(`, …
     Symbol(&'static str),
@@ -18,13 +18,13 @@ pub enum Token {
 /// A token and its bytes in the text.
 pub type Placed = (Token, Range<usize>);
 
-/// Longest first, so that `<=` wins over `<`.
+/// Symbols, longest first, so that `<=` wins over `<`.
 const SYMBOLS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}",
 ];
 
-/// Tokens of `text` from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns its
-/// position.
+/// Splits `text` into tokens from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns
+/// its position.
 pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
     let mut found = Vec::new();
     let mut at = start;
@@ -104,7 +104,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
         .ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
 }
 
-/// `'it''s'`.
+/// Reads a string in single quotes: `'it''s'`.
 fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let mut text = String::new();
     let mut characters = rest.char_indices().skip(1).peekable();
@@ -121,7 +121,7 @@ fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     Err(Fault::new(&(at..at + 1), "this string is never closed").help("end it with `'`"))
 }
 
-/// With JSON's escapes.
+/// Reads a string in double quotes, with JSON's escapes.
 fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let mut escaped = false;
     for (i, c) in rest.char_indices().skip(1) {

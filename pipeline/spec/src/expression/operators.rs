@@ -1,7 +1,7 @@
-//! Operators on values, and how tightly they bind.
+//! Operators on values, and their precedence.
 //!
-//! Null compares with everything for equality, so that `params.model == null` works; other mixed types are errors. `/`
-//! always gives a float; `%` keeps the sign of its left side.
+//! Null can be compared with any value for equality, so that `params.model == null` works; other mixed types are
+//! errors. `/` always returns a float; `%` has the sign of its left side.
 
 use super::value::type_name;
 use serde_json::{Number, Value};
@@ -48,14 +48,14 @@ pub enum Binary {
 }
 
 impl Unary {
-    /// As expressions write it.
+    /// Returns the symbol in expressions.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Not => "!",
             Self::Negate => "-",
         }
     }
-    /// The result. Errors, as texts: the operand has the wrong type, or the result does not fit.
+    /// Applies the operator. Errors, as texts: the operand has the wrong type, or the result is out of range.
     pub fn apply(self, value: &Value) -> Result<Value, String> {
         match (self, value) {
             (Self::Not, Value::Bool(b)) => Ok(Value::Bool(!b)),
@@ -71,7 +71,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// From the loosest to the tightest.
+    /// All operators, from the loosest to the tightest.
     pub const ALL: [Self; 13] = [
         Self::Or,
         Self::And,
@@ -87,7 +87,7 @@ impl Binary {
         Self::Divide,
         Self::Remainder,
     ];
-    /// As expressions write it.
+    /// Returns the symbol in expressions.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Or => "||",
@@ -105,7 +105,7 @@ impl Binary {
             Self::Remainder => "%",
         }
     }
-    /// From 1 (loosest) to 6. Comparisons do not chain.
+    /// Returns the precedence, from 1 (loosest) to 6. Comparisons do not chain.
     pub fn precedence(self) -> u8 {
         match self {
             Self::Or => 1,
@@ -116,7 +116,7 @@ impl Binary {
             Self::Multiply | Self::Divide | Self::Remainder => 6,
         }
     }
-    /// Both sides are known. `||` and `&&` look at both here; short cuts are the caller's.
+    /// Applies the operator to two known values. `||` and `&&` read both here; the caller short-circuits.
     pub fn apply(self, a: &Value, b: &Value) -> Result<Value, String> {
         match self {
             Self::Or | Self::And => match (a, b) {
@@ -185,7 +185,7 @@ impl Binary {
     }
 }
 
-/// Integers exactly, anything else as f64.
+/// Compares integers exactly, and other numbers as f64.
 pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
     match (x.as_i64(), y.as_i64()) {
         (Some(i), Some(j)) => Some(i.cmp(&j)),
@@ -193,7 +193,7 @@ pub fn compare(x: &Number, y: &Number) -> Option<Ordering> {
     }
 }
 
-/// A float as a value; a fault if it is not finite.
+/// Converts a float to a value; an error if it is not finite.
 pub fn finite(value: f64) -> Result<Value, String> {
     Number::from_f64(value).map(Value::Number).ok_or_else(|| "the result is not a finite number".to_string())
 }

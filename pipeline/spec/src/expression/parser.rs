@@ -10,7 +10,7 @@ use std::ops::Range;
 use trainyard_core::Of;
 
 const DEEPEST: usize = 64;
-/// Bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
+/// Most tokens; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
 const MOST_TOKENS: usize = 1_000;
 const ROOTS: [&str; 9] = ["params", "matrix", "item", "inputs", "outputs", "stages", "true", "false", "null"];
 
@@ -20,7 +20,8 @@ pub fn parse(text: &str) -> Result<Expression, Fault> {
     Parser::new(found, end).whole()
 }
 
-/// An expression that starts right after `${{`; ranges are within `text`. Also gives the position after its `}}`.
+/// Parses an expression that starts right after `${{`; ranges are within `text`. Also returns the position after its
+/// `}}`.
 pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
     match tokens(text, start, true) {
         Ok((found, end)) => (Parser::new(found, end).whole(), end + 2),
@@ -32,7 +33,7 @@ pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, u
 struct Parser {
     tokens: Vec<Placed>,
     next: usize,
-    /// The end of the text, for messages.
+    /// End of the text, for messages.
     end: usize,
     depth: usize,
     /// Ranges of parts in parentheses.
@@ -194,7 +195,7 @@ impl Parser {
         Ok(Term::Call(function, arguments))
     }
 
-    /// `stages.<id>.<port>`, `.metrics.<name>`, `.metrics.<name>.<number of a comparison>`, `.status`.
+    /// Parses `stages.<id>.<port>`, `.metrics.<name>`, `.metrics.<name>.<number of a comparison>` or `.status`.
     fn stage(&mut self, root: &Range<usize>) -> Result<Reference, Fault> {
         let stage = self.member(root, "stages.<id>.<port>")?;
         let port = self.member(root, "stages.<id>.<port>, stages.<id>.metrics.<name> or stages.<id>.status")?;
@@ -208,7 +209,7 @@ impl Parser {
         })
     }
 
-    /// `.difference` and the like after the name of a comparison.
+    /// Parses `.difference` and similar after the name of a comparison.
     fn number_of(&mut self, metric: &str) -> Result<Option<Of>, Fault> {
         if self.take(".").is_none() {
             return Ok(None);
@@ -222,7 +223,7 @@ impl Parser {
         })
     }
 
-    /// `.name` or `["name"]`.
+    /// Parses `.name` or `["name"]`.
     fn member(&mut self, root: &Range<usize>, form: &str) -> Result<String, Fault> {
         if self.take(".").is_some() {
             return Ok(self.name(&format!("a name, as in `{form}`"))?.0);

@@ -1,4 +1,4 @@
-//! Expression → text that parses back to an equal expression, with as few parentheses as that needs.
+//! Prints an expression as text that parses back to an equal expression, with as few parentheses as possible.
 
 use super::{Expression, Reference, Term, Unary};
 use serde::{Serialize, Serializer};
@@ -17,7 +17,7 @@ impl Display for Expression {
             }
             Term::Unary(operator, operand) => {
                 f.write_str(operator.symbol())?;
-                // `-1` would read as a number.
+                // `-1` would parse as a number.
                 let number = matches!(operand.term, Term::Literal(Value::Number(_))) && *operator == Unary::Negate;
                 grouped(f, operand, number || matches!(operand.term, Term::Binary(..)))
             }
@@ -36,14 +36,14 @@ impl Display for Expression {
             Term::Index(base, index) => {
                 let simple = match &base.term {
                     Term::Unary(..) | Term::Binary(..) => false,
-                    // `-1[0]` would read as a negation.
+                    // `-1[0]` would parse as a negation.
                     Term::Literal(Value::Number(number)) => number.as_f64().is_some_and(f64::is_sign_positive),
                     _ => true,
                 };
                 grouped(f, base, !simple)?;
                 match &index.term {
                     Term::Literal(Value::String(name)) if is_name(name) && !is_metric(base) => {
-                        // `1.e5` would read as a number.
+                        // `1.e5` would parse as a number.
                         let number = matches!(base.term, Term::Literal(Value::Number(_)));
                         write!(f, "{}.{name}", if number { " " } else { "" })
                     }
@@ -59,12 +59,12 @@ impl Display for Expression {
     }
 }
 
-/// Whether a dot and a name behind it read as a number of a comparison, not as a key: `stages.a.metrics.m.low`.
+/// Whether a dot and a name after it parse as a number of a comparison, not as a key: `stages.a.metrics.m.low`.
 fn is_metric(base: &Expression) -> bool {
     matches!(base.term, Term::Reference(Reference::Metric { of: None, .. }))
 }
 
-/// As text.
+/// Serializes an expression as text.
 impl Serialize for Expression {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -103,12 +103,12 @@ fn comma_separated(f: &mut Formatter<'_>, items: &[Expression]) -> Result {
     Ok(())
 }
 
-/// `.name`, or `["any text"]`.
+/// Formats a member: `.name`, or `["any text"]`.
 fn member(name: &str) -> String {
     if is_name(name) { format!(".{name}") } else { format!("[{}]", Value::String(name.to_string())) }
 }
 
-/// What can stand behind a dot: ASCII letters, digits and `_`, not starting with a digit.
+/// Whether a text is valid after a dot: ASCII letters, digits and `_`, starting with no digit.
 pub fn is_name(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -1,4 +1,4 @@
-//! The tree that an expression is parsed into. All passes work on it; it knows none of them.
+//! Syntax tree of an expression. All passes work on it; it depends on none of them.
 
 use super::functions::Function;
 use super::operators::{Binary, Unary};
@@ -6,16 +6,15 @@ use serde_json::Value;
 use std::ops::Range;
 use trainyard_core::Of;
 
-/// A parsed expression with the place of every part.
+/// A parsed expression with the places of all parts.
 #[derive(Debug, Clone)]
 pub struct Expression {
-    /// What it computes.
     pub term: Term,
-    /// Bytes in the text it was parsed from.
+    /// Byte range in the parsed text.
     pub range: Range<usize>,
 }
 
-/// Equal in meaning; places do not count.
+/// Compares meaning; places are ignored.
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
         self.term == other.term
@@ -37,11 +36,11 @@ pub enum Term {
     Binary(Binary, Box<Expression>, Box<Expression>),
     /// `a[i]`, or `a.name` with a string literal as index.
     Index(Box<Expression>, Box<Expression>),
-    /// A function with its arguments; their number was checked.
+    /// A function with its arguments; their number is checked.
     Call(Function, Vec<Expression>),
 }
 
-/// A name that stands for a value from outside the expression.
+/// A name of a value from outside the expression.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
     /// `params.<name>`.
@@ -56,33 +55,33 @@ pub enum Reference {
     Output(String),
     /// `stages.<id>.<port>`.
     Artifact {
-        /// Id, or the key of an instance in a plan.
+        /// Stage id, or the key of an instance in a plan.
         stage: String,
         /// Name of the output port.
         port: String,
     },
-    /// `stages.<id>.metrics.<name>`, known after the stage.
+    /// `stages.<id>.metrics.<name>`, known after the stage has ended.
     Metric {
-        /// Id, or the key of an instance in a plan.
+        /// Stage id, or the key of an instance in a plan.
         stage: String,
         /// Name of the metric or comparison.
         name: String,
-        /// Which number of a comparison.
+        /// Number of a comparison.
         of: Option<Of>,
     },
-    /// `stages.<id>.status`, known after the stage.
+    /// `stages.<id>.status`, known after the stage has ended.
     Status {
-        /// Id, or the key of an instance in a plan.
+        /// Stage id, or the key of an instance in a plan.
         stage: String,
     },
 }
 
 impl Expression {
-    /// A known value, with an empty place.
+    /// Creates a literal with an empty range.
     pub fn literal(value: Value) -> Self {
         Self { term: Term::Literal(value), range: 0..0 }
     }
-    /// All references, in the order in which they are written.
+    /// Returns all references, in source order.
     pub fn references(&self) -> Vec<&Reference> {
         let mut found = Vec::new();
         self.visit(&mut |e| {
@@ -92,14 +91,14 @@ impl Expression {
         });
         found
     }
-    /// The literal, if nothing is left to compute.
+    /// Returns the literal, if all parts are known.
     pub fn as_literal(&self) -> Option<&Value> {
         match &self.term {
             Term::Literal(v) => Some(v),
             _ => None,
         }
     }
-    /// Shows every part, an outer one before what is in it.
+    /// Visits every part, each before the parts inside it.
     pub(super) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Self)) {
         see(self);
         match &self.term {

@@ -1,8 +1,8 @@
-//! Types of what is still unknown, so that a comparison of a metric with a string fails at `check` and not after the
-//! GPU-hours.
+//! Types of values that are still unknown, so that a comparison of a metric with a string fails at `check` and not
+//! after hours of GPU time.
 //!
-//! Metrics are floats, a status is a string, the `item` of a late list can be anything. Known parts are literals by
-//! then and were computed, so only unknown operands are judged here.
+//! Metrics are floats, a status is a string, the `item` of a late list can have any type. Known parts are already
+//! computed literals, so only unknown operands are checked here.
 
 use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
 use serde_json::Value;
@@ -11,15 +11,11 @@ use std::fmt;
 /// The type of a value that may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing.
     Null,
-    /// True or false.
     Bool,
-    /// A whole number.
     Int,
     /// A number that may have a fraction.
     Float,
-    /// Text.
     String,
     /// A list whose items are all of this type.
     List(Box<Type>),
@@ -27,7 +23,7 @@ pub enum Type {
     Map,
     /// An output of a stage.
     Artifact,
-    /// Cannot be known before the run.
+    /// Not known before the run.
     Any,
 }
 
@@ -48,7 +44,7 @@ impl fmt::Display for Type {
 }
 
 impl Type {
-    /// The type of a known value.
+    /// Returns the type of a known value.
     pub fn of(value: &Value) -> Self {
         match value {
             Value::Null => Self::Null,
@@ -90,7 +86,7 @@ impl Type {
     }
 }
 
-/// The type of an expression as far as it is known; the first mismatch is the fault.
+/// Infers the type of an expression as far as it is known; returns the first mismatch as the fault.
 pub fn infer(e: &Expression) -> Result<Type, Fault> {
     Ok(match &e.term {
         Term::Literal(value) => Type::of(value),

@@ -1,8 +1,8 @@
-//! Values in words: the name of their type, and what stands for them inside longer text.
+//! Values as text: the names of their types, and their form inside longer text.
 
 use serde_json::Value;
 
-/// The name of its type in the language.
+/// Returns the name of the value's type in the language.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -15,7 +15,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// A value inside longer text: a string as it is, anything else as compact JSON, null as nothing.
+/// Formats a value inside longer text: a string as it is, null as nothing, anything else as compact JSON.
 pub fn value_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

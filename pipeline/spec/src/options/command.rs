@@ -1,16 +1,16 @@
 //! Words of a command whose files are sources: `[python3, my_reward.py]`.
 //!
-//! The schema marks them by `"format": "command"`. A word is a source if it names a file: by a path relative to the
-//! file it is written in or, after the first word, by an absolute one. All others are words: `python3` is found on the
-//! PATH of the machine, and `/usr/bin/python3` lies there too.
+//! The schema marks commands by `"format": "command"`. A word is a source if it names a file: by a path relative to the
+//! file in which it is written or, after the first word, by an absolute one. All others are words: `python3` is found
+//! on the PATH of the machine, and `/usr/bin/python3` exists there too.
 
 use crate::files::Files;
 use std::path::Path;
 
-/// Endings of programs that an interpreter is given.
+/// File extensions of programs that need an interpreter.
 pub const SCRIPTS: [&str; 8] = [".bash", ".jl", ".js", ".pl", ".py", ".r", ".rb", ".sh"];
 
-/// Whether a word can only mean a file: a relative path with the ending of a script, or one that begins with a dot.
+/// Whether a word can only be a file: a relative path with the extension of a script, or one that begins with a dot.
 pub fn is_script(word: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     let ends = SCRIPTS.iter().any(|ending| word.to_lowercase().ends_with(ending));
@@ -19,13 +19,13 @@ pub fn is_script(word: &str) -> bool {
         && (ends || word.starts_with("./") || word.starts_with("../"))
 }
 
-/// Whether a word may be a source, as far as its text tells.
+/// Whether a word may be a source, judged by its text.
 pub fn may_be_source(word: &str) -> bool {
     word.starts_with('/') || is_script(word)
 }
 
-/// Whether the word at a pointer names a file at `location`, which is its absolute path. One that should is a source
-/// too, so that its absence is reported.
+/// Whether the word at a pointer names a file at `location`, its absolute path. A word that should name one is a source
+/// too, so that a missing file is reported.
 pub fn names_source(files: &dyn Files, pointer: &str, word: &str, location: &str) -> bool {
     let is_program = pointer.ends_with("/0") && word.starts_with('/');
     !is_program && !word.contains("://") && (is_script(word) || files.is_file(Path::new(location)))

@@ -1,7 +1,7 @@
-//! Puts a schema violation into words: what was found, what was expected, and the nearest valid name.
+//! Describes a schema violation: the value found, the values expected, and the nearest valid name.
 //!
 //! Of an `anyOf` or `oneOf` only the best-fitting branch is reported (no wrong type or word at its top, then fewest
-//! violations), so a part is judged as the `kind` it names.
+//! violations), so a part is validated as the `kind` it names.
 
 use super::pointer::escape;
 use super::problem::Problem;
@@ -97,7 +97,7 @@ pub(super) fn collect(error: &ValidationError<'_>, root: &SchemaView<'_>, proble
     });
 }
 
-/// Help for an option that is not known where it stands. One that other parts of the place take is no typing mistake.
+/// Returns the help for an option that is unknown at its place. An option of another part at that place is no typo.
 fn unknown_help(key: &str, names: &[String], instance: &Value) -> Option<String> {
     match instance.get("kind").and_then(Value::as_str) {
         Some(kind) if names.iter().any(|name| name == key) => {
@@ -115,7 +115,7 @@ fn best_branch(
 ) {
     let pointer = error.instance_path().to_string();
     let depth = |e: &ValidationError<'_>| e.instance_path().to_string();
-    // A wrong type at the top, or a wrong word at its `kind`, says that another branch was meant.
+    // A wrong type at the top, or a wrong word at its `kind`, means that another branch was intended.
     let foreign = |e: &ValidationError<'_>| match e.kind() {
         Kind::Type { .. } => depth(e) == pointer,
         Kind::Constant { .. } | Kind::Enum { .. } => depth(e) == pointer || depth(e) == format!("{pointer}/kind"),
@@ -130,7 +130,7 @@ fn best_branch(
     }
 }
 
-/// No branch fits: say which types or words are possible.
+/// Describes the allowed types or words when no branch fits.
 fn all_foreign(
     context: &[Vec<ValidationError<'static>>],
     error: &ValidationError<'_>,

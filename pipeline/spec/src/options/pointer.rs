@@ -1,6 +1,6 @@
 //! RFC 6901 pointers into a config.
 
-/// `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
+/// Formats a pointer: `/loss/terms/0/clip_low` → `loss.terms[0].clip_low`.
 pub fn readable(pointer: &str) -> String {
     let mut name = String::new();
     for part in pointer.split('/').skip(1) {
@@ -14,7 +14,7 @@ pub fn readable(pointer: &str) -> String {
     name
 }
 
-/// A key as a part of an RFC 6901 pointer.
+/// Escapes a key as a part of an RFC 6901 pointer.
 pub fn escape(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }

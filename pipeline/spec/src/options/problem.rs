@@ -1,4 +1,4 @@
-//! What is wrong with options: found at a pointer into the config, told at a place in the file or to the engine.
+//! Mistakes in options: found at a pointer into the config, reported at a place in the file or to the engine.
 
 use super::pointer::readable;
 use crate::diagnostic::Diagnostic;
@@ -10,9 +10,9 @@ use trainyard_core::OptionProblem;
 pub(super) struct Problem {
     pub code: &'static str,
     pub pointer: String,
-    /// The key is wrong, not its value.
+    /// Whether the key is wrong, not its value.
     pub at_key: bool,
-    /// Only the children's values decide (`anyOf`); a late child excuses it.
+    /// Whether only the children's values decide (`anyOf`); a late child suppresses the problem.
     pub by_children: bool,
     pub message: String,
     pub help: Option<String>,
@@ -32,7 +32,7 @@ impl Problem {
     pub(super) fn into_option_problem(self, what: &str) -> OptionProblem {
         OptionProblem { message: self.text(what), pointer: self.pointer, help: self.help }
     }
-    /// The message with the option's name in it.
+    /// Formats the message with the option's name.
     fn text(&self, what: &str) -> String {
         let name = readable(&self.pointer);
         let subject = if name.is_empty() { format!("the options of {what}") } else { format!("`{name}`") };
@@ -40,7 +40,7 @@ impl Problem {
     }
 }
 
-/// A problem's message, with the option's name in front unless the message has it.
+/// Formats a problem's message, prefixed with the option's name unless the message contains it.
 pub fn in_words(problem: &OptionProblem) -> String {
     let name = readable(&problem.pointer);
     if name.is_empty() || problem.message.contains(&name) {

@@ -1,22 +1,22 @@
-//! What a JSON Schema says about one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf`
+//! A JSON Schema's description of one place: its types, properties and format, with `$ref`, `allOf`, `anyOf`, `oneOf`
 //! and `if/then/else` flattened into one set of alternatives.
 //!
-//! Good for reading and for hints; whether a value is valid is for the validator alone to say.
+//! The view serves reading and hints; only the validator decides whether a value is valid.
 
 use serde_json::Value;
 
-/// The schemas that may describe one place, of a common root.
+/// Schemas that may describe one place, with a common root.
 #[derive(Debug, Clone)]
 pub struct SchemaView<'s> {
     root: &'s Value,
     alternatives: Vec<&'s Value>,
 }
 
-/// With more alternatives than this, hints would be useless.
+/// Most alternatives; with more, hints would be useless.
 const MOST: usize = 256;
 
 impl<'s> SchemaView<'s> {
-    /// Everything that a schema says about the value that it is for.
+    /// Creates the view of the whole value that a schema describes.
     pub fn root(schema: &'s Value) -> Self {
         Self::of(schema, [schema])
     }
@@ -54,7 +54,7 @@ impl<'s> SchemaView<'s> {
         }
     }
 
-    /// The schemas of the value under a key.
+    /// Returns the schemas of the value under a key.
     pub fn property(&self, key: &str) -> Self {
         let mut found = Vec::new();
         for schema in &self.alternatives {
@@ -64,7 +64,7 @@ impl<'s> SchemaView<'s> {
         Self::of(self.root, found)
     }
 
-    /// The schemas of the item at an index.
+    /// Returns the schemas of the item at an index.
     pub fn item(&self, index: usize) -> Self {
         let at = |schema: &&'s Value| {
             let tuple = schema.get("prefixItems").and_then(|p| p.get(index));
@@ -73,7 +73,7 @@ impl<'s> SchemaView<'s> {
         Self::of(self.root, self.alternatives.iter().filter_map(at))
     }
 
-    /// Names of the properties, sorted.
+    /// Returns the names of the properties, sorted.
     pub fn names(&self) -> Vec<String> {
         let properties = self.alternatives.iter().filter_map(|s| s.get("properties").and_then(Value::as_object));
         let mut names: Vec<String> = properties.flat_map(|p| p.keys().cloned()).collect();
@@ -115,12 +115,12 @@ impl<'s> SchemaView<'s> {
         self.format_is("source") || self.takes_patterns()
     }
 
-    /// Whether it is a word of a command, which is a source if it names a file.
+    /// Whether the value is part of a command, where a word is a source if it names a file.
     pub fn is_command(&self) -> bool {
         self.format_is("command")
     }
 
-    /// Whether it may be a pattern that names several files.
+    /// Whether the value may be a pattern that names several files.
     pub fn takes_patterns(&self) -> bool {
         self.format_is("sources")
     }
@@ -129,7 +129,7 @@ impl<'s> SchemaView<'s> {
         self.alternatives.iter().any(|s| s.get("format").and_then(Value::as_str) == Some(format))
     }
 
-    /// The range of a Rust integer type named by `format`.
+    /// Returns the range of a Rust integer type named by `format`.
     pub fn integer_range(&self) -> Option<(i128, i128)> {
         const FORMATS: [(&str, i128, i128); 10] = [
             ("int8", i8::MIN as i128, i8::MAX as i128),
@@ -150,7 +150,7 @@ impl<'s> SchemaView<'s> {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// The words that are possible here, if the schema lists them.
+    /// Returns the allowed words, if the schema lists them.
     pub fn words(&self) -> Vec<&'s str> {
         let mut words: Vec<&str> = Vec::new();
         for schema in &self.alternatives {

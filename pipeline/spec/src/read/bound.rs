@@ -7,12 +7,11 @@ use crate::tree::{Content, Node, Scalar, core_value, shorten};
 use serde_json::{Map, Value};
 use std::ops::Range;
 
-/// A node of the tree with its expressions resolved and its place kept.
+/// A node of the tree with its expressions resolved and its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     /// Place in its file.
     pub span: Span,
-    /// What the node holds.
     pub content: BoundContent,
 }
 
@@ -23,9 +22,9 @@ pub enum BoundContent {
     Scalar(Scalar),
     /// The value of a known expression.
     Value(Value),
-    /// Still late, or a reference to an artifact or a local path.
+    /// A late expression, or a reference to an artifact or a local path.
     Expression(Expression),
-    /// Text with late expressions in it.
+    /// Text with late expressions.
     Text(Vec<Piece>),
     /// Items in file order.
     List(Vec<Bound>),
@@ -36,31 +35,28 @@ pub enum BoundContent {
 /// A key of a map with its bound value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundEntry {
-    /// As written; keys hold no expressions.
+    /// Key as written; keys hold no expressions.
     pub key: String,
-    /// Place of the key.
     pub key_span: Span,
-    /// What stands under the key.
     pub value: Bound,
 }
 
-/// Why a reference cannot be resolved here.
+/// Reason why a reference cannot be resolved here.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// Becomes the code of the diagnostic.
+    /// Code of the diagnostic.
     pub code: &'static str,
-    /// What is wrong, for the diagnostic.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
 }
 
 impl Trouble {
-    /// Trouble without a help.
+    /// Creates a trouble without help.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), help: None }
     }
-    /// Sets or removes what to do about it.
+    /// Sets or removes the help.
     #[must_use]
     pub fn help(mut self, help: Option<String>) -> Self {
         self.help = help;
@@ -70,15 +66,15 @@ impl Trouble {
 
 /// Resolves references at a place of the file.
 pub trait Names {
-    /// A value, a resolved late reference, or `None` to leave it as it is.
+    /// Returns a value, a resolved late reference, or `None` to keep the reference.
     fn resolve(&self, reference: &Reference) -> Result<Option<Term>, Trouble>;
-    /// Whether a stage key stands for the rows of a late list.
+    /// Whether a stage key refers to the rows of a late list.
     fn is_late_list(&self, _stage: &str) -> bool {
         false
     }
 }
 
-/// A place where nothing may be referred to.
+/// A place that allows no references.
 pub struct NoNames(pub &'static str);
 
 impl Names for NoNames {
@@ -87,20 +83,20 @@ impl Names for NoNames {
     }
 }
 
-/// Turns nodes into bound trees and collects faults.
+/// Turns nodes into bound trees and collects mistakes.
 pub struct Binder<'a> {
-    /// The texts that the nodes' spans point into.
+    /// Texts that the nodes' spans point into.
     pub sources: &'a Sources,
-    /// What references mean at this place.
+    /// Names in scope at this place.
     pub names: &'a dyn Names,
-    /// Expressions may stand inside longer text (`run`, `env`, `description`).
+    /// Whether expressions are allowed inside longer text (`run`, `env`, `description`).
     pub text: bool,
-    /// Faults are added here.
+    /// List that mistakes are added to.
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl Binder<'_> {
-    /// `None` if an expression in it is wrong (reported).
+    /// Binds a node; `None` if an expression in it is wrong (reported).
     pub fn bind(&mut self, node: &Node) -> Option<Bound> {
         let content = match &node.content {
             Content::Scalar(scalar) => self.scalar(scalar, node.span)?,
@@ -135,7 +131,7 @@ impl Binder<'_> {
             });
         }
         if pieces.iter().all(|p| matches!(p, Piece::Literal(_))) {
-            // Only escapes: `$${{`.
+            // The only special text is the escape `$${{`.
             let text = pieces.iter().map(|p| if let Piece::Literal(t) = p { t.as_str() } else { "" }).collect();
             return Some(BoundContent::Scalar(Scalar { text, plain: false }));
         }
@@ -207,7 +203,7 @@ impl Binder<'_> {
             })
         });
         let resolved = result.map_err(|f| (code, f))?;
-        // Metrics of a late fan-out are lists, which the type pass cannot see; the engine finds out.
+        // Metrics of a late fan-out are lists, which the type pass cannot see; the engine checks them.
         let of_rows = |r: &&Reference| match r {
             Reference::Metric { stage, .. } | Reference::Status { stage } => self.names.is_late_list(stage),
             _ => false,
@@ -219,8 +215,7 @@ impl Binder<'_> {
     }
 }
 
-/// What stands inside `${x}`, `$(x)` or `{{ x }}`: expressions of shells, Argo and Jinja. A bare name becomes
-/// `params.name`.
+/// Translates `${x}`, `$(x)` or `{{ x }}`: expressions of shells, Argo and Jinja. A bare name becomes `params.name`.
 fn foreign_expression(text: &str) -> Option<String> {
     let inside = |open: &str, close: &str| text.strip_prefix(open)?.strip_suffix(close);
     let inner = inside("{{", "}}").or_else(|| inside("${", "}")).or_else(|| inside("$(", ")"))?.trim();
@@ -235,7 +230,7 @@ fn known_text(piece: &Piece) -> String {
     }
 }
 
-/// Whether any scalar in it holds `${{`.
+/// Whether any scalar of the node contains `${{`.
 pub fn has_expression(node: &Node) -> bool {
     match &node.content {
         Content::Scalar(s) => s.text.contains("${{"),
@@ -244,8 +239,8 @@ pub fn has_expression(node: &Node) -> bool {
     }
 }
 
-/// Where a part of a scalar's text stands in the file: exact for plain and simply quoted text, and wherever the part's
-/// own text can be found again; the whole scalar otherwise.
+/// Returns the place of a part of a scalar's text: exact for plain and simply quoted text, and if the part's text can
+/// be found again; otherwise the whole scalar.
 pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range<usize>) -> Span {
     let raw = sources.slice(scalar);
     let shift = raw.find(text).or_else(|| raw.find(text.trim_end()));
@@ -267,7 +262,7 @@ pub fn expression_span(sources: &Sources, scalar: Span, text: &str, part: &Range
 }
 
 impl Bound {
-    /// The value by the core schema, if all of it is known.
+    /// Returns the value by the core schema, if all of it is known.
     pub fn value(&self) -> Option<Value> {
         match &self.content {
             BoundContent::Scalar(scalar) => Some(core_value(scalar)),
@@ -280,7 +275,7 @@ impl Bound {
             }
         }
     }
-    /// All expressions that are left in it.
+    /// Returns all remaining expressions.
     pub fn expressions(&self) -> Vec<&Expression> {
         match &self.content {
             BoundContent::Scalar(_) | BoundContent::Value(_) => Vec::new(),
@@ -292,7 +287,7 @@ impl Bound {
             BoundContent::Map(entries) => entries.iter().flat_map(|e| e.value.expressions()).collect(),
         }
     }
-    /// Plain `null`, `~` or nothing, or an expression with that value.
+    /// Whether the node is plain `null`, `~` or empty, or an expression with that value.
     pub fn is_null(&self) -> bool {
         match &self.content {
             BoundContent::Scalar(scalar) => core_value(scalar).is_null(),
@@ -300,7 +295,7 @@ impl Bound {
             _ => false,
         }
     }
-    /// For messages.
+    /// Describes the node for messages.
     pub fn describe(&self) -> String {
         match &self.content {
             _ if self.is_null() => "nothing".into(),
@@ -314,8 +309,8 @@ impl Bound {
     }
 }
 
-/// The place of an RFC 6901 pointer: the value's span, or the nearest thing around it that stands in the file. For the
-/// last part also the key's span.
+/// Returns the place of an RFC 6901 pointer: the value's span, or that of the nearest enclosing node in the file. Also
+/// returns the key's span of the last part.
 pub fn locate(root: &Bound, pointer: &str) -> (Span, Option<Span>) {
     let mut at = root;
     let mut key = None;

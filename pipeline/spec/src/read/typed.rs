@@ -10,11 +10,11 @@ use trainyard_core::units::{parse_duration, parse_size};
 
 /// Reads bound values by type and collects mistakes.
 pub struct Reader<'a> {
-    /// Mistakes are added here.
+    /// List that mistakes are added to.
     pub diagnostics: &'a mut Vec<Diagnostic>,
 }
 
-/// A map whose keys are known to be valid.
+/// A map whose keys are all valid.
 pub struct Fields<'b> {
     /// Place of the whole map.
     pub span: Span,
@@ -22,18 +22,18 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// Value of a key, if it is there.
+    /// Returns the value of a key, if present.
     pub fn get(&self, key: &str) -> Option<&'b Bound> {
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
     }
-    /// Place of a key, if it is there.
+    /// Returns the place of a key, if present.
     pub fn key_span(&self, key: &str) -> Option<Span> {
         self.entries.iter().find(|e| e.key == key).map(|e| e.key_span)
     }
 }
 
 impl Reader<'_> {
-    /// Adds a mistake that the caller found.
+    /// Adds a diagnostic of the caller.
     pub fn report(&mut self, d: Diagnostic) {
         self.diagnostics.push(d);
     }
@@ -48,8 +48,8 @@ impl Reader<'_> {
             false => d.help_if(number_help(wanted, text)),
         });
     }
-    /// Reads a key that may be left out: `Some(None)` without it, `None` after a mistake. Callers read all keys before
-    /// they look at the answers, so that one mistake does not hide another.
+    /// Reads an optional key: `Some(None)` if it is absent, `None` after a mistake. Callers read all keys before they
+    /// check the results, so that one mistake does not hide another.
     pub fn optional<T>(
         &mut self,
         bound: Option<&Bound>,
@@ -60,11 +60,11 @@ impl Reader<'_> {
             Some(bound) => read(self, bound).map(Some),
         }
     }
-    /// A map with these keys only.
+    /// Reads a map that allows only these keys.
     pub fn map<'b>(&mut self, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
         self.map_at(Place::Other, bound, what, allowed)
     }
-    /// The same; words that other tools use at this place are understood.
+    /// Reads a map likewise; recognizes words of other tools at this place.
     pub fn map_at<'b>(&mut self, place: Place, bound: &'b Bound, what: &str, allowed: &[&str]) -> Option<Fields<'b>> {
         let BoundContent::Map(entries) = &bound.content else {
             self.wrong(bound, what, &format!("a map of {}", allowed.join(", ")));
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
         Some(Fields { span: bound.span, entries })
     }
-    /// A list written out in the file.
+    /// Reads a list written out in the file.
     pub fn list<'b>(&mut self, bound: &'b Bound, what: &str) -> Option<&'b [Bound]> {
         match &bound.content {
             BoundContent::List(items) => Some(items),
@@ -88,7 +88,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// Text, quoted or not, whatever it looks like.
+    /// Reads text, quoted or not, even if it looks like another type.
     pub fn string(&mut self, bound: &Bound, what: &str) -> Option<String> {
         match &bound.content {
             BoundContent::Scalar(s) if !bound.is_null() => Some(s.text.clone()),
@@ -99,7 +99,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// One of these words.
+    /// Reads one of these words.
     pub fn word<'w>(&mut self, bound: &Bound, what: &str, words: &[&'w str]) -> Option<&'w str> {
         let text = self.string(bound, what)?;
         let found = words.iter().find(|w| **w == text).copied();
@@ -109,7 +109,7 @@ impl Reader<'_> {
         }
         found
     }
-    /// A list of texts, written out or computed.
+    /// Reads a list of texts, written out or computed.
     pub fn strings(&mut self, bound: &Bound, what: &str) -> Option<Vec<String>> {
         if let Some(Value::Array(items)) = bound.value()
             && matches!(bound.content, BoundContent::Value(_))
@@ -124,7 +124,6 @@ impl Reader<'_> {
         let texts: Vec<Option<String>> = items.iter().map(|i| self.string(i, &format!("an item of {what}"))).collect();
         texts.into_iter().collect()
     }
-    /// `true` or `false`.
     pub fn bool(&mut self, bound: &Bound, what: &str) -> Option<bool> {
         match bound.value() {
             Some(Value::Bool(b)) => Some(b),
@@ -134,7 +133,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// Any number.
+    /// Reads any number.
     pub fn float(&mut self, bound: &Bound, what: &str) -> Option<f64> {
         match bound.value().as_ref().and_then(Value::as_f64) {
             Some(f) => Some(f),
@@ -144,7 +143,7 @@ impl Reader<'_> {
             }
         }
     }
-    /// A whole number within the bounds, both inclusive; `2.0` and `1e3` are whole.
+    /// Reads a whole number within the bounds, both inclusive; `2.0` and `1e3` are whole.
     pub fn integer(&mut self, bound: &Bound, what: &str, least: i64, most: i64) -> Option<i64> {
         let value = bound.value();
         let whole = value.as_ref().and_then(|v| {
@@ -171,16 +170,16 @@ impl Reader<'_> {
             }
         }
     }
-    /// A whole number from `least` up.
+    /// Reads a whole number of at least `least`.
     pub fn count(&mut self, bound: &Bound, what: &str, least: u32) -> Option<u32> {
         self.integer(bound, what, i64::from(least), i64::from(u32::MAX)).and_then(|i| u32::try_from(i).ok())
     }
-    /// Text such as `90s`.
+    /// Reads text such as `90s`.
     pub fn duration(&mut self, bound: &Bound, what: &str) -> Option<Duration> {
         let text = self.string(bound, what)?;
         self.parsed(bound, what, parse_duration(&text))
     }
-    /// Bytes: `40GiB`, or a number.
+    /// Reads a size in bytes: `40GiB`, or a number.
     pub fn size(&mut self, bound: &Bound, what: &str) -> Option<u64> {
         let text = match bound.value() {
             Some(Value::Number(n)) => n.to_string(),
@@ -188,7 +187,7 @@ impl Reader<'_> {
         };
         self.parsed(bound, what, parse_size(&text))
     }
-    /// What a parser made of the value; its error is reported at the value's place.
+    /// Returns a parser's result; reports its error at the value's place.
     pub fn parsed<T>(&mut self, bound: &Bound, what: &str, result: Result<T, String>) -> Option<T> {
         result
             .map_err(|message| self.report(Diagnostic::error("wrong-value", bound.span, format!("{what}: {message}"))))

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use trainyard_core::ArtifactKind;
 use trainyard_core::attempt::AttemptOutput;
 
-/// What a `run` stage declares.
+/// Ports of a `run` stage.
 #[derive(Debug, Clone, Default)]
 pub struct RunPorts {
     /// Keys under `with` and their places, in file order.
@@ -17,7 +17,7 @@ pub struct RunPorts {
     pub outputs: BTreeMap<String, AttemptOutput>,
 }
 
-/// Reads the ports that stand under `with` and `outputs` of a stage; the values under `with` are bound later.
+/// Reads the ports under `with` and `outputs` of a stage; the values under `with` are bound later.
 pub fn ports(
     with: Option<&Node>,
     outputs: Option<&Node>,
@@ -46,7 +46,7 @@ pub fn ports(
     ports
 }
 
-/// `{kind: table, optional: true}`, or `table`.
+/// Reads `{kind: table, optional: true}`, or `table`.
 fn output(bound: &Bound, reader: &mut Reader<'_>) -> Option<AttemptOutput> {
     let (kind, optional) = match &bound.content {
         BoundContent::Map(_) => {

@@ -1,7 +1,7 @@
 //! Tracks quoting in a shell script, so that a variable can be inserted without being split, expanded again or parsed.
 //!
-//! Follows POSIX quoting: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents, backquotes,
-//! `${…}` and `$((…))` quotes mean something else, so no variable may be inserted there.
+//! The quoting rules are those of POSIX: plain, `'…'`, `"…"`, `$(…)` nested in either, comments. In here-documents,
+//! backquotes, `${…}` and `$((…))` quotes have another meaning, so no variable may be inserted there.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -18,13 +18,13 @@ enum State {
     Arithmetic,
 }
 
-/// The quotes and parentheses that are open at one point of a script.
+/// Quotes and parentheses that are open at one point of a script.
 #[derive(Debug)]
 pub struct Quoting {
     stack: Vec<State>,
-    /// A `<<` was seen: what follows may be a here-document.
+    /// Whether a `<<` was read: a here-document may follow.
     here_document: bool,
-    /// The text ended with a backslash that would eat a quote.
+    /// Whether the text ended with a backslash that would escape a quote.
     escaping: bool,
     previous: char,
 }
@@ -48,7 +48,7 @@ impl Quoting {
         }
     }
 
-    /// Goes over literal script text.
+    /// Reads literal script text.
     pub fn read(&mut self, text: &str) {
         let characters: Vec<char> = text.chars().collect();
         let mut i = 0;
@@ -59,7 +59,7 @@ impl Quoting {
         }
     }
 
-    /// Handles the start of `rest`; gives the number of characters used.
+    /// Handles the start of `rest`; returns the number of characters read.
     fn step(&mut self, rest: &[char]) -> usize {
         match self.state() {
             State::Single => self.until("'", rest),
@@ -71,7 +71,7 @@ impl Quoting {
         }
     }
 
-    /// Goes on by one character, or over what ends this state.
+    /// Advances by one character, or past the end of this state.
     fn until(&mut self, end: &str, rest: &[char]) -> usize {
         if !starts(rest, end) {
             return 1;
@@ -85,7 +85,7 @@ impl Quoting {
         2.min(rest.len())
     }
 
-    /// What expands in plain text and in double quotes alike.
+    /// Handles expansions, which are the same in plain text and in double quotes.
     fn expansion(&mut self, rest: &[char]) -> Option<usize> {
         const OPENINGS: [(&str, State); 4] =
             [("$((", State::Arithmetic), ("$(", State::Command), ("${", State::Parameter), ("`", State::Backquote)];
@@ -94,7 +94,7 @@ impl Quoting {
         Some(opening.len())
     }
 
-    /// What opens and closes quotes, words and commands.
+    /// Handles the start and end of quotes, words and commands.
     fn quote(&mut self, state: State, rest: &[char]) -> usize {
         match state {
             State::Double => self.until("\"", rest),
@@ -131,7 +131,7 @@ impl Quoting {
         1
     }
 
-    /// How a variable is written here, or what forbids it.
+    /// Returns the form of a variable at this point, or the reason why it is not allowed.
     pub fn reference(&mut self, name: &str) -> Result<String, &'static str> {
         self.previous = '}';
         if std::mem::take(&mut self.escaping) {
@@ -164,7 +164,7 @@ fn starts(rest: &[char], text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Puts a variable in place of every `@`.
+    /// Replaces every `@` with a variable.
     fn write(script: &str) -> Result<String, &'static str> {
         let mut quoting = Quoting::default();
         let mut out = String::new();

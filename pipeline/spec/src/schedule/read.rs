@@ -9,11 +9,11 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const KEYS: [&str; 7] = ["cron", "timezone", "on", "catchup", "catchup_window", "overlap", "jitter"];
-/// Keys that mean something with a pattern only.
+/// Keys that are valid only with a cron pattern.
 const CRON_KEYS: [&str; 4] = ["timezone", "catchup", "catchup_window", "jitter"];
-/// A fixed instant (2024-01-01) keeps the check a function of the file.
+/// Fixed instant (2024-01-01), so that the check depends on the file alone.
 const SOME_DAY: i64 = 1_704_067_200_000;
-/// Ticks whose distance is compared with `jitter`.
+/// Number of ticks whose distances are compared with `jitter`.
 const COMPARED: usize = 50;
 
 /// Reads `schedule: {cron, timezone, on, catchup, catchup_window, overlap, jitter}`.
@@ -45,7 +45,7 @@ pub(crate) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Schedule> {
     possible(&schedule, &fields, reader).then_some(schedule)
 }
 
-/// `cron` with `timezone`, or `on`.
+/// Reads `cron` with `timezone`, or `on`.
 fn start(bound: &Bound, fields: &Fields<'_>, reader: &mut Reader<'_>) -> Option<Start> {
     match (fields.get("cron"), fields.get("on")) {
         (Some(_), Some(_)) => {
@@ -96,7 +96,7 @@ fn pattern(bound: &Bound, reader: &mut Reader<'_>) -> Option<String> {
     Some(cron)
 }
 
-/// `{artifact: WORKFLOW.STAGE.OUTPUT}` or `{files: PLACE}`.
+/// Reads `{artifact: WORKFLOW.STAGE.OUTPUT}` or `{files: PLACE}`.
 fn trigger(bound: &Bound, reader: &mut Reader<'_>) -> Option<Trigger> {
     let fields = reader.map(bound, "`on`", &["artifact", "files"])?;
     match (fields.get("artifact"), fields.get("files")) {
@@ -127,7 +127,7 @@ fn trigger(bound: &Bound, reader: &mut Reader<'_>) -> Option<Trigger> {
     }
 }
 
-/// Whether the pattern ever comes true, and no delay reaches the next tick.
+/// Whether the pattern ever matches, and no delay reaches the next tick.
 fn possible(schedule: &Schedule, fields: &Fields<'_>, reader: &mut Reader<'_>) -> bool {
     let (Some(pattern), Start::Cron { cron, .. }) = (schedule.pattern(), &schedule.start) else { return true };
     let Some(bound) = fields.get("cron") else { return true };

@@ -1,4 +1,4 @@
-//! Ticks through the change of clocks, and that both directions of a search see the same ticks.
+//! Ticks through changes of the clock; both directions of a search must find the same ticks.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,20 +1,19 @@
-//! Moves what a JSON Schema says several times into one definition.
+//! Moves repeated parts of a JSON Schema into one definition.
 //!
-//! Stage kinds take the same options (environments, rewards, sampling), and each kind's schema is complete in itself.
+//! Stage kinds have the same options (environments, rewards, sampling), and each kind's schema is self-contained.
 //! Without this pass the schema of all kinds would repeat them for every kind. Only schemas are moved (a map of
 //! `properties` is not one), and only those larger than the reference to them.
 
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Bytes of compact JSON from which a reference is worth it.
+/// Bytes of compact JSON from which a reference is shorter.
 const SMALLEST: usize = 300;
 const MAPS: [&str; 3] = ["properties", "patternProperties", "$defs"];
 const SINGLE: [&str; 6] = ["items", "additionalProperties", "if", "then", "else", "not"];
 const LISTS: [&str; 4] = ["anyOf", "oneOf", "allOf", "prefixItems"];
 
-/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. What the schema accepts stays the
-/// same.
+/// Replaces equal sub-schemas by references to new entries of the root's `$defs`. The schema accepts the same values.
 pub fn share(root: &mut Value) {
     let mut sharing = Sharing::default();
     sharing.count(root);
@@ -26,7 +25,7 @@ pub fn share(root: &mut Value) {
 
 #[derive(Default)]
 struct Sharing {
-    /// Compact JSON → how often it occurs.
+    /// Compact JSON → number of occurrences.
     counts: HashMap<String, usize>,
     /// Compact JSON → its definition's name.
     names: HashMap<String, String>,
@@ -39,7 +38,8 @@ impl Sharing {
         each_child(schema, "", &mut |_, child| self.count(child));
     }
 
-    /// `around`: how often the schema that holds this one occurs. One that occurs no more often stays where it is.
+    /// Replaces shared schemas. `around` is the number of occurrences of the enclosing schema; a schema with no more
+    /// occurrences is not moved.
     fn replace(&mut self, name: &str, schema: &mut Value, around: usize) {
         let text = schema.to_string();
         let count = self.counts.get(&text).copied().unwrap_or(1);
@@ -59,7 +59,7 @@ impl Sharing {
         let numbered = (2..).map(|n| format!("shared.{title}.{n}"));
         let own = std::iter::once(format!("shared.{title}")).chain(numbered).find(|c| !taken(c)).unwrap_or_default();
         self.names.insert(text, own.clone());
-        // The name is taken before what is inside is named.
+        // Reserve the name before inner schemas are named.
         self.definitions.insert(own.clone(), Value::Null);
         each_child(&mut schema, name, &mut |name, child| self.replace(name, child, count));
         self.definitions.insert(own.clone(), schema);
@@ -67,7 +67,7 @@ impl Sharing {
     }
 }
 
-/// Calls `visit` with every schema directly inside; the name is its key where it has one, else that of what holds it.
+/// Calls `visit` with every schema directly inside; the name is its key, or else that of the enclosing schema.
 fn each_child(schema: &mut Value, name: &str, visit: &mut dyn FnMut(&str, &mut Value)) {
     let Value::Object(object) = schema else { return };
     for (keyword, value) in object.iter_mut() {
@@ -87,7 +87,7 @@ fn each_child(schema: &mut Value, name: &str, visit: &mut dyn FnMut(&str, &mut V
 mod tests {
     use super::*;
 
-    /// All references followed: what the schema says without sharing.
+    /// Expands all references, to the schema without sharing.
     fn spelled_out(root: &Value, at: &Value) -> Value {
         if let Some(target) = at.get("$ref").and_then(Value::as_str) {
             return spelled_out(root, &root["$defs"][target.trim_start_matches("#/$defs/")]);

@@ -1,30 +1,30 @@
-//! Who is told what: the key `notifications` of a site file.
+//! Notifications: the key `notifications` of a site file.
 
 use crate::diagnostic::Diagnostic;
 use crate::read::{Bound, Reader};
 use serde::Serialize;
 
-/// What there is to be told. The first three are how a run ended.
+/// Events that are notified. The first three are final states of a run.
 pub const EVENTS: [&str; 7] = ["succeeded", "failed", "cancelled", "recovered", "gate", "missed", "broken"];
 
-/// Who is told what.
+/// Events and their recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Notification {
     /// Some of [`EVENTS`].
     pub on: Vec<String>,
-    /// Who is told.
     pub to: Recipient,
 }
 
-/// Who is told. Many addresses are secrets, so one may be the name of a variable that holds it (`env:WEBHOOK`).
+/// Recipient of a notification. Many addresses are secrets, so an address may name a variable that holds it
+/// (`env:WEBHOOK`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Recipient {
-    /// `https://…`, `http://…` or `env:…`: gets JSON with everything.
+    /// `https://…`, `http://…` or `env:…`; receives the full event as JSON.
     Webhook(String),
-    /// The same kinds of addresses: gets the line of text alone, as Slack takes it.
+    /// The same kinds of addresses; receives only the line of text, in Slack's format.
     Slack(String),
-    /// A program and its arguments: gets the JSON of a webhook on its standard input.
+    /// A program and its arguments; receives the JSON of a webhook on its standard input.
     Command(Vec<String>),
 }
 
@@ -58,7 +58,7 @@ pub(super) fn read(bound: &Bound, reader: &mut Reader<'_>) -> Option<Notificatio
     Some(Notification { on, to })
 }
 
-/// A wrong address is reported and kept.
+/// Checks an address; reports a wrong one but keeps it.
 fn address(bound: &Bound, what: &str, reader: &mut Reader<'_>) -> Option<String> {
     let address = reader.string(bound, what)?;
     let known = ["https://", "http://", "env:"]

@@ -1,4 +1,4 @@
-//! The pools of a site file: which machines there are, what they have, and the options of their executors.
+//! The pools of a site file: machines, their resources, and the options of their executors.
 
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::options::KindOptions;
@@ -10,55 +10,54 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use trainyard_core::resources::{Amounts, missing_tags, shortfalls};
 
-/// An executor that the build has, as pools name it.
+/// An executor in this build, as pools name it.
 #[derive(Debug, Clone, Copy)]
 pub struct ExecutorOptions<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// JSON Schema of what a pool gives it under `with`.
+    /// JSON Schema of the options in a pool's `with`.
     pub schema: &'a Value,
-    /// Whether it runs one stage on several machines at once.
+    /// Whether one stage can run on several machines at once.
     pub several_nodes: bool,
 }
 
 /// Equal machines that one executor can reach.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pool {
-    /// Unique in the file; messages and journals name it.
+    /// Name, unique in the file; used in messages and journals.
     pub name: String,
-    /// Name of the executor that starts attempts here.
+    /// Executor that starts attempts here.
     pub executor: String,
-    /// Its options as the file gives them, a map; its schema allows them.
+    /// Executor options as in the file, a map; validated by schema.
     pub with: Value,
-    /// Path of the `trainyard` program on these machines; without one, that of this program.
+    /// Path of the `trainyard` program on these machines; `None` uses the path of this program.
     pub program: Option<String>,
-    /// Of one machine.
+    /// CPUs per machine.
     pub cpus: u32,
-    /// Bytes of one machine; 0 = unknown, admits any request.
+    /// Bytes per machine; 0 = unknown, accepts any request.
     pub memory: u64,
-    /// Of one machine.
+    /// GPUs per machine.
     pub gpus: Vec<Gpu>,
-    /// Machines.
+    /// Number of machines.
     pub nodes: u32,
-    /// Whether one stage can have several of them.
+    /// Whether one stage can use several of them.
     pub several_nodes: bool,
-    /// What `tags` of a request may ask for.
+    /// Tags that requests may require.
     pub tags: Vec<String>,
-    /// Higher is tried first.
+    /// Priority; higher is tried first.
     pub priority: i32,
 }
 
 /// One GPU of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Gpu {
-    /// As the machine's driver counts, from 0.
+    /// Index in the machine's driver, from 0.
     pub index: u32,
-    /// Bytes; 0 = unknown, admits any request.
+    /// Bytes; 0 = unknown, accepts any request.
     pub memory: u64,
 }
 
 impl Pool {
-    /// One machine without tags.
+    /// Creates a pool of one machine without tags.
     pub fn local(cpus: u32, memory: u64, gpus: Vec<Gpu>) -> Self {
         Self {
             name: "local".into(),
@@ -74,7 +73,7 @@ impl Pool {
             priority: 0,
         }
     }
-    /// Why this pool, even when idle, cannot take the request; empty if it can.
+    /// Returns the reasons why this pool, even when idle, cannot meet the request; empty if it can.
     pub fn misfit(&self, request: &Request) -> Vec<String> {
         let mut reasons: Vec<String> =
             missing_tags(&request.tags, &self.tags).into_iter().map(|missing| format!("it {missing}")).collect();
@@ -95,7 +94,7 @@ impl Pool {
 const KEYS: [&str; 11] =
     ["name", "executor", "with", "program", "cpus", "memory", "gpus", "gpu_memory", "nodes", "tags", "priority"];
 
-/// All pools, by priority. No two may have one name.
+/// Reads all pools, sorted by priority. Names must be unique.
 pub(super) fn read(
     pools: &[Bound],
     this_machine: &Pool,
@@ -150,7 +149,7 @@ fn read_pool(
     })
 }
 
-/// A name that the build does not know is kept, so that the rest of its pool is judged as well.
+/// Reads an executor's name. An unknown name is kept, so that the rest of its pool is checked as well.
 fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Reader<'_>) -> Option<String> {
     let name = reader.string(bound, "`executor`")?;
     if !known.iter().any(|known| known.name == name) {
@@ -160,7 +159,7 @@ fn read_executor(bound: &Bound, known: &[ExecutorOptions<'_>], reader: &mut Read
     Some(name)
 }
 
-/// Options are judged by the executor's schema, also where the pool gives none: some may be required.
+/// Reads executor options and validates them by schema, even if the pool omits them: some may be required.
 fn read_options(
     executor: &ExecutorOptions<'_>,
     with: Option<&Bound>,
@@ -183,7 +182,7 @@ fn read_options(
     config.as_literal()
 }
 
-/// `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.
+/// Reads `gpus: 2`, `gpus: [0, 3]`, or `gpus: [{index: 0, memory: 80GiB}]`.
 fn read_gpus(fields: &Fields<'_>, memory: u64, reader: &mut Reader<'_>) -> Option<Vec<Gpu>> {
     let bound = fields.get("gpus")?;
     if let BoundContent::List(items) = &bound.content {

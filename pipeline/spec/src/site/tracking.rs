@@ -1,15 +1,15 @@
-//! The trackers of a site file: which programs follow runs.
+//! The trackers of a site file: programs that follow runs.
 
 use crate::options::KindOptions;
 use crate::read::{Bound, BoundContent, Reader};
 use crate::template::Template;
 use serde_json::{Value, json};
 
-/// The entries of `tracking`, judged by the schema of one. Those of a list with mistakes are none.
+/// Reads the entries of `tracking`, validated by the schema of a tracker. Returns an empty list if one has a mistake.
 pub(super) fn read(site: &Bound, tracker: &Value, reader: &mut Reader<'_>) -> Vec<Value> {
     let BoundContent::Map(entries) = &site.content else { return Vec::new() };
     let Some(entry) = entries.iter().find(|entry| entry.key == "tracking") else { return Vec::new() };
-    // Judged as an option of the site, so that mistakes are reported at their places below it.
+    // Validated as an option of the site, so that mistakes are reported at their places below it.
     let list = json!({"type": "array", "items": tracker});
     let options = KindOptions::of(&json!({"type": "object", "properties": {"tracking": list}}));
     let (config, read) = options.read(&[entry], reader.diagnostics);

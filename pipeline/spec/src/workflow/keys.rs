@@ -1,4 +1,4 @@
-//! The keys of a workflow file: those that have a meaning, names that the file chooses, and what is said of any other.
+//! The keys of a workflow file: valid keys, names that the file chooses, and diagnostics for any other.
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::is_name;
@@ -19,7 +19,7 @@ pub const FILE_KEYS: [&str; 11] = [
     "outputs",
     "evaluation_sets",
 ];
-/// Keys of a stage, whatever its body; which of them a body heeds is judged where it is read.
+/// Keys of a stage with any body; whether a body uses a key is checked where it is read.
 pub const STAGE_KEYS: [&str; 18] = [
     "uses",
     "run",
@@ -40,14 +40,14 @@ pub const STAGE_KEYS: [&str; 18] = [
     "outputs",
     "description",
 ];
-/// What `defaults` may set for every stage; `env` and `secrets` reach those with `run`.
+/// Keys that `defaults` may set for every stage; `env` and `secrets` apply to stages with `run`.
 pub const DEFAULT_KEYS: [&str; 6] = ["cache", "env", "resources", "retry", "secrets", "timeout"];
-/// What an embedding stage may say.
+/// Keys of an embedding stage.
 pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each", "when", "description"];
-/// Keys for commands only; a kind gets everything through its options and inputs.
+/// Keys for commands only; a kind receives everything through its options and inputs.
 pub(super) const ONLY_RUN: [&str; 5] = ["beside", "env", "files", "outputs", "secrets"];
 
-/// Reports a name that could not follow a dot in an expression.
+/// Reports a name that is not valid after a dot in an expression.
 pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
     if !is_name(id) || id.len() > 64 {
         let fixed: String =
@@ -58,7 +58,7 @@ pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnost
     }
 }
 
-/// Reports every key that is not allowed, with what to write instead.
+/// Reports every key that is not allowed, with its replacement.
 pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
     for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
         let mut help = vocabulary::key(place, &entry.key, allowed);
@@ -70,7 +70,7 @@ pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Plac
     }
 }
 
-/// The entries of the map under a key; none if the key is left out or holds something else (reported).
+/// Returns the entries of the map under a key; empty if the key is absent or holds another value (reported).
 pub(super) fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
     match entry {
         None => &[],

@@ -1,4 +1,4 @@
-//! One stage of a file: what it does, and its envelope over the file's `defaults`.
+//! One stage of a file: its body, and its envelope over the file's `defaults`.
 
 use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, check_id, map_of, unknown_keys};
 use crate::diagnostic::{Diagnostic, Span};
@@ -10,31 +10,30 @@ use std::cell::OnceCell;
 /// One stage of a file, before it is repeated or bound.
 #[derive(Debug)]
 pub struct RawStage {
-    /// Its key under `stages`.
+    /// Key under `stages`.
     pub id: String,
     /// Place of that key.
     pub id_span: Span,
     /// Whether it names a kind, embeds a file or runs a command.
     pub body: Body,
-    /// The envelope, with the file's `defaults` laid under it.
+    /// Envelope, merged over the file's `defaults`.
     entries: Vec<Entry>,
     /// Ports of a command; read when the stage is expanded.
     pub(crate) run_ports: OnceCell<RunPorts>,
 }
 
-/// What a stage does.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// `uses` with the name of a stage kind.
     Kind {
-        /// As written.
+        /// Name as written.
         name: String,
         /// Place of the name.
         span: Span,
     },
-    /// A path as written.
+    /// `uses` with the path of a workflow file.
     Embed {
-        /// Relative to the folder of the file that it stands in.
+        /// Path as written, relative to the folder of its file.
         path: String,
         /// Place of the path.
         span: Span,
@@ -44,15 +43,15 @@ pub enum Body {
 }
 
 impl RawStage {
-    /// Value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
+    /// Returns the value of one of [`STAGE_KEYS`], from the stage or the file's `defaults`.
     pub fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|e| &e.value)
     }
-    /// The same with its key and place.
+    /// Returns the value with its key and place.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.key == key)
     }
-    /// Whether a text stands anywhere in the stage.
+    /// Whether a text occurs anywhere in the stage.
     pub fn mentions(&self, text: &str) -> bool {
         self.entries.iter().any(|entry| mentions(&entry.value, text))
     }
@@ -66,12 +65,12 @@ fn mentions(node: &Node, text: &str) -> bool {
     }
 }
 
-/// Whether a `uses` names a file and not a kind.
+/// Whether a `uses` names a file, not a kind.
 pub fn is_file(uses: &str) -> bool {
     uses.starts_with(['.', '/']) || uses.ends_with(".yaml") || uses.ends_with(".yml")
 }
 
-/// All stages that can be read, with the file's `defaults` laid under them, and the ids of the others.
+/// Reads all stages, merged over the file's `defaults`; also returns the ids of unreadable ones.
 pub(super) fn read_stages(
     entry: Option<Entry>,
     top: Span,
@@ -96,7 +95,7 @@ pub(super) fn read_stages(
     (stages, unreadable)
 }
 
-/// One stage, or its id if it cannot be read.
+/// Reads one stage, or returns its id if it cannot be read.
 fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic>) -> Result<RawStage, String> {
     check_id(&entry.key, entry.key_span, "stage", diagnostics);
     let Content::Map(own) = &entry.value.content else {
@@ -131,7 +130,7 @@ fn read_stage(entry: Entry, defaults: &[Entry], diagnostics: &mut Vec<Diagnostic
         Body::Embed { .. } => own,
         _ => lay_over(defaults, own),
     };
-    // What is not heeded is not judged either, be it the stage's own or a default.
+    // Ignored keys are not checked, neither the stage's own nor those from `defaults`.
     entries.retain(|e| !misplaced(&e.key));
     Ok(RawStage { id: entry.key, id_span: entry.key_span, body, entries, run_ports: OnceCell::new() })
 }
@@ -179,7 +178,7 @@ fn read_body(stage: &Entry, own: &[Entry], diagnostics: &mut Vec<Diagnostic>) ->
     }
 }
 
-/// Defaults that reach no stage, because all that could heed them is a command.
+/// Reports defaults that apply to no stage, because only commands use them.
 pub(super) fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics: &mut Vec<Diagnostic>) {
     if stages.iter().any(|s| s.body == Body::Run) {
         return;
@@ -195,7 +194,7 @@ pub(super) fn idle_defaults(defaults: &[Entry], stages: &[RawStage], diagnostics
     }
 }
 
-/// `own` over `base`; maps merge key by key (retry, resources, env).
+/// Merges `own` over `base`; maps merge key by key (retry, resources, env).
 fn lay_over(base: &[Entry], own: Vec<Entry>) -> Vec<Entry> {
     let mut merged = own;
     for default in base {

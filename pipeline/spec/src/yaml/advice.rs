@@ -1,10 +1,10 @@
-//! What to do about text that is not YAML.
+//! Advice about text that is not YAML.
 //!
-//! A parser names the place where it gave up, which is often a line after the mistake, and speaks of its own grammar.
-//! This module looks at the text around that place for the mistakes that people make: tabs, bare expressions inside
-//! brackets, indentation that fits no line above, colons inside text, brackets that stay open.
+//! A parser reports the place where it stopped, often a line after the mistake, in terms of its grammar. This module
+//! searches the text around that place for common mistakes: tabs, bare expressions inside brackets, indentation that
+//! fits no line above, colons inside text, brackets that are not closed.
 
-/// A better place, message and help than the parser's own, as far as the text tells.
+/// A better place, message and help than the parser's, as far as the text allows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Advice {
     /// Byte offset.
@@ -13,7 +13,7 @@ pub(super) struct Advice {
     pub help: Option<String>,
 }
 
-/// Advice about an error that the parser found at a byte offset.
+/// Returns advice about an error that the parser found at a byte offset.
 pub(super) fn advise(text: &str, at: usize, message: &str) -> Advice {
     let lines = Lines::new(text);
     let line = lines.of(at);
@@ -39,11 +39,11 @@ impl<'t> Lines<'t> {
         });
         Self { all: all.collect() }
     }
-    /// The line that holds an offset; from 0.
+    /// Returns the line that holds an offset; from 0.
     fn of(&self, at: usize) -> usize {
         self.all.partition_point(|(start, _)| *start <= at).saturating_sub(1)
     }
-    /// A line that holds more than spaces and comments.
+    /// Whether a line holds more than spaces and comments.
     fn is_filled(&self, line: usize) -> bool {
         let text = self.all[line].1.trim_start();
         !text.is_empty() && !text.starts_with('#')
@@ -52,7 +52,7 @@ impl<'t> Lines<'t> {
         let text = self.all[line].1;
         text.len() - text.trim_start_matches(' ').len()
     }
-    /// The line itself and its neighbors.
+    /// Returns the line itself and its neighbors.
     fn around(&self, line: usize) -> impl Iterator<Item = usize> {
         [Some(line), line.checked_sub(1), Some(line + 1)].into_iter().flatten().filter(|l| *l < self.all.len())
     }
@@ -107,7 +107,7 @@ fn indentation(lines: &Lines<'_>, line: usize, message: &str) -> Option<Advice> 
     if !about_blocks.iter().any(|words| message.contains(words)) {
         return None;
     }
-    // The parser may stop at the end of a line, or at the start of the one behind.
+    // The parser may stop at the end of a line, or at the start of the next.
     let line = lines.around(line).find(|l| lines.is_filled(*l) && !fits(&open_levels(lines, *l), lines.indent(*l)))?;
     let found = lines.indent(line);
     let levels = open_levels(lines, line);
@@ -124,8 +124,8 @@ fn fits(levels: &[(usize, usize)], indent: usize) -> bool {
     levels.is_empty() || levels.iter().any(|(level, _)| *level == indent)
 }
 
-/// Indentations that a line may have: those of the lines above that are still open, each with the last line of its
-/// kind. A line that ends with a colon, or opens an item, also allows deeper ones; then nothing is said.
+/// Returns the indentations that a line may have: those of the lines above that are still open, each with the last line
+/// of its kind. A line that ends with a colon, or opens an item, also allows deeper ones; no advice is given then.
 fn open_levels(lines: &Lines<'_>, line: usize) -> Vec<(usize, usize)> {
     let mut levels: Vec<(usize, usize)> = Vec::new();
     for above in (0..line).rev().filter(|l| lines.is_filled(*l)) {
@@ -135,7 +135,7 @@ fn open_levels(lines: &Lines<'_>, line: usize) -> Vec<(usize, usize)> {
             return Vec::new();
         }
         if levels.last().is_none_or(|(deepest, _)| indent < *deepest) {
-            // An item's keys stand behind its dash.
+            // An item's keys follow its dash.
             let text = lines.all[above].1[indent..].trim_start_matches("- ");
             let behind = lines.all[above].1.len() - text.len();
             if behind > indent && levels.is_empty() {
@@ -155,14 +155,14 @@ fn open_bracket(text: &str, lines: &Lines<'_>, at: usize) -> Option<String> {
     Some(format!("close the `{bracket}` of line {}", lines.of(opened) + 1))
 }
 
-/// What stands open at the end of a text, and every expression inside brackets and outside of quotes.
+/// Brackets open at the end of a text, and the start of every expression inside brackets and outside of quotes.
 #[derive(Default)]
 struct Scan {
     open: Vec<(char, usize)>,
     bare: Vec<usize>,
 }
 
-/// A rough reading of quotes, comments and brackets; block texts are read as if they were YAML.
+/// Scans quotes, comments and brackets approximately; block texts are read as YAML.
 fn scan(text: &str) -> Scan {
     let mut found = Scan::default();
     let mut quote = None;
@@ -202,7 +202,7 @@ fn scan(text: &str) -> Scan {
 mod tests {
     use super::*;
 
-    /// Line, column and words of the advice about the first mention of a text.
+    /// Returns line, column and text of the advice about the first mention of a text.
     fn advice(text: &str, near: &str, message: &str) -> (usize, usize, String) {
         let advice = advise(text, text.find(near).unwrap(), message);
         let lines = Lines::new(text);

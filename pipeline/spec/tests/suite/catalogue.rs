@@ -275,7 +275,7 @@ impl Settled for Whole<'_> {
             vec![OptionProblem::new("/names", format!("{} names for {models} models", plain.names.len()))]
         }
     }
-    /// `compare` has a row for each of its names.
+    /// `compare` has one row per name.
     fn declared(&self, _: &Producers) -> Declared {
         match read::<Plain>(&self.config) {
             Ok(plain) if self.info.name == "compare" => {
@@ -285,7 +285,7 @@ impl Settled for Whole<'_> {
             _ => self.info.metrics.clone(),
         }
     }
-    /// They are metrics of the reports.
+    /// Metrics of the reports.
     fn metrics_read(&self, _: &Producers) -> Vec<MetricRead> {
         let (Ok(plain), "compare") = (read::<Plain>(&self.config), self.info.name) else { return Vec::new() };
         let read = |(i, name): (usize, &String)| MetricRead {

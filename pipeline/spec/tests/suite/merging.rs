@@ -11,7 +11,7 @@ use trainyard_spec::compile::Compiled;
 use trainyard_spec::merged::{merged, relative};
 use trainyard_spec::{DiskFiles, Files, Sources, merge, print, yaml};
 
-/// The rule on JSON, written a second time.
+/// Implements the rule a second time, on JSON.
 fn rule(base: Value, over: Value, path: &[&str]) -> Value {
     let named = |kind: Value| Map::from_iter([("kind".to_string(), kind)]);
     match (base, over) {
@@ -62,7 +62,7 @@ fn merge_texts(base: &str, over: &str) -> Value {
     plain(&print::yaml(&merge::workflow(base, over), &sources))
 }
 
-/// JSON that YAML reads, which knows no raw control characters.
+/// Formats JSON as valid YAML, which allows no raw control characters.
 fn text_of(value: &Value) -> String {
     value.to_string().replace('\u{7f}', "\\u007f")
 }
@@ -214,7 +214,7 @@ fn every_sample_reads_back_the_same() {
     }
 }
 
-/// The merged file, beside the file itself.
+/// Merges the file, to be written into the same folder.
 fn beside(files: &dyn Files, path: &Path) -> String {
     let home = path.parent().unwrap().to_path_buf();
     let merged = merged(files, &Kinds::new(), path, &home, &mut |target| relative(&home, target));

@@ -1,4 +1,5 @@
-//! The schema pass and serde agree: what the one lets pass, the other reads; what the one refuses, the other refuses.
+//! The schema pass and serde agree: options accepted by one are read by the other, options rejected by one are rejected
+//! by the other.
 
 use crate::catalogue::{Kinds, Rl, read};
 use crate::compiles::{Memory, compile_text};
@@ -55,7 +56,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Mostly right, with one key of random content.
+/// Generates mostly valid options, with random content under one key.
 fn config() -> impl Strategy<Value = Value> {
     let right = json!({
         "steps": 3,

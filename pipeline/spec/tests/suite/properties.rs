@@ -8,7 +8,7 @@ use trainyard_spec::diagnostic::Sources;
 use trainyard_spec::tree::{Content, Node, core_value};
 use trainyard_spec::yaml;
 
-/// A file as JSON, by the core schema.
+/// Parses a file to JSON, by the core schema.
 pub fn plain(text: &str) -> Value {
     fn json(node: &Node) -> Value {
         match &node.content {
@@ -37,7 +37,7 @@ fn all_samples() -> Vec<String> {
     texts
 }
 
-/// Cuts, doubles, swaps or replaces a piece of a text.
+/// Cuts, duplicates, swaps or replaces a part of a text.
 fn mutate(text: &str, operation: u8, a: usize, b: usize, word: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let n = characters.len().max(1);

@@ -1,6 +1,6 @@
-//! Every file under `tests/valid` and `tests/invalid`, against the `.expected` file beside it. Set
-//! `TRAINYARD_UPDATE_EXPECTED=1` to write those files anew, then read the difference. A line `# -p name=value` in a
-//! sample is an argument.
+//! Every file under `tests/valid` and `tests/invalid`, compared with its `.expected` file. Set
+//! `TRAINYARD_UPDATE_EXPECTED=1` to rewrite those files, then read the difference. A line `# -p name=value` in a sample
+//! is an argument.
 
 use crate::catalogue::Kinds;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub fn folder(name: &str) -> PathBuf {
     std::env::current_dir().unwrap().join("tests").join(name)
 }
 
-/// Two pools: a small machine, and one with two tagged GPUs.
+/// Returns two pools: a small machine, and one with two tagged GPUs.
 pub fn site() -> Site {
     let gpus = (0..2).map(|index| Gpu { index, memory: 80 << 30 }).collect();
     let large =

@@ -1,4 +1,4 @@
-//! What `schedule` says in a plan, and the param that gets the time of a tick.
+//! The key `schedule` in a plan, and the param that receives the time of a tick.
 
 use crate::catalogue::Kinds;
 use crate::compiles::Memory;

@@ -8,7 +8,7 @@ use trainyard_core::Error;
 use trainyard_spec::plan::Request;
 use trainyard_spec::site::{Durability, ExecutorOptions, Gpu, Pool, Recipient, Site, Surroundings, read};
 
-/// Options of an executor, as a struct of options would give them.
+/// Returns the schema of executor options, as derived from a struct.
 fn slurm() -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! Pages and schemas of families, whatever their parts do.
+//! Pages and schemas of families, independent of the type of their parts.
 
 use super::{Family, PartKind};
 use serde::Serialize;
@@ -8,36 +8,36 @@ use trainyard_core::Metric;
 /// The documentation of one part.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartPage {
-    /// `losses/clip`.
+    /// Name, such as `losses/clip`.
     pub name: String,
     /// The family, as in [`Family::folder`].
     pub folder: &'static str,
     /// The name that follows `kind:`.
     pub kind: &'static str,
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Markdown.
+    /// Documentation in Markdown.
     pub doc: &'static str,
     /// JSON Schema of the options, `kind` included.
     pub options: Value,
-    /// With default options.
+    /// Requirements with default options.
     pub needs: Vec<&'static str>,
-    /// As manifests name them.
+    /// Metrics, by their names in manifests.
     pub metrics: Vec<Metric>,
     /// The options that a named composition expands to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expands_to: Option<Value>,
 }
 
-/// A family with the type of its parts erased: what lists, pages and recipes need.
+/// A family with the type of its parts erased, for lists, pages and recipes.
 pub trait AnyFamily: Send + Sync {
     /// As in [`Family::folder`].
     fn folder(&self) -> &'static str;
     /// As in [`Family::what`].
     fn what(&self) -> &'static str;
-    /// Sorted.
+    /// Returns all kinds, sorted.
     fn kinds(&self) -> Vec<&'static str>;
-    /// One per part, sorted.
+    /// Returns one page per part, sorted.
     fn pages(&self) -> Vec<PartPage>;
     /// As in [`Family::schema`].
     fn schema(&self) -> Value;
@@ -72,7 +72,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> AnyFamily for Family<T, A> {
     }
 }
 
-/// Puts the schema of a family where the derived schema of a stage's options has `"x-family": "<folder>"`
+/// Inserts the schema of a family where the derived schema of a stage's options has `"x-family": "<folder>"`
 /// (`#[schemars(extend("x-family" = "losses"))]` on a `Value` or a `Vec<Value>`).
 pub fn fill_schema(schema: &mut Value, folder: &str, family: &Value) {
     match schema {

@@ -1,4 +1,4 @@
-//! One part: its options, its documentation, and how it is built.
+//! A part of a family: its options, its documentation, and its constructor.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -7,32 +7,33 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use trainyard_core::{Error, Metric, OptionProblem, Result};
 
-/// A part's options: a plain struct with defaults that denies unknown fields. Its doc comments are their documentation.
+/// Options of a part: a plain struct with defaults that denies unknown fields. Its doc comments are the documentation
+/// of the options.
 pub trait PartOptions: Clone + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
-    /// As written after `kind:`.
+    /// Kind, as written after `kind:`.
     const KIND: &'static str;
-    /// One line for lists.
+    /// Summary in one line, for lists.
     const SUMMARY: &'static str;
-    /// Markdown: formula, shapes, units, constants, errors, source.
+    /// Documentation in Markdown: formula, shapes, units, constants, errors, source.
     const DOC: &'static str;
-    /// Metrics of the part, without the prefix of its kind, which the stage adds (`clip.fraction`; `clip_2.fraction` of
-    /// a second one).
+    /// Returns the metrics of the part, without the prefix of its kind, which the stage adds (`clip.fraction`;
+    /// `clip_2.fraction` for a second one).
     fn metrics() -> Vec<Metric> {
         Vec::new()
     }
-    /// Everything wrong that types cannot express; pointers are relative to the options.
+    /// Returns all problems that types cannot express; pointers are relative to the options.
     fn check(&self) -> Vec<OptionProblem> {
         Vec::new()
     }
 }
 
-/// One member of a family. `T` is what it builds, `A` what it needs for that besides its options.
+/// One member of a family. `T` is the type of the part, `A` the input of its constructor in addition to the options.
 pub struct PartKind<T: ?Sized, A: ?Sized = ()> {
     /// The name that follows `kind:`.
     pub kind: &'static str,
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// Markdown.
+    /// Documentation in Markdown.
     pub doc: &'static str,
     /// Metrics of the part, without the prefix of its kind.
     pub metrics: Vec<Metric>,
@@ -54,7 +55,7 @@ pub(super) trait Options<T: ?Sized, A: ?Sized>: Send + Sync {
 type Check<O> = Box<dyn Fn(&O) -> Vec<OptionProblem> + Send + Sync>;
 type Build<O, T, A> = Box<dyn Fn(O, &A) -> Result<Box<T>> + Send + Sync>;
 
-/// The functions that give options a meaning.
+/// Functions that interpret the options.
 struct Meaning<O, T: ?Sized, A: ?Sized> {
     kind: &'static str,
     check: Check<O>,
@@ -62,7 +63,7 @@ struct Meaning<O, T: ?Sized, A: ?Sized> {
     build: Build<O, T, A>,
 }
 
-/// Options with their meaning.
+/// Options with the functions that interpret them.
 struct Typed<O, T: ?Sized, A: ?Sized> {
     options: O,
     meaning: Arc<Meaning<O, T, A>>,
@@ -93,23 +94,23 @@ where
     }
 }
 
-/// Options of a part that has none.
+/// Options of a part without options.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NoOptions {}
 
 impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
-    /// A part with options `O`.
+    /// Creates a part with options `O`.
     pub fn new<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>) -> Self {
         Self::with_needs(build, |_: &O| Vec::new())
     }
-    /// The same for a part that cannot do without something that its stage or environment may lack.
+    /// Creates a part with requirements that its stage or environment may not meet.
     pub fn with_needs<O: PartOptions>(build: fn(O, &A) -> Result<Box<T>>, needs: fn(&O) -> Vec<&'static str>) -> Self {
         let meaning = Meaning { kind: O::KIND, check: Box::new(O::check), needs, build: Box::new(build) };
         Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema::<O>)
     }
-    /// The same for options that name what a program may add to, such as tools: `check` replaces
-    /// [`PartOptions::check`], and `fill` puts the names into the schema.
+    /// Creates a part whose options name extensible things, such as tools: `check` replaces [`PartOptions::check`], and
+    /// `fill` adds the names to the schema.
     pub fn naming<O: PartOptions>(
         build: impl Fn(O, &A) -> Result<Box<T>> + Send + Sync + 'static,
         check: impl Fn(&O) -> Vec<OptionProblem> + Send + Sync + 'static,
@@ -124,7 +125,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         let meaning = Meaning { kind: O::KIND, check: Box::new(check), needs, build: Box::new(build) };
         Self::reading(meaning, O::SUMMARY, O::DOC, O::metrics(), schema)
     }
-    /// A part without options.
+    /// Creates a part without options.
     pub fn plain(
         kind: &'static str,
         summary: &'static str,
@@ -153,7 +154,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         };
         Self { kind, summary, doc, metrics, schema: Box::new(schema), read: Box::new(read) }
     }
-    /// The schema of this part's map, `kind` included.
+    /// Returns the schema of this part's map, `kind` included.
     pub fn branch(&self) -> Value {
         let mut schema = (self.schema)();
         let Some(map) = schema.as_object_mut() else { return schema };
@@ -168,7 +169,7 @@ impl<T: ?Sized + 'static, A: ?Sized + 'static> PartKind<T, A> {
         properties["kind"] = json!({ "const": self.kind });
         schema
     }
-    /// What the part needs with default options; nothing if it has options without a default.
+    /// Returns the requirements with default options; empty if an option has no default.
     pub fn default_needs(&self) -> Vec<&'static str> {
         (self.read)(Value::Object(Map::new())).map(|options| options.needs()).unwrap_or_default()
     }
@@ -178,7 +179,7 @@ fn parse<O: DeserializeOwned>(options: Value) -> Result<O> {
     serde_json::from_value(options).map_err(Error::invalid)
 }
 
-/// Without references: the schema becomes a branch of a larger one, where its definitions would not be found.
+/// Returns the schema without references: as a branch of a larger schema it would lose its definitions.
 fn schema<O: JsonSchema>() -> Value {
     let settings = schemars::generate::SchemaSettings::default().with(|s| s.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<O>().to_value()

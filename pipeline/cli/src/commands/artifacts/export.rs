@@ -21,7 +21,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use written::{Exported, ending, expect_room};
 
-/// The format, or else the ending of `args.to`, decides what is written.
+/// Exports an artifact in the requested format, or else in the one of the extension of `args.to`.
 pub fn run(session: &Session, args: &ExportArgs, catalogue: &Catalogue, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, &args.artifact))?;
     let exported = match (args.format_as.as_deref(), ending(&args.to)) {
@@ -65,7 +65,7 @@ fn text(exported: &Exported, to: &Path) -> String {
     text
 }
 
-/// All files into a folder that holds nothing yet.
+/// Copies all files into an empty folder.
 fn folder(session: &Session, args: &ExportArgs, found: &Found) -> Result<Exported> {
     if !args.columns.is_empty() {
         return Err(Error::invalid("`--columns` needs the name of a table file")
@@ -81,7 +81,8 @@ fn folder(session: &Session, args: &ExportArgs, found: &Found) -> Result<Exporte
     Ok(Exported { files, ..Exported::default() })
 }
 
-/// Copies, never links: what stands in the store must not change with an exported file. Gives the places of the copies.
+/// Copies files, without links: a change of an exported file must not change the store. Returns the paths of the
+/// copies.
 fn copy_files<'a>(from: &Path, files: impl Iterator<Item = &'a str>, to: &Path) -> Result<Vec<String>> {
     let mut copies = Vec::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! Fetches an artifact into a scratch folder, which goes away with the value that stands for it.
+//! Fetches an artifact into a scratch folder, which is removed when its handle is dropped.
 
 use crate::names::Found;
 use crate::session::Session;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use trainyard_app::Scratch;
 use trainyard_core::{Error, Result};
 
-/// All files of an artifact. Errors: those of the store.
+/// Fetches all files of an artifact. Errors: those of the store.
 pub fn files(session: &Session, found: &Found) -> Result<Scratch> {
     let folder = Scratch::new()?;
     session.block_on(session.store.fetch_output(found.output(), folder.path()))?;
     Ok(folder)
 }
 
-/// The table of an artifact, with the folder that it lies in. Errors: invalid (it is not a table), those of the store.
+/// Fetches the table of an artifact; returns its folder and path. Errors: invalid (not a table), those of the store.
 pub fn table(session: &Session, artifact: &str, found: &Found) -> Result<(Scratch, PathBuf)> {
     let output = found.output();
     if output.table.is_none() {

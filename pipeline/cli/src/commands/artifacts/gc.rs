@@ -1,4 +1,4 @@
-//! Removes what nobody can reach any more, or shows what that is.
+//! Removes unreachable objects, or shows them.
 
 use crate::args::{Format, GcArgs};
 use crate::exit::Exit;
@@ -11,13 +11,13 @@ use trainyard_core::{Error, Result, RunId};
 use trainyard_store::garbage::{Amount, StageSize};
 use trainyard_store::{GarbageDone, GarbagePlan, Policy};
 
-/// The least age of what goes: longer than an attempt needs from its first stored output to its result, and several
-/// times the age at which stored bytes are written anew.
+/// Minimum age of removed objects: longer than the time from an attempt's first stored output to its result, and
+/// several times the age at which stored bytes are written anew.
 const LEAST_AGE: Duration = Duration::from_secs(3_600);
-/// Runs that a note names.
+/// Most runs named in a note.
 const NAMED: usize = 5;
 
-/// Plans, and removes unless only a look was asked for.
+/// Plans the collection, and removes the objects unless it is a dry run.
 pub fn run(session: &Session, asked: &GcArgs, format: Format) -> Result<Exit> {
     let policy = policy(session, asked)?;
     let (plan, done) = session.block_on(async {
@@ -116,7 +116,7 @@ fn text(plan: &GarbagePlan, done: Option<&GarbageDone>) -> String {
     text
 }
 
-/// A row for each stage, and one for what no manifest names.
+/// Formats a row for each stage, and one for objects without a manifest.
 fn sizes(stages: &[StageSize]) -> String {
     let cell = |amount: &Amount| if amount.objects == 0 { "-".to_string() } else { format_size(amount.bytes) };
     let row = |stage: &StageSize| {

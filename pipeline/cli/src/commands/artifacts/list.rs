@@ -19,7 +19,7 @@ struct Row {
     digest: Digest,
 }
 
-/// Every output that the stages of a run published or took from the cache.
+/// Prints every output that the stages of a run published or took from the cache.
 pub fn run(session: &Session, run: &str, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let run = names::run(&session.store, run).await?;

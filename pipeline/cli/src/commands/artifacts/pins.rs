@@ -1,4 +1,4 @@
-//! Pins: what `gc` must keep.
+//! Pins, which `gc` must keep.
 
 use crate::args::Format;
 use crate::exit::Exit;
@@ -13,13 +13,13 @@ use trainyard_store::Pin;
 
 #[derive(Serialize)]
 struct Row {
-    /// None if the manifest cannot be read.
+    /// `None` if the manifest cannot be read.
     workflow: Option<String>,
     run: Option<String>,
     stage: Option<String>,
     stage_digest: Digest,
     generation: u32,
-    /// Size of its outputs.
+    /// Size of the outputs.
     bytes: Option<u64>,
     /// RFC 3339, UTC.
     since: String,
@@ -31,7 +31,7 @@ pub fn pin(session: &Session, artifact: &str, note: Option<String>, format: Form
     say(session, artifact, true, note, format)
 }
 
-/// Takes the pin of an artifact's manifest away; of a digest, those of all its generations, readable or not.
+/// Removes the pin of an artifact's manifest; for a digest, those of all its generations, readable or not.
 pub fn unpin(session: &Session, artifact: &str, format: Format) -> Result<Exit> {
     let digest = artifact.split('/').next().and_then(|name| Digest::try_from(name.to_string()).ok());
     let Some(digest) = digest else { return say(session, artifact, false, None, format) };
@@ -54,7 +54,7 @@ fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, fo
     let (manifest, changed) = session.block_on(async {
         let manifest = names::artifact(store, artifact).await?.manifest;
         let changed = store.set_pin(&manifest.stage_digest, manifest.generation, pinned, note).await?;
-        // A collection may have been under way that did not know the pin yet.
+        // A concurrent collection may not have read the pin.
         store.manifest_at(&manifest.stage_digest, manifest.generation).await?;
         Ok((manifest, changed))
     })?;
@@ -76,7 +76,6 @@ fn say(session: &Session, artifact: &str, pinned: bool, note: Option<String>, fo
     Ok(Exit::Done)
 }
 
-/// Prints all pins.
 pub fn list(session: &Session, format: Format) -> Result<Exit> {
     let rows = session.block_on(async {
         let mut rows = Vec::new();

@@ -13,7 +13,7 @@ use trainyard_core::{Error, Result};
 /// Memory of a statement if the machine's memory is unknown.
 const MEMORY: u64 = 4 << 30;
 
-/// `asked.words` are the artifact and the statement.
+/// Runs the query; `asked.words` are the artifact and the statement.
 pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit> {
     let [artifact, statement] = asked.words.as_slice() else {
         return Err(Error::invalid("a query needs an artifact and a statement").help(
@@ -34,7 +34,7 @@ pub fn run(session: &Session, asked: &QueryArgs, format: Format) -> Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Half of this machine's memory.
+/// Returns half of this machine's memory.
 fn usual_memory() -> u64 {
     match machine::memory() {
         0 => MEMORY,

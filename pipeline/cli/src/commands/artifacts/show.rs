@@ -1,5 +1,5 @@
-//! One artifact: what made it, from what, its files, its columns as SQL sees them and a preview, all from the manifest;
-//! or one of its rows in full.
+//! One artifact: its producer, inputs, files, columns as SQL sees them and a preview, all from the manifest; or one of
+//! its rows in full.
 
 use super::fetch;
 use crate::args::Format;
@@ -19,7 +19,7 @@ use trainyard_core::{Error, Result};
 /// Longest cell of a preview, in characters.
 const CELL: usize = 60;
 
-/// Prints what the manifest says about an output; `rows` limits the preview.
+/// Prints an output as described by the manifest; `rows` limits the preview.
 pub fn run(session: &Session, artifact: &str, rows: usize, format: Format) -> Result<Exit> {
     let found = session.block_on(names::artifact(&session.store, artifact))?;
     match format {
@@ -97,8 +97,8 @@ fn columns(text: &mut String, summary: &TableSummary) {
     let _ = write!(text, "\n\n{} rows, for SQL:\n\n{table}", summary.rows);
 }
 
-/// What a statement calls a column: the parts of structs and maps and the items of lists of names and values are
-/// columns of their own, as far as the preview shows them.
+/// Returns the names of a column in SQL: the fields of structs and maps and the items of lists of names and values are
+/// separate columns, as far as the preview shows them.
 fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     if is_named(&column.r#type) {
         let items = preview.iter().filter_map(|row| row.get(&column.name)?.as_array()).flatten();
@@ -117,7 +117,7 @@ fn sql_names(column: &ColumnStats, preview: &[Value]) -> Vec<String> {
     parts.into_iter().map(|part| format!("{}_{part}", column.name)).collect()
 }
 
-/// Whether this is the Arrow type of a list of names and values, whatever may be null in it.
+/// Whether this is the Arrow type of a list of names and values, with any nullability.
 fn is_named(arrow: &str) -> bool {
     let plain = arrow.replace("non-null ", "");
     plain.starts_with("List(Struct(")
@@ -125,7 +125,7 @@ fn is_named(arrow: &str) -> bool {
         && plain.matches("\": ").count() == 2
 }
 
-/// The type that a statement meets, in plain words.
+/// Returns the SQL type of a column in plain words.
 fn sql_type(arrow: &str) -> String {
     let is = |starts: &[&str]| starts.iter().any(|start| arrow.starts_with(start));
     let word = match arrow {

@@ -1,4 +1,4 @@
-//! `trainyard runs show RUN --curves STAGE`: what a stage reported step by step.
+//! `trainyard runs show RUN --curves STAGE`: the learning curves of a stage.
 
 use crate::args::Format;
 use crate::exit::Exit;

@@ -1,4 +1,4 @@
-//! The words of a running workflow: progress of a stage, verdict of a check.
+//! Texts of a running workflow: progress of a stage, verdict of a check.
 
 use crate::output::metrics::number;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use trainyard_core::event::CheckResult;
 use trainyard_core::metric::address;
 use trainyard_core::units::format_duration;
 
-/// `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
+/// Formats progress: `120/400 steps  12.5 steps/s  22.4s left  loss 0.4312`.
 pub fn progress_text(
     done: u64,
     total: u64,
@@ -35,7 +35,7 @@ pub fn progress_text(
     text
 }
 
-/// `mechanism check failed: void is 0.25, must be at most 0`.
+/// Formats a verdict: `mechanism check failed: void is 0.25, must be at most 0`.
 pub fn check_text(check: &CheckResult) -> String {
     let value = check.value.map_or_else(|| "missing".to_string(), exact);
     let bound = match (check.min, check.max) {
@@ -53,7 +53,7 @@ pub fn check_text(check: &CheckResult) -> String {
     format!("{role}{grade}: {} is {value}, must be {bound}", address(&check.metric, check.of))
 }
 
-/// With four decimals: bounds are compared with such numbers.
+/// Formats a value with four decimals, since it is compared with bounds.
 fn exact(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value}") } else { format!("{value:.4}") }
 }

@@ -1,5 +1,5 @@
-//! Cards of exported data and models: what they are, where they come from and how to read them, in the form that the
-//! Hugging Face hub shows. A pure function of the manifest.
+//! Cards of exported data and models: content, provenance and how to read it, in the format of the Hugging Face hub. A
+//! pure function of the manifest.
 
 use crate::names::Found;
 use std::fmt::Write as _;
@@ -9,21 +9,19 @@ use trainyard_core::{ArtifactKind, Manifest, Output, Result};
 
 const FILE: &str = "README.md";
 
-/// What an export wrote into a folder.
+/// Files that an export wrote into a folder.
 pub struct Written<'a> {
     /// Name of the file of rows.
     pub file: String,
-    /// The export format.
     pub format: &'a str,
-    /// What the rows are for, where the format has several forms.
+    /// Purpose of the rows, if the format has several forms.
     pub form: Option<&'a str>,
-    /// Rows of the file.
     pub rows: Option<u64>,
-    /// What the format cannot hold, and how often.
+    /// Features that the format cannot represent, and their number of occurrences.
     pub lost: &'a [(&'static str, u64)],
 }
 
-/// Writes a card, unless the folder has one. Gives its place if it was written. Errors: those of the disk.
+/// Writes a card, unless the folder has one. Returns its path if it was written. Errors: those of the disk.
 pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
     let path = folder.join(FILE);
     if path.exists() {
@@ -33,7 +31,7 @@ pub fn write(folder: &Path, card: &str) -> Result<Option<String>> {
     Ok(Some(path.display().to_string()))
 }
 
-/// The card of rows in another program's form.
+/// Returns the card of rows in another program's format.
 pub fn of_rows(found: &Found, written: &Written<'_>) -> String {
     let form = written.form.map(|form| format!(" in the form `{form}`")).unwrap_or_default();
     let mut text = data_head(&written.file, &[written.format, written.form.unwrap_or("rows")]);
@@ -55,7 +53,7 @@ pub fn of_rows(found: &Found, written: &Written<'_>) -> String {
     text
 }
 
-/// The card of an artifact's own files.
+/// Returns the card of an artifact's own files.
 pub fn of_artifact(found: &Found) -> String {
     let output = found.output();
     let mut text = match output.kind {
@@ -130,7 +128,7 @@ fn provenance(text: &mut String, manifest: &Manifest, port: &str, output: &Outpu
     }
 }
 
-/// A text within a cell of a table.
+/// Escapes a text for a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -1,4 +1,4 @@
-//! Rows in the form of another program: one file, or a folder with a file and a card.
+//! Rows in the format of another program: one file, or a folder with a file and a card.
 
 use super::card;
 use super::table::table;
@@ -17,10 +17,10 @@ use trainyard_core::{Error, Result};
 use trainyard_data::export::{ExportFormat, FileKind, Form, LeftOut, Source, export};
 use trainyard_tables::{ordered, ordered_columns};
 
-/// Formats that change no row.
+/// Formats that leave rows unchanged.
 pub const AS_THEY_ARE: [&str; 2] = ["csv", "jsonl"];
 
-/// The rows without a change, in a file or a folder.
+/// Exports rows unchanged, to a file or a folder.
 pub fn as_they_are(session: &Session, args: &ExportArgs, found: &Found, name: &str) -> Result<Exported> {
     if args.form.is_some() {
         return Err(Error::invalid(format!("`--as {name}` writes rows as they are, in no other form"))
@@ -35,7 +35,7 @@ pub fn as_they_are(session: &Session, args: &ExportArgs, found: &Found, name: &s
     Ok(exported)
 }
 
-/// The rows in a form of the format. Errors: invalid (no such format or form), data (rows that are broken).
+/// Exports rows in a form of the format. Errors: invalid (no such format or form), data (broken rows).
 pub fn run(session: &Session, args: &ExportArgs, found: &Found, catalogue: &Catalogue, name: &str) -> Result<Exported> {
     let format = format(catalogue, name)?;
     if !args.columns.is_empty() {
@@ -62,7 +62,7 @@ pub fn run(session: &Session, args: &ExportArgs, found: &Found, catalogue: &Cata
     let (file, is_folder) = place(args, kind.ending())?;
     let mut left = LeftOut::default();
     let count = write(source, form, format, kind, &file, &mut left).inspect_err(|_| {
-        // Half a file looks like a whole one.
+        // A partial file would look like a complete one.
         let _ = std::fs::remove_file(&file);
     })?;
     let lost: Vec<(&'static str, u64)> = left.counts().collect();
@@ -75,7 +75,7 @@ pub fn run(session: &Session, args: &ExportArgs, found: &Found, catalogue: &Cata
     Ok(Exported { files, rows: Some(count), lost, ..Exported::default() })
 }
 
-/// Errors: invalid, with the formats that there are.
+/// Finds a format. Errors: invalid, with the list of formats.
 fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat> {
     let known = catalogue.export_formats();
     if !known.names().contains(&name) {
@@ -87,7 +87,7 @@ fn format(catalogue: &Catalogue, name: &str) -> Result<&'static dyn ExportFormat
     chosen.build(&()).map(|format| *format)
 }
 
-/// The file to write, and whether it stands in a folder of its own.
+/// Returns the path of the file, and whether it is in a separate folder.
 fn place(args: &ExportArgs, kind: &str) -> Result<(PathBuf, bool)> {
     if ending(&args.to).is_some() {
         expect_no_card(args)?;
@@ -117,7 +117,7 @@ fn write(
             out.flush().map_err(|e| io_error(file, &e))?;
             Ok(rows)
         }
-        // The types of the columns are known when all rows are.
+        // The types of the columns are known after all rows.
         FileKind::Parquet => {
             let mut rows = Vec::new();
             export(source, form, format, left, &mut |row| {

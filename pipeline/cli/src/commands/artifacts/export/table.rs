@@ -1,4 +1,4 @@
-//! Rows of a table as they are, in one file.
+//! Rows of a table, unchanged, in one file.
 
 use super::written::{Exported, expect_no_card};
 use crate::args::ExportArgs;
@@ -13,7 +13,7 @@ use trainyard_core::error::io_error;
 use trainyard_core::{Error, Result};
 use trainyard_tables::{BatchReader, BatchWriter, Part};
 
-/// Rows of a table as one file. CSV and JSON Lines leave out the columns of tokens unless they are asked for: they are
+/// Exports rows of a table to one file. CSV and JSON Lines leave out the columns of tokens unless requested: they are
 /// most of the bytes and mean nothing without the tokenizer.
 pub fn table(session: &Session, args: &ExportArgs, found: &Found, ending: &str, to: &Path) -> Result<Exported> {
     expect_no_card(args)?;
