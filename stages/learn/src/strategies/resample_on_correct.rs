@@ -25,13 +25,16 @@ pub struct ResampleOnCorrect {
     /// Term added to the penalty of a success before inverting it; a small value nearly always prefers the cleanest.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub smoothing: f64,
+    /// Placebo: keeps as many of the sampled rollouts, drawn uniformly whether they are right or clean.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_chance: bool,
     #[serde(skip)]
     tally: Tally,
 }
 
 impl Default for ResampleOnCorrect {
     fn default() -> Self {
-        Self { oversample: 2, least: 1, smoothing: 0.01, tally: Tally::default() }
+        Self { oversample: 2, least: 1, smoothing: 0.01, by_chance: false, tally: Tally::default() }
     }
 }
 
@@ -130,6 +133,13 @@ impl ResampleOnCorrect {
             return vec![true; done.len()];
         }
         let place = [done[0].problem as u64, done[0].group as u64];
+        if self.by_chance {
+            let mut order: Vec<usize> = (0..done.len()).collect();
+            chance.at("uniform", &place).shuffle(&mut order);
+            let mut kept = vec![false; done.len()];
+            order.iter().take(size).for_each(|&i| kept[i] = true);
+            return kept;
+        }
         let (mut good, mut bad): (Vec<usize>, Vec<usize>) = (0..done.len()).partition(|&i| done[i].correct);
         chance.at("failures", &place).shuffle(&mut bad);
         bad.truncate(self.failures(bad.len(), good.len(), size));
@@ -223,6 +233,16 @@ mod tests {
         assert_eq!(strict.failures(1, 15, 8), 1, "there is only one");
         assert_eq!(strict.failures(2, 14, 8), 2);
         assert_eq!(ResampleOnCorrect { least: 0, ..strict }.failures(15, 1, 8), 8, "7.5 of 15, rounded half up");
+    }
+
+    #[test]
+    fn by_chance_right_and_clean_rollouts_are_kept_like_any_other() {
+        let mut part = ResampleOnCorrect { by_chance: true, ..ResampleOnCorrect::default() };
+        let right = |seed| select(&mut part, group(12, 4), 8, seed).iter().filter(|r| r.correct).count();
+        let counts: Vec<usize> = (0..300).map(right).collect();
+        let mean = counts.iter().sum::<usize>() as f64 / 300.0;
+        assert!((mean - 2.0).abs() < 0.2, "{mean} of 4 right ones, where half are expected");
+        assert!(counts.contains(&0) && counts.contains(&4), "no class is kept on purpose");
     }
 
     #[test]

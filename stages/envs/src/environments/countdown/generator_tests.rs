@@ -48,8 +48,8 @@ fn parentheses_are_written_only_where_needed() {
     assert_eq!(sum().within(1), "(2+3)");
     let mut texts = BTreeSet::new();
     for i in 0..200 {
-        texts.insert(join(&product(), &sum(), &mut Chance::new(1).at("join", &[i])).text);
-        texts.insert(join(&term(12, "6+6", 0), &product(), &mut Chance::new(2).at("join", &[i])).text);
+        texts.insert(join(&product(), &sum(), "+-*/", &mut Chance::new(1).at("join", &[i])).text);
+        texts.insert(join(&term(12, "6+6", 0), &product(), "+-*/", &mut Chance::new(2).at("join", &[i])).text);
     }
     let expected = ["(6+6)*2*3", "(6+6)/(2*3)", "2*3*(2+3)", "2*3+2+3", "2*3-(2+3)", "6+6+2*3", "6+6-2*3"];
     assert_eq!(texts.into_iter().collect::<Vec<_>>(), expected);

@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn seeds_are_the_unit_of_the_interval() {
-        let rows = rows(&[seed(1, 0.1), seed(2, 0.2), seed(3, 0.3)]);
-        let avg = &rows[0];
+        let pooled = rows(&[seed(1, 0.1), seed(2, 0.2), seed(3, 0.3)]);
+        let avg = &pooled[0];
         assert!((avg.row.difference.unwrap() - 0.2).abs() < 1e-12 && (avg.row.a.unwrap() - 0.7).abs() < 1e-12);
         // 0.2 ± t·0.1/√3 with t = 4.3027 (two-sided) and 2.9200 (one-sided).
         assert!((avg.row.low.unwrap() - (0.2 - 4.302_653 * 0.057_735)).abs() < 1e-5);
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!((avg.seeds, avg.row.n), (3, Some(401)));
         let (low, high) = avg.bootstrap.unwrap();
         assert!(0.1 <= low && low < 0.2 && 0.2 < high && high <= 0.3, "{low} {high}");
-        let forks = &rows[1];
+        let forks = &pooled[1];
         assert_eq!((forks.row.a, forks.row.difference, forks.bootstrap), (Some(7.0), None, None));
     }
 
@@ -103,7 +103,7 @@ mod tests {
     fn a_row_that_a_seed_lacks_is_left_out() {
         let mut short = seed(2, 0.2);
         short.rows.remove(0);
-        assert_eq!(super::rows(&[seed(1, 0.1), short]).len(), 1);
-        assert!(super::rows(&[]).is_empty());
+        assert_eq!(rows(&[seed(1, 0.1), short]).len(), 1);
+        assert!(rows(&[]).is_empty());
     }
 }
