@@ -201,6 +201,12 @@ fn update() -> Vec<Metric> {
         .over(Max),
         last("policy_entropy", "nats per token", "Entropy of the policy at the tokens in the loss."),
         Metric::new("silent_tokens", "share", "Share of the tokens in the loss without a gradient.").over(Whole),
+        Metric::new(
+            "given_gradient_share",
+            "share",
+            "Share of the gradient, by the logits of the tokens in the loss, that acts on tokens of a demonstration.",
+        )
+        .over(Whole),
         last("token_weight_spread", "ratio", "Largest over smallest weight of a token in a minibatch."),
         last("optimizer_steps", "updates per step", "Optimizer steps."),
     ];

@@ -148,13 +148,14 @@ impl Update<'_> {
             let outputs = trainer.forward(&tokens, &within, self.temperature)?;
             let values = critic.as_deref_mut().map(|c| c.forward(&tokens, &within)).transpose()?;
             sums.sampled(&outputs.entropies);
+            let now = outputs.logprobs.clone();
             let total = match &whole {
                 Some(all) => all.rows(&part),
                 None => {
                     let weights: Grid = part.iter().map(|&k| batch.weights[k].clone()).collect();
-                    let now = Current { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
+                    let current = Current { logprobs: outputs.logprobs, entropies: outputs.entropies, values };
                     let batch =
-                        token_batch(samples, &ids, weights, &places, &now, earlier, self.correction, batch.seed);
+                        token_batch(samples, &ids, weights, &places, &current, earlier, self.correction, batch.seed);
                     Total::of(self.terms, &batch, sums)
                 }
             };
@@ -162,6 +163,9 @@ impl Update<'_> {
             let logprobs = pick(&total.logprobs, &places);
             let entropies = total.entropies.as_ref().map(|grid| pick(grid, &places)).unwrap_or_default();
             sums.silent(&logprobs);
+            for ((place, slope), logprob) in places.iter().zip(&logprobs).zip(&now) {
+                sums.learned(*slope, *logprob, place.token < samples[ids[place.sequence]].rollout.given);
+            }
             trainer.backward(&Slopes { logprobs: &logprobs, entropies: &entropies, values: &[] })?;
             if let (Some(critic), Some(slopes)) = (critic.as_deref_mut(), &total.values) {
                 critic.backward(&pick(slopes, &places))?;

@@ -30,6 +30,9 @@ pub(super) struct Sums {
     weight_spread: f64,
     /// Number of tokens in the loss with zero slope from all terms.
     silent: f64,
+    /// Size of the gradient by the logits, over all tokens in the loss and over those that a demonstration gave.
+    gradient: f64,
+    given_gradient: f64,
     steps: u64,
 }
 
@@ -46,6 +49,13 @@ impl Sums {
     /// Adds the slopes of a micro-batch by log-probability.
     pub fn silent(&mut self, slopes: &[f64]) {
         self.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
+    }
+    /// Adds the size of a token's gradient by its logits, |slope|·(1 − p), for a slope by the log-probability of a token
+    /// of probability p.
+    pub fn learned(&mut self, slope: f64, logprob: f64, given: bool) {
+        let size = slope.abs() * (1.0 - logprob.exp());
+        self.gradient += size;
+        self.given_gradient += if given { size } else { 0.0 };
     }
     /// Adds an optimizer step on a minibatch with this loss.
     pub fn stepped(&mut self, loss: f64, report: Option<StepReport>) {
@@ -71,6 +81,8 @@ impl Sums {
         metrics.insert("grad_norm_max".into(), self.largest_norm);
         metrics.insert("policy_entropy".into(), self.entropy / tokens);
         metrics.insert("silent_tokens".into(), self.silent / tokens);
+        let given = if self.gradient > 0.0 { self.given_gradient / self.gradient } else { 0.0 };
+        metrics.insert("given_gradient_share".into(), given);
         metrics.insert("token_weight_spread".into(), self.weight_spread / steps);
         metrics.insert("kl".into(), self.divergence / tokens);
         metrics.insert("optimizer_steps".into(), self.steps as f64);
