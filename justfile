@@ -1,4 +1,4 @@
-# What `just` can do here.
+# Recipes of `just`.
 default:
     @just --list
 
@@ -6,10 +6,11 @@ default:
 ci:
     bash .ci/run
 
-# Format, lint and check the walls.
+# Format, lint, and check the walls and the prose.
 check:
     cargo fmt --all --check
     .ci/guards
+    .ci/prose
     cargo clippy --release --workspace --all-targets -- -D warnings
 
 # Tests of the whole workspace.
@@ -38,32 +39,34 @@ schedules ticks="1000":
 kills rounds="200":
     bash benches/kills.sh {{rounds}}
 
-# What 100,000 stages and 10,000 finished runs cost.
+# Measure 100,000 stages and 10,000 finished runs.
 stages count="100000":
     cargo build --release
     bash benches/many_stages.sh "${CARGO_TARGET_DIR:-target}/release/trainyard" {{count}}
 
 # Simulate engines, attempts, store and cluster with faults, seed after seed (docs/design/0016).
 simulate seeds="10000" first="0":
-    TRAINYARD_SIMULATION_SEEDS={{seeds}} TRAINYARD_SIMULATION_FIRST={{first}} cargo test --release --package trainyard-runtime simulation::seeds::nothing -- --nocapture
+    TRAINYARD_SIMULATION_SEEDS={{seeds}} TRAINYARD_SIMULATION_FIRST={{first}} \
+        cargo test --release --package trainyard-runtime simulation::seeds::nothing -- --nocapture
 
 # Rewrite the generated files: workflows/schema.json.
 generate:
     cargo run --release -- schema > workflows/schema.json
 
-# The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), which are started and ended here.
+# The suites of executors on a real Slurm (root, Debian's packages) and a real Ray (pip), started for the tests.
 clusters:
     .ci/slurm -- cargo test --release --package trainyard --test suite slurm::
     .ci/slurm --no-accounting -- cargo test --release --package trainyard --test suite slurm:: -- --skip executors::
     .ci/ray -- cargo test --release --package trainyard --test suite ray:: -- --test-threads 3 --skip a_lost_node
     .ci/ray -- cargo test --release --package trainyard --test suite a_lost_node
 
-# Tests and lints of the executor `kubernetes`, which the default build leaves out, and its manifests against the published schemas.
+# Tests, lints and manifests of the executor `kubernetes`, which the default build leaves out.
 kubernetes:
     cargo test --release --package trainyard-kubernetes --features client
-    cargo clippy --release --workspace --all-targets --features trainyard/kubernetes,trainyard-kubernetes/client -- -D warnings
+    cargo clippy --release --workspace --all-targets \
+        --features trainyard/kubernetes,trainyard-kubernetes/client -- -D warnings
     .ci/kubernetes-schemas
 
-# Other programs with our files, interfaces and environments: fetched into `folder`, every row of docs/ecosystem.md (python3, npm).
+# The programs of docs/ecosystem.md with our files and interfaces, fetched into `folder` (python3, npm).
 consumers folder="target/consumers":
     .ci/consumers {{folder}}

@@ -18,7 +18,8 @@ def files(folder, stages):
     values = ", ".join(map(str, range(stages)))
     texts = {
         "file": "".join(f"  s{n}: {{uses: noop, with: {{value: {n}}}}}\n" for n in range(stages)),
-        "matrix": f"  s:\n    uses: noop\n    with: {{value: \"${{{{ matrix.n }}}}\"}}\n    matrix: {{n: [{values}]}}\n",
+        "matrix": f"  s:\n    uses: noop\n    with: {{value: \"${{{{ matrix.n }}}}\"}}\n"
+        f"    matrix: {{n: [{values}]}}\n",
         "list": "  s:\n    uses: noop\n    with: {value: \"${{ item }}\"}\n"
         f"    for_each: {{cap: {stages}, items: [{values}]}}\n",
         "small": "  s: {uses: noop, with: {value: -1}}\n",

@@ -56,7 +56,8 @@ def main():
         sampled = batch * new
         print(
             f"{name}, batch {batch}, {prompt} + {new} tokens: {sampled / median:.0f} tokens/s "
-            f"[{sampled / max(times):.0f} to {sampled / min(times):.0f}], {median * 1e3:.1f} ms a run (median of {len(times)})"
+            f"[{sampled / max(times):.0f} to {sampled / min(times):.0f}], "
+            f"{median * 1e3:.1f} ms a run (median of {len(times)})"
         )
 
 

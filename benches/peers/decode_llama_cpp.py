@@ -1,4 +1,4 @@
-"""Batched decoding by llama.cpp on the SmolLM2-135M shapes of src/bin/decode.rs, in float32: random weights in a GGUF file.
+"""Batched decoding by llama.cpp on the SmolLM2-135M shapes of src/bin/decode.rs, in float32: random weights as GGUF.
 
 Needs numpy, gguf and xllamacpp, which brings llama.cpp's server; requests go to it over the loopback.
 Usage: python decode_llama_cpp.py [seconds per shape] [threads] [batch ...]

@@ -1,7 +1,7 @@
 """GRPO steps of TRL's GRPOTrainer on the work of src/bin/rl_step.rs: same shapes, same token counts, KV cache, no vLLM.
 
-Needs trl (written for 1.16), with torch, transformers and datasets. Nothing is downloaded: the model is random, the tokenizer has one
-token per character.
+Needs trl (written for 1.16), with torch, transformers and datasets. Nothing is downloaded: the model is random, the
+tokenizer has one token per character.
 Usage: python trl_grpo.py [seconds] [threads] [vocabulary]
 """
 
@@ -37,7 +37,8 @@ def character_tokenizer(vocabulary):
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", padding_side="left", clean_up_tokenization_spaces=False,
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", padding_side="left",
+        clean_up_tokenization_spaces=False,
     )
 
 
@@ -81,7 +82,7 @@ class TimedTrainer(GRPOTrainer):
 
 
 def timed_generate(model, clock):
-    """`model.generate` with a clock; the first call also checks that the cache is on: one token per forward after the prompt."""
+    """Times `model.generate`. The first call checks that the cache is on: one token per forward after the prompt."""
     generate, lengths = model.generate, []
 
     def hook(_, args, kwargs):
@@ -135,7 +136,8 @@ def main():
     torch.manual_seed(1)
     peak = measured_peak()
     config = LlamaConfig(
-        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+        vocab_size=vocabulary, hidden_size=HIDDEN, intermediate_size=INNER, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
         num_key_value_heads=HEADS, tie_word_embeddings=True, bos_token_id=None, eos_token_id=1, pad_token_id=0,
     )
     model = LlamaForCausalLM(config)
@@ -147,11 +149,13 @@ def main():
     timed_generate(model, clock)
     with tempfile.TemporaryDirectory() as folder:
         args = GRPOConfig(
-            output_dir=folder, per_device_train_batch_size=SEQUENCES, gradient_accumulation_steps=1, num_generations=SAMPLES,
+            output_dir=folder, per_device_train_batch_size=SEQUENCES, gradient_accumulation_steps=1,
+            num_generations=SAMPLES,
             max_completion_length=NEW, max_steps=most, shuffle_dataset=False, seed=1,
             # The end token is masked until the last token, so all completions are equally long.
             generation_kwargs={"min_new_tokens": NEW, "use_cache": True}, temperature=1.0, top_p=1.0, top_k=0,
-            beta=0.0, epsilon=0.2, num_iterations=1, learning_rate=1e-4, lr_scheduler_type="constant", max_grad_norm=1.0,
+            beta=0.0, epsilon=0.2, num_iterations=1, learning_rate=1e-4, lr_scheduler_type="constant",
+            max_grad_norm=1.0,
             use_cpu=True, bf16=False, fp16=False, gradient_checkpointing=False, use_vllm=False,
             save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, dataloader_pin_memory=False,
         )
@@ -167,21 +171,27 @@ def main():
     total, generation, scoring, update = steps[len(steps) // 2]
     sampled = SEQUENCES * NEW
     print(
-        f"TRL, {HIDDEN} wide, {LAYERS} layers, vocabulary {vocabulary}, {PROMPTS} prompts x {SAMPLES} samples, {PROMPT} + {NEW} tokens, "
-        f"{THREADS} threads:"
+        f"TRL, {HIDDEN} wide, {LAYERS} layers, vocabulary {vocabulary}, {PROMPTS} prompts x {SAMPLES} samples, "
+        f"{PROMPT} + {NEW} tokens, {THREADS} threads:"
     )
     print(f"  {total:.4f} s a step [{steps[0][0]:.4f} to {steps[-1][0]:.4f}] (median of {len(steps)})")
     part = lambda name, s: f"{name} {s:.4f} s ({100 * s / total:.0f}%)"
     print(f"  {part('generation', generation)}, {part('update and the rest', update)}, {part('scoring', scoring)}")
     print(
-        f"  {sampled} tokens a step: {sampled / generation:.0f} tokens/s generated, {sampled / total:.0f} tokens/s end to end; "
-        f"update {SEQUENCES * LENGTH / update:.0f} positions/s"
+        f"  {sampled} tokens a step: {sampled / generation:.0f} tokens/s generated, "
+        f"{sampled / total:.0f} tokens/s end to end; update {SEQUENCES * LENGTH / update:.0f} positions/s"
     )
     generated, updated = operations(vocabulary)
     rate = lambda count, s: f"{count / s / 1e9:.1f} GFLOP/s ({100 * count / s / peak:.0f}% of the peak)"
-    print(f"  generation {rate(generated, generation)}, update {rate(updated, update)}, step {rate(generated + updated, total)}")
+    print(
+        f"  generation {rate(generated, generation)}, update {rate(updated, update)}, "
+        f"step {rate(generated + updated, total)}"
+    )
     print(f"  {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
-    print(f"  median of generation {statistics.median(s[1] for s in steps):.4f} s, of update {statistics.median(s[3] for s in steps):.4f} s")
+    print(
+        f"  median of generation {statistics.median(s[1] for s in steps):.4f} s, "
+        f"of update {statistics.median(s[3] for s in steps):.4f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -176,7 +176,8 @@ class Programs(unittest.TestCase):
                     return "a sum"
                 numbers = [wanted.random.randrange(9) for _ in range(wanted.level)]
                 turns = [ty.call("calculator", expression="1"), [ty.call("add")], "done"]
-                return ty.Generated(f"{wanted.split}: {numbers}", sum(numbers), turns, reference="so", verifier={"a": 1})
+                return ty.Generated(f"{wanted.split}: {numbers}", sum(numbers), turns, reference="so",
+                                    verifier={"a": 1})
 
             ty.run()
         """

@@ -1,4 +1,4 @@
-"""What torch, transformers and peft say of the folders of `adapters.rs`. Usage: python peers.py compare | make | merged"""
+"""Reads folders of `adapters.rs` with torch, transformers and peft. Usage: python peers.py compare | make | merged"""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-"""What other programs make of exports: one check per name on the command line, in the folder of `consumers.rs`. A package
-that is not installed skips its checks, and says so on a line that begins with `skipped`."""
+"""Reads exports with other programs: one check per name on the command line, in the folder of `consumers.rs`. A missing
+package skips its checks and prints a line that begins with `skipped`."""
 
 import importlib.util
 import json

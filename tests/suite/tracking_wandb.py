@@ -52,7 +52,9 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 [run] = pathlib.Path("wandb").glob("offline-run-*")
 home = pathlib.Path("wandb-home")
 home.mkdir()
-address = {"WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}", "WANDB_API_KEY": "0" * 40, "HOME": str(home.absolute())}
+address = {
+    "WANDB_BASE_URL": f"http://127.0.0.1:{server.server_port}", "WANDB_API_KEY": "0" * 40, "HOME": str(home.absolute()),
+}
 command = [str(pathlib.Path(sys.executable).parent / "wandb"), "sync", str(run)]
 ended = subprocess.run(command, env={**os.environ, **address}, capture_output=True, text=True, timeout=120)
 assert ended.returncode == 0, ended.stdout + ended.stderr

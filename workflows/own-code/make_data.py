@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the data of workflows/own-code.yaml, as somebody's chat logs would look: python3 make_data.py
 
-Customers of a fruit shop ask what some items cost. The clerk looks up each price and adds them up. Every file is written
-again with the same content each time. Standard library only.
+Customers of a fruit shop ask what some items cost. The clerk looks up each price and adds them up. Every file is
+written again with the same content each time. Standard library only.
 """
 import json
 import pathlib

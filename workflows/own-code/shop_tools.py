@@ -2,8 +2,8 @@
 import trainyard_bridge as ty
 
 PRICES = {
-    "apple": 3, "apricot": 4, "banana": 2, "cherry": 1, "fig": 6, "grape": 2, "kiwi": 5, "lemon": 4, "lime": 3, "mango": 9,
-    "melon": 8, "nectarine": 5, "orange": 4, "papaya": 7, "peach": 6, "pear": 5, "plum": 3, "quince": 7,
+    "apple": 3, "apricot": 4, "banana": 2, "cherry": 1, "fig": 6, "grape": 2, "kiwi": 5, "lemon": 4, "lime": 3,
+    "mango": 9, "melon": 8, "nectarine": 5, "orange": 4, "papaya": 7, "peach": 6, "pear": 5, "plum": 3, "quince": 7,
 }
 
 

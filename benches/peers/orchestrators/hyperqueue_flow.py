@@ -1,4 +1,4 @@
-"""A HyperQueue cluster of this machine with two cores, and commands on it: hyperqueue_flow.py FOLDER many|chain COUNT."""
+"""Runs commands on a local HyperQueue cluster with two cores. Usage: hyperqueue_flow.py FOLDER many|chain COUNT."""
 
 import sys
 from pathlib import Path

@@ -49,14 +49,14 @@ pub enum RecipeResult {
     Shown,
     /// The premise holds, but the effect, a guard or the placebo does not.
     NotShown,
-    /// An interval lies on the wrong side of 0: of the effect, or beyond the bound of a guard.
+    /// An interval is on the wrong side of 0 (the effect) or beyond the bound (a guard).
     Harm,
 }
 
 impl RecipeResult {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Shown, Self::NotShown, Self::Harm];
-    /// Their names, in the order of [`RecipeResult::ALL`].
+    /// Names of the results, in the order of [`RecipeResult::ALL`].
     pub const NAMES: [&str; 3] = ["shown", "not_shown", "harm"];
 
     /// Name in a workflow file.
@@ -70,7 +70,7 @@ impl RecipeResult {
     }
 }
 
-/// What a recipe says about itself.
+/// Header of a recipe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Recipe {
     /// The published system's name.
@@ -79,7 +79,7 @@ pub struct Recipe {
     pub source: String,
     /// One sentence: what distinguishes the treatment from the baseline.
     pub mechanism: String,
-    /// What the toy scale cannot show.
+    /// Limits of the toy scale.
     pub limits: String,
     /// Outcome over the pooled seeds; `None` where the recipe shows its mechanism alone.
     #[serde(skip_serializing_if = "Option::is_none")]

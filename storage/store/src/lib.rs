@@ -11,7 +11,7 @@
 //! checkpoints/<aa>/<stage-digest>/<step>-<attempt>.json   resume points
 //! computing/<stage-digest>.<generation>.<n>               who computes a stage now
 //! plans/<aa>/<plan and selection>/<number>                claims of runs
-//! pins/<aa>/<stage-digest>/<generation>/<n>               what people said must be kept
+//! pins/<aa>/<stage-digest>/<generation>/<n>               user's pins: keep this artifact
 //! runs/<yyyy-mm>/<run-id>/journal/<seq>                   the run's events
 //! runs/<yyyy-mm>/<run-id>/summary/<seq>                   a long run that ended, in short
 //! runs/<yyyy-mm>/<run-id>/attempts/<stage>/<n>/…          spec.json, cancel, heartbeat.json, result.json or

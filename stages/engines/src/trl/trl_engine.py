@@ -20,7 +20,8 @@ def main():
         import transformers
         import trl
     except ImportError as error:
-        sys.exit(f"{sys.executable} has no {error.name}: install `trl`, or name another Python with the option `python`")
+        sys.exit(f"{sys.executable} has no {error.name}: install `trl`, or name another Python with the option "
+                 "`python`")
     expect_version(trl.__version__, options["version"])
     torch.set_num_threads(job["cpus"])
     transformers.set_seed(job["seed"])

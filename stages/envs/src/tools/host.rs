@@ -144,9 +144,9 @@ impl ToolHost {
     pub fn open(&self, limits: &ToolLimits) -> Result<ProgramSession> {
         self.enter(PoolKey { limits: limits.clone(), cpython: None })
     }
-    /// Opens a session of the user's CPython (`python3` of the PATH unless a program is given) under these limits.
+    /// Opens a session of a CPython interpreter (`python3` of the PATH by default) under these limits.
     ///
-    /// Errors: invalid, if there is no such interpreter, it is of another version, or this machine cannot confine it.
+    /// Errors: invalid, if the interpreter is missing, has another version, or this machine cannot confine it.
     pub fn open_cpython(
         &self,
         limits: &ToolLimits,

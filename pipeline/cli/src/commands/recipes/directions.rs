@@ -56,7 +56,7 @@ pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> 
     Ok(if good == outcomes.len() { Exit::Done } else { Exit::Failed })
 }
 
-/// What every run shares.
+/// State shared by all runs.
 struct Runner {
     session: Session,
     catalogue: Arc<Catalogue>,
@@ -132,7 +132,7 @@ impl Runner {
     }
 }
 
-/// What is wrong with a run whose mechanism is on.
+/// Lists the problems of a run with the mechanism on.
 fn on(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     let failed = |c: &&CheckResult| c.gates && !c.passed;
     let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
@@ -143,7 +143,7 @@ fn on(outcome: RunOutcome, stages: &[StageView]) -> Vec<String> {
     problems
 }
 
-/// What is wrong with a run whose mechanism is off.
+/// Lists the problems of a run with the mechanism off.
 fn off(outcome: RunOutcome, stages: &[StageView], kinds: &dyn StageKinds) -> Vec<String> {
     let mut problems: Vec<String> = stages.iter().filter_map(broken).collect();
     for (stage, check) in stages.iter().flat_map(|s| s.checks.iter().map(move |c| (s, c))) {

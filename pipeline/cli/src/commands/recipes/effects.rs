@@ -1,6 +1,6 @@
-//! What a recipe's checks came to, read from the manifests that this store holds under the recipe's own digests.
+//! Results of a recipe's checks, read from the manifests that this store holds under the recipe's digests.
 //!
-//! The digests that a run would have now are forecast, so a recipe that changed since has no result.
+//! The digests are those of a run that would start now, so a recipe that changed since has no result.
 
 use trainyard_core::artifact::Manifest;
 use trainyard_core::event::CheckResult;
@@ -14,7 +14,7 @@ use trainyard_train::stages::report::numbers::number;
 
 /// The checks of a recipe with what was measured.
 pub struct Effects {
-    /// Of the stage that has the checks.
+    /// Digest of the stage that has the checks.
     pub digest: Digest,
     /// Checks that have a role, in the order of the plan.
     pub checks: Vec<Measured>,
@@ -38,14 +38,14 @@ pub struct Measured {
     pub sides: Option<Sides>,
 }
 
-/// What a guard's interval says.
+/// Direction of a guard's interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// All of it lies on the bad side of 0.
+    /// The whole interval is on the bad side of 0.
     Harm,
-    /// All of it lies on the good side of 0.
+    /// The whole interval is on the good side of 0.
     Gain,
-    /// It includes 0.
+    /// The interval includes 0.
     Unclear,
 }
 
@@ -91,8 +91,8 @@ impl Effects {
         self.checks.iter().all(|c| c.passed)
     }
 
-    /// One clause for each guard whose interval lies on one side of 0, harm first: ``harms `correct` by -0.11 [-0.2,
-    /// -0.03]``.
+    /// Returns one clause for each guard whose interval is on one side of 0, harm first: ``harms `correct` by -0.11
+    /// [-0.2, -0.03]``.
     pub fn changes(&self) -> Vec<String> {
         let of = |change: Change, verb: &str| -> Vec<String> {
             let guards = self.checks.iter().filter(|c| c.change() == Some(change));
@@ -123,8 +123,8 @@ impl Measured {
         bound(self.min, self.max)
     }
 
-    /// What a guard on one side says of its metric: a guard with a lower bound is about a metric that must not fall.
-    /// None for other checks.
+    /// Returns the direction of a one-sided guard's interval: a lower bound means that the metric must not fall. `None`
+    /// for other checks.
     pub fn change(&self) -> Option<Change> {
         let (low, high) = self.sides.as_ref().filter(|_| self.role == "guard")?.interval?;
         let (bad, good) = match (self.min, self.max) {
@@ -146,9 +146,9 @@ impl Measured {
 pub struct Sides {
     /// The metric that both sides have.
     pub subject: String,
-    /// Of the treatment.
+    /// Value of the treatment.
     pub a: Option<f64>,
-    /// Of the baseline.
+    /// Value of the baseline.
     pub b: Option<f64>,
     /// Treatment minus baseline.
     pub difference: Option<f64>,
@@ -199,7 +199,7 @@ pub fn bound(min: Option<f64>, max: Option<f64>) -> String {
     }
 }
 
-/// A number, or a dash where there is none.
+/// Formats a number, or a dash for an absent one.
 pub fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_string(), rounded)
 }

@@ -1,5 +1,5 @@
-//! Recipes, compiled and held to the form of a recipe: named after the file, switched by a param, with checks of either
-//! role.
+//! Compiled recipes, checked for the form of a recipe: named after the file, switched by a param, with checks of both
+//! roles.
 //!
 //! All mistakes of all files are reported at once.
 
@@ -27,11 +27,11 @@ const JUDGED: [&str; 4] = ["mechanism", "premise", "effect", "placebo"];
 pub struct Found {
     /// The file's name without `.yaml`.
     pub name: String,
-    /// The folder that it lies in.
+    /// Folder of the file.
     pub subject: Option<String>,
     pub path: PathBuf,
     pub recipe: Recipe,
-    /// What the mechanism switches, by folder and kind (`filters/void_turn`).
+    /// Parts that the mechanism switches, by folder and kind (`filters/void_turn`).
     pub parts: Vec<String>,
     pub plan: Plan,
 }
@@ -94,7 +94,7 @@ fn one(file: &RecipeFile, params: &[String], catalogue: &Catalogue, site: &Site)
     Ok(Ok(Found { name, subject, path, recipe, parts, plan }))
 }
 
-/// What a workflow lacks to be a recipe.
+/// Lists the properties of a recipe that a workflow lacks.
 fn form(name: &str, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();
     if plan.workflow != name {

@@ -20,7 +20,7 @@ pub struct Library {
 pub struct RecipeFile {
     /// The file's name without `.yaml`.
     pub name: String,
-    /// The folder that it lies in, if it is not that of the library.
+    /// Folder of the file, if it differs from that of the library.
     pub subject: Option<String>,
     /// Absolute.
     pub path: PathBuf,

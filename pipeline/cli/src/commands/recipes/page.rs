@@ -15,7 +15,7 @@ use trainyard_spec::merged::relative;
 /// Marks files that may be written over.
 pub const MARK: &str = "<!-- Written by `trainyard recipes --write`; do not edit. -->";
 
-/// What is known of a recipe's effects.
+/// Measured effects of a recipe.
 pub enum Evidence {
     /// Checks of one run, of a recipe that shows its mechanism alone.
     OneRun(Option<Effects>),
@@ -104,7 +104,7 @@ fn row(check: &Measured) -> [String; 7] {
     [check.role.clone(), format!("`{metric}`"), baseline, treatment, difference, asked, holds.to_string()]
 }
 
-/// A link to the recipe's file, if it lies on a disk: a shipped one is looked for where the repository has it.
+/// Returns a link to the recipe's file; a shipped recipe links to its path in the repository.
 fn file(found: &Found, folder: &Path) -> String {
     let path = match found.path.strip_prefix(shipped::FOLDER) {
         Ok(name) => Path::new("workflows/recipes").join(name),

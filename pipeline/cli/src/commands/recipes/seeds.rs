@@ -84,7 +84,7 @@ fn as_json(recipe: &Found, judgment: &Judgment) -> Value {
     })
 }
 
-/// What all runs share.
+/// State shared by all runs.
 struct Runner {
     session: Session,
     catalogue: Arc<Catalogue>,

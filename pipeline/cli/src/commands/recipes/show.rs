@@ -31,7 +31,7 @@ pub fn write_text(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
-/// A file over its parents, its paths as one would write them beside it. Errors: invalid (a file cannot be read;
+/// Returns a file merged over its parents, with paths relative to its folder. Errors: invalid (a file cannot be read;
 /// printed).
 pub fn merged_text(path: &Path, catalogue: &Catalogue) -> Result<String> {
     let home = path.parent().unwrap_or(Path::new("/")).to_path_buf();

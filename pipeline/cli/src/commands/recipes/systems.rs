@@ -142,7 +142,7 @@ fn index(rows: &[(&Found, Evidence)], pages: &Path, params: &[String]) -> String
     text.trim_end().to_string() + "\n"
 }
 
-/// What was measured, in one cell.
+/// Returns the table cell for the measurements.
 fn clause(evidence: &Evidence) -> String {
     match evidence {
         Evidence::OneRun(effects) => effects.as_ref().map_or_else(|| "not run".to_string(), shown),

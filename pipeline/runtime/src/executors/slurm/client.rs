@@ -1,4 +1,4 @@
-//! What is asked of Slurm, one function for each question.
+//! Requests to Slurm, one function each.
 
 use super::ids::JobId;
 use super::records::{self, Record, SACCT, SQUEUE, SQUEUE_WITHOUT_COMMENTS};
@@ -10,27 +10,27 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use trainyard_core::{Error, ErrorKind, Result};
 
-/// How far back accounting is asked for a job whose number is not known.
+/// Period that accounting searches for a job whose number is unknown.
 const SINCE: &str = "--starttime=now-14days";
 
 /// Slurm, as this user sees it.
 pub(super) struct Client {
     tools: Arc<dyn Tools>,
-    /// The number of this user. Asked for one user, the controller sends the jobs of that user alone; asked for a list
-    /// of jobs it sends those of everybody, and fails if there is but one and it is gone.
+    /// Number of this user. Filtered by user, the controller sends the jobs of that user alone; filtered by job ids it
+    /// sends the jobs of all users, and fails if the only listed job is gone.
     user: u32,
     queue: Shared<Vec<Record>>,
     queue_with_comments: Shared<Vec<Record>>,
 }
 
-/// What accounting knows.
+/// Result of a query to accounting.
 #[derive(Debug)]
 pub(super) enum Accounted {
     /// These jobs.
     Known(Vec<Record>),
-    /// There is none here.
+    /// Accounting is not available on this cluster.
     Off,
-    /// It does not answer now.
+    /// Accounting does not answer now.
     Away,
 }
 
@@ -68,8 +68,8 @@ impl Client {
         Ok(records::from_squeue(&answer.stdout))
     }
 
-    /// What accounting knows of jobs and arrays. Asked for a member that has not started, it answers with others: so
-    /// it is asked for arrays.
+    /// Queries accounting for jobs and arrays. A query for an array member that has not started returns other members,
+    /// so queries name whole arrays.
     pub async fn accounted(&self, jobs: &BTreeSet<u32>) -> Accounted {
         if jobs.is_empty() {
             return Accounted::Known(Vec::new());
@@ -77,7 +77,7 @@ impl Client {
         let list = jobs.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         self.sacct(&[&format!("--jobs={list}")]).await
     }
-    /// What accounting knows of this user's jobs of the last days.
+    /// Queries accounting for this user's recent jobs.
     pub async fn accounted_lately(&self) -> Accounted {
         self.sacct(&[&format!("--user={}", self.user), SINCE]).await
     }
@@ -93,7 +93,7 @@ impl Client {
         }
     }
 
-    /// What the controller knows of one job.
+    /// Queries the controller for one job.
     pub async fn shown(&self, id: JobId) -> Option<Record> {
         let call = Call::new("scontrol", ["--details", "--oneliner", "show", "job", &id.to_string()]);
         let answer = self.tools.call(call).await.ok().filter(|answer| answer.success)?;
@@ -118,8 +118,8 @@ impl Client {
     }
 }
 
-/// Nothing is wrong with the question, so an answer that is no answer comes from Slurm's state. Only a tool that does
-/// not exist stays invalid.
+/// Makes an error retryable: the request is valid, so a failure comes from Slurm's state. Only a missing tool stays
+/// invalid.
 fn asked_again(error: Error) -> Error {
     if error.message.starts_with("there is no") { error } else { Error { kind: ErrorKind::Retryable, ..error } }
 }

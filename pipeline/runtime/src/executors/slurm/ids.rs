@@ -41,7 +41,7 @@ pub(super) struct Jobs {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Members {
-    /// The job itself. Of an array: those of its members that have no line of their own.
+    /// The job itself. For an array: its members without separate lines.
     Itself,
     Among {
         ranges: Vec<Range>,

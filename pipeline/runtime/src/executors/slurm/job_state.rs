@@ -3,29 +3,29 @@
 /// A state as `squeue`, `sacct` and `scontrol` print it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JobState {
-    /// It waits.
+    /// Waiting in the queue.
     Pending,
-    /// It was taken back into the queue after it had begun.
+    /// Taken back into the queue after the start.
     Requeued,
-    /// It holds nodes on which it does not run now, and why.
+    /// Holds nodes but does not run now, and why.
     Paused(&'static str),
-    /// It holds nodes. What ends still holds them until nothing of it runs any more (COMPLETING). States of later
-    /// versions count as this: they end in one of the others.
+    /// Holds nodes. A job that ends still holds them until its last process is gone (COMPLETING). States of later
+    /// versions count as active, since they end in one of the others.
     Active,
     /// Exit code 0.
     Completed,
     /// Another exit code, or a signal.
     Failed,
-    /// Its time limit, or its deadline.
+    /// Ended by the time limit or the deadline.
     TimedOut,
     /// The kernel killed a process for the job's memory limit.
     OutOfMemory,
-    /// Somebody cancelled it; `sacct` says who.
+    /// Cancelled by a user; `sacct` reports which.
     Cancelled {
-        /// Number of the user.
+        /// Number of that user.
         by: Option<u32>,
     },
-    /// It lost its nodes, in Slurm's word.
+    /// Lost its nodes, with Slurm's name of the state.
     Lost(&'static str),
 }
 

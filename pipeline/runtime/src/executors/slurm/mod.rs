@@ -1,12 +1,12 @@
-//! Attempts as jobs of Slurm: `sbatch` submits them, `squeue` and `sacct` tell their states, `scancel` ends them.
+//! Attempts as jobs of Slurm: `sbatch` submits them, `squeue` and `sacct` report their states, `scancel` ends them.
 //!
-//! Attempts that ask for equal resources become one array. A job's comment holds the keys of its attempts, by which an
-//! engine finds what another one submitted before it could write down the job's number; the controller knows comments
-//! with and without accounting. The look and the submission are two steps: that only one engine drives a run is the
-//! journal's business.
+//! Attempts that request equal resources become one array. A job's comment holds the keys of its attempts, by which an
+//! engine finds jobs that another one submitted before it could record the job's number; the controller knows comments
+//! with and without accounting. Search and submission are two steps; the journal ensures that only one engine drives a
+//! run.
 //!
-//! Jobs are never requeued (`--no-requeue`): the files of an attempt are written once. Where a site requeues all the
-//! same, the job is removed and the attempt is lost, so the run's own retries decide.
+//! Jobs are never requeued (`--no-requeue`), because the files of an attempt are written once. If a site requeues a job
+//! anyway, the job is removed and the attempt is lost, so the run's own retries decide.
 
 mod client;
 mod comment;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use trainyard_core::units::parse_duration;
 use trainyard_core::{Error, Result};
 
-/// What `sbatch` is told beside the resources of a stage. Everything left out is Slurm's own default.
+/// Options of `sbatch` in addition to the resources of a stage. Omitted options take Slurm's defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlurmOptions {
@@ -21,11 +21,11 @@ pub struct SlurmOptions {
     /// Quality of service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub qos: Option<String>,
-    /// Features that nodes must have, as Slurm writes them: `h100&nvlink`. The pool's `tags` are what stages ask for;
-    /// this is what Slurm is asked for on behalf of every stage of the pool.
+    /// Features that nodes must have, in Slurm's syntax: `h100&nvlink`. Stages select a pool by its `tags`; the
+    /// constraint applies to every job of the pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraint: Option<String>,
-    /// The generic resource that is a GPU here, without a count: `gpu:h100`. A stage that asks for two GPUs gets
+    /// Generic resource of a GPU on this cluster, without a count: `gpu:h100`. A stage with two GPUs gets
     /// `--gres=gpu:h100:2`.
     pub gres: String,
     /// Time limit of every job, such as `12h`. Without it a stage with a `timeout` gets that and five minutes more, and
@@ -42,8 +42,8 @@ pub struct SlurmOptions {
     /// job.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setup: String,
-    /// Variables of the attempt's environment. They stand in the job's script, which other users may be able to read:
-    /// no secrets. Jobs get the environment of the engine anyway.
+    /// Variables of the attempt's environment. They are written into the job's script, which other users may be able to
+    /// read: no secrets. Jobs inherit the environment of the engine in any case.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// More flags of `sbatch`, as they are: `--exclusive`, `--reservation=demo`. They come last, so they count more
@@ -51,7 +51,7 @@ pub struct SlurmOptions {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
     /// Whether nodes see the files of this machine under the same paths. If not, sources travel through the store, the
-    /// program must lie on the nodes, and Slurm's output stays there.
+    /// program must be installed on the nodes, and Slurm's output stays there.
     pub shared_filesystem: bool,
     /// Folder for the output of jobs: what Slurm itself says, and the words of a program that could not start. It must
     /// exist on the nodes. Without it, `slurm` in the folder that `TRAINYARD_HOME` names or in `~/.cache/trainyard`;
@@ -83,7 +83,7 @@ impl Default for SlurmOptions {
     }
 }
 
-/// What the executor decides, or needs to find its jobs again. The first is the long form.
+/// Flags that the executor sets itself, or by which it finds its jobs: long form, short form.
 const OURS: [(&str, &str); 12] = [
     ("--array", "-a"),
     ("--clusters", "-M"),

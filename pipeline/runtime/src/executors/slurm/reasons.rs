@@ -6,15 +6,15 @@
 /// Why a job waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It may start by itself some day. None: Slurm gives no reason yet.
+    /// The job may start later. `None`: Slurm gives no reason yet.
     For(Option<String>),
-    /// As it was asked for, it never starts.
+    /// The job can never start as submitted.
     Never(String),
     /// Slurm took it back into the queue after it could not be started.
     Requeued,
 }
 
-/// What a job waits for, by Slurm's reason.
+/// Classifies Slurm's reason for waiting.
 pub(super) fn explain(reason: &str) -> Wait {
     if reason.is_empty() {
         return Wait::For(None);

@@ -1,5 +1,5 @@
-//! What `squeue`, `sacct` and `scontrol` say of jobs, read from their texts. Lines that are not understood are left
-//! out: a user has other jobs too, whose comments may hold anything.
+//! Parsers for the output of `squeue`, `sacct` and `scontrol`. Lines that cannot be parsed are skipped, because the
+//! comments of the user's other jobs may hold any text.
 
 use super::ids::{JobId, Jobs};
 use super::job_state::JobState;
@@ -12,7 +12,7 @@ pub(super) const SQUEUE_WITHOUT_COMMENTS: &str = "%i|%T|%r|%N|%S|%P|";
 /// Columns of [`from_sacct`].
 pub(super) const SACCT: &str = "JobID,State,ExitCode,DerivedExitCode,NodeList,Comment";
 
-/// What Slurm says of a job, or of some members of an array.
+/// Slurm's record of a job, or of some members of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub jobs: Jobs,
@@ -29,7 +29,7 @@ pub(super) struct Record {
     pub comment: String,
 }
 
-/// What Slurm reports as the signal of a step that the kernel stopped for its memory limit.
+/// Signal that Slurm reports for a step that the kernel stopped for its memory limit.
 const OUT_OF_MEMORY: u32 = 125;
 
 /// How a job's script ended: the two numbers of `7:0`.
@@ -103,7 +103,8 @@ fn sacct_line(line: &str) -> Option<Record> {
     Some(Record { exit: own, nodes: nodes.into(), comment: comment.into(), ..record })
 }
 
-/// The one line of `scontrol --details --oneliner show job ID`. Only of our own jobs, whose names hold no spaces.
+/// Parses the line of `scontrol --details --oneliner show job ID`. Valid only for this executor's jobs, whose names
+/// have no spaces.
 pub(super) fn from_scontrol(text: &str, id: JobId) -> Option<Record> {
     let line = text.lines().next()?;
     let value = |key: &str| line.split(' ').find_map(|field| field.strip_prefix(key)?.strip_prefix('=')).map(plain);

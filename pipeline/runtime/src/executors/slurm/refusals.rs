@@ -1,4 +1,4 @@
-//! What Slurm's tools say when they refuse, and whether asking again may help.
+//! Errors of Slurm's tools, and whether a retry may help.
 
 use super::tools::{Answer, Call};
 use trainyard_core::Error;
@@ -22,7 +22,7 @@ const PASSING: [&str; 15] = [
     "Required node not available",
 ];
 
-/// What to do about words that say that a request is wrong.
+/// Help for errors that report a wrong request.
 const HELP: [(&str, &str); 10] = [
     ("Invalid feature", "`sinfo -o %f` lists the features that `constraint` may name"),
     ("node configuration is not available", "`sinfo -o '%N %c %m %G %f'` lists what nodes have"),

@@ -1,4 +1,4 @@
-//! What `sbatch` is asked for: attempts that ask for equal resources become one array of jobs.
+//! Arguments of `sbatch`: attempts that request equal resources become one array of jobs.
 
 use super::comment::{MEMBERS, comment};
 use super::options::SlurmOptions;
@@ -11,7 +11,7 @@ const SLACK: Duration = Duration::from_secs(300);
 /// Bytes of a job's name.
 const NAME: usize = 80;
 
-/// What one job asks for.
+/// Resources of one job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub nodes: usize,
@@ -45,7 +45,7 @@ pub(super) struct Batch<'a> {
     pub tasks: Vec<&'a Task>,
 }
 
-/// Groups tasks by what they ask for, in order.
+/// Groups tasks by requested resources, in order.
 pub(super) fn batches<'a>(tasks: &[&'a Task]) -> Vec<Batch<'a>> {
     let mut found: Vec<Batch<'a>> = Vec::new();
     for task in tasks {
@@ -59,11 +59,11 @@ pub(super) fn batches<'a>(tasks: &[&'a Task]) -> Vec<Batch<'a>> {
 }
 
 impl<'a> Batch<'a> {
-    /// The same as jobs of their own.
+    /// Splits the batch into single jobs.
     pub fn singly(&self) -> Vec<Self> {
         self.tasks.iter().map(|task| Self { shape: self.shape, tasks: vec![task] }).collect()
     }
-    /// What people see in the queue: the stage, or the workflow if they are of several stages.
+    /// Returns the name shown in the queue: the stage, or the workflow if the tasks are of several stages.
     pub fn name(&self) -> String {
         let title = |task: &Task| match self.tasks.len() {
             1 => task.title(),

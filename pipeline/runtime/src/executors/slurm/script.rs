@@ -69,8 +69,9 @@ pub(super) fn script(
     text
 }
 
-/// Starts what follows once on each node, with its rank. A process that fails says why in the store and ends well, so
-/// that the first can tell it; one that was killed could not, and then all of them end.
+/// Prefix that starts the rest of the command once on each node, with its rank. A process that fails records the error
+/// in the store and exits with 0, so that the first process can report it; a killed process cannot, and then all of
+/// them end.
 fn on_every_node(shape: Shape) -> Vec<u8> {
     let Shape { nodes, cpus, .. } = shape;
     format!(
@@ -81,7 +82,7 @@ fn on_every_node(shape: Shape) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A word of a shell.
+/// Quotes a word for the shell.
 fn quoted(word: impl AsRef<OsStr>) -> Vec<u8> {
     let mut text = vec![b'\''];
     for byte in word.as_ref().as_bytes() {
@@ -105,7 +106,7 @@ mod tests {
         SlurmOptions { setup: setup.into(), environment, ..SlurmOptions::default() }
     }
 
-    /// What bash makes of a script whose program prints its last argument and its environment.
+    /// Runs a script whose program prints its last argument and its environment.
     fn runs(setup: &str, urls: &[&str], env: &[(&str, &str)]) -> Output {
         let show = "printf '%s|%s|%s|%s' \"$1\" \"$TRAINYARD_ATTEMPT\" \"$NASTY\" \"$OMP_NUM_THREADS\"";
         let mut launcher = Launcher::new("sh");

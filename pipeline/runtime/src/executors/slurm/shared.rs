@@ -1,5 +1,5 @@
-//! One answer for all who ask at the same time: a controller serves everybody, and hundreds of attempts may be looked
-//! for, or ended, at once.
+//! Shared answer for concurrent requests: all users share the controller, and hundreds of attempts may be polled or
+//! ended at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The executor against recorded answers: which tools it asks for what, and what it makes of it.
+//! Tests of the executor against recorded answers: the tools that it calls, and the results that it derives.
 
 use super::tools::{Answer, Call, Tools};
 use super::*;
@@ -12,7 +12,7 @@ use trainyard_core::event::AttemptOutcome;
 use trainyard_engine::{Grant, Share};
 use trainyard_store::{Store, StoreOptions};
 
-/// Tools that answer what they are told, call by call; the last answer of a tool is repeated.
+/// Tools that return recorded answers in order; the last answer of a tool repeats.
 #[derive(Default)]
 struct Recorded {
     answers: Mutex<BTreeMap<&'static str, VecDeque<Answer>>>,

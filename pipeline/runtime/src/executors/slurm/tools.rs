@@ -18,24 +18,21 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// One call of a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Call {
-    /// Its name: `sbatch`.
+    /// Name of the tool: `sbatch`.
     pub program: &'static str,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// What it reads on stdin.
+    /// Bytes for stdin.
     pub input: Vec<u8>,
     /// Added to the environment of this process.
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// What a tool answered.
+/// Result of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Answer {
-    /// It ended with exit code 0.
+    /// Whether the exit code is 0.
     pub success: bool,
-    /// What it printed.
     pub stdout: String,
-    /// What it said beside.
     pub stderr: String,
 }
 
@@ -52,7 +49,7 @@ impl Call {
     }
 }
 
-/// Tools that run at the same time. A controller serves everybody.
+/// Maximum number of concurrent calls, since users share the controller.
 const AT_ONCE: usize = 4;
 
 /// The tools of this machine.
@@ -68,7 +65,7 @@ impl Tools for Installed {
     fn call(&self, call: Call) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(async move {
             let name = call.program;
-            // It is never closed.
+            // The semaphore is never closed.
             let _turn = self.0.acquire().await;
             match tokio::time::timeout(LIMIT, run(call)).await {
                 Ok(answer) => answer,
@@ -85,7 +82,7 @@ async fn run(call: Call) -> Result<Answer> {
     for variable in std::env::vars_os().map(|(name, _)| name).filter(|n| n.to_str().is_some_and(unwanted)) {
         command.env_remove(variable);
     }
-    // What `sbatch` has in its environment is the job's too.
+    // The job inherits the environment of `sbatch`.
     if name != "sbatch" {
         // Lists of the members of arrays are cut off after 64 bytes otherwise.
         command.env("SLURM_BITSTR_LEN", "0").env("SLURM_TIME_FORMAT", "standard");
@@ -114,8 +111,8 @@ async fn run(call: Call) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Variables that would change what the tools list, and those of a job in which this engine itself may run: a job of
-/// its own must not inherit its sizes. What a user sets for `sbatch` (`SBATCH_ACCOUNT`) stays.
+/// Whether a variable would change the output of the tools, or describes a job in which this engine runs: its own jobs
+/// must not inherit those sizes. Variables for `sbatch` (`SBATCH_ACCOUNT`) are kept.
 fn unwanted(name: &str) -> bool {
     let lists = ["SQUEUE_", "SACCT_", "SCANCEL_", "SCONTROL_"].iter().any(|prefix| name.starts_with(prefix));
     lists || name.starts_with("SLURM_") && !matches!(name, "SLURM_CONF" | "SLURM_CONF_SERVER" | "SLURM_JWT")

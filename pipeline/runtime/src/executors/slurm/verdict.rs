@@ -1,4 +1,4 @@
-//! What Slurm's word on a job means for its attempt. Pure, but for what is remembered of the attempt.
+//! Maps Slurm's record of a job to the state of its attempt. Pure, except for the memory of the attempt.
 
 use super::ids::JobId;
 use super::job_state::JobState;
@@ -9,25 +9,25 @@ use crate::executors::{Ended, State};
 use trainyard_core::event::AttemptOutcome;
 use trainyard_core::{Error, ErrorKind};
 
-/// Looks in a row that find nothing of a job before it counts as lost: accounting is a moment behind the controller.
+/// Consecutive polls without a trace of a job before it counts as lost: accounting lags the controller.
 const LOOKS: u32 = 3;
 
-/// What this process remembers of an attempt.
+/// State of an attempt in this process's memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Known {
     /// The engine asked for its end.
     pub asked: bool,
-    /// It was seen to run.
+    /// The job was seen running.
     pub started: bool,
     /// Looks in a row that found nothing of it.
     pub missed: u32,
 }
 
-/// What a look at a job came to.
+/// Result of one poll of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Verdict {
     pub state: State,
-    /// It is still in the queue, where it has nothing to do any more.
+    /// The job is still in the queue and must be removed.
     pub remove: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn judge(id: JobId, record: &Record, known: &mut Known, log: &str) ->
     keep(State::Ended(failed(error)))
 }
 
-/// The verdict on a job that Slurm does not know. `sure`: everybody was asked who might.
+/// Returns the verdict on a job that Slurm does not know. `sure`: every source was queried.
 pub(super) fn absent(id: JobId, known: &mut Known, sure: bool) -> Verdict {
     known.missed += u32::from(sure);
     let state = if known.asked && sure {
@@ -99,14 +99,14 @@ fn of_exit(id: JobId, record: &Record, nodes: &str, log: &str) -> Error {
     let see = format!("its output is in {log}, its log in `trainyard logs`");
     let job = format!("Slurm job {id}");
     match record.exit.unwrap_or_default() {
-        // Slurm reports a failure of its own to set up the job's output as signal 53.
+        // Slurm reports its failure to set up the job's output as signal 53.
         Exit { signal: 53, .. } => Error::invalid(format!("{job}: Slurm could not open {log}{nodes}"))
             .help("the pool's `log_folder` must exist on the nodes, and this user must be allowed to write there"),
         Exit { signal: signal @ (4 | 6 | 7 | 8 | 11 | 31), .. } => {
             Error::bug(format!("{job} crashed (signal {signal}){nodes}")).help(see)
         }
-        // On several nodes `srun` passes a kill on as exit code 137, of which accounting keeps 9. No attempt ends so of
-        // its own accord.
+        // On several nodes `srun` reports a kill as exit code 137, of which accounting keeps 9. Attempts never return
+        // that code themselves.
         Exit { signal: 9, .. } | Exit { code: 9 | 137, .. } => {
             Error::lost(format!("{job} was stopped from outside (signal 9){nodes}")).help(format!(
                 "if its machine was short of memory, ask for more with the stage's `resources: {{memory: …}}`; {see}"

@@ -1,4 +1,4 @@
-//! What has become of submitted attempts.
+//! States of submitted attempts.
 
 use super::Slurm;
 use super::client::Accounted;
@@ -35,7 +35,7 @@ impl Slurm {
         }
         if let State::Ended(ended) = &state {
             self.forget(id);
-            // Nobody needs the empty output of a job that did not fail.
+            // The empty output of a job that did not fail is useless.
             if ended.error.is_none() && std::fs::metadata(&log).is_ok_and(|log| log.len() == 0) {
                 let _ = std::fs::remove_file(&log);
             }
@@ -43,8 +43,8 @@ impl Slurm {
         state
     }
 
-    /// All that Slurm says of a job: the queue's word, and for ends that of accounting or, without it, of the
-    /// controller.
+    /// Returns Slurm's record of a job: the queue's entry, and for ended jobs the exit from accounting or, without it,
+    /// from the controller.
     async fn record(&self, id: JobId, queue: &[Record], accounted: &Accounted) -> Option<Record> {
         let queued = find(queue, id);
         let known = match accounted {
@@ -55,7 +55,7 @@ impl Slurm {
         if !wants_detail(&queued.state) {
             return Some(queued.clone());
         }
-        // Accounting may be a moment behind.
+        // Accounting may lag the queue.
         let detail = known.filter(|record| record.state.is_over()).cloned();
         let detail = match detail {
             None if queued.state == JobState::Failed => self.client.shown(id).await,

@@ -28,7 +28,7 @@ pub const MAX_LEVEL: u32 = 5;
 /// Intermediate products are at most this.
 const MOST: i64 = 1_000_000;
 
-/// What puzzles of a level are made of.
+/// Numbers and operations of the puzzles of a level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     /// Largest given number; `None` = that of the level.

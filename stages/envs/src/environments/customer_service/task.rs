@@ -41,7 +41,7 @@ pub struct UserScript {
     pub answers: Vec<ScriptedAnswer>,
     /// Tools that the user applies when the agent requests it.
     pub tools: Vec<UserTool>,
-    /// Initial state of the user's devices (`phone: off`).
+    /// Initial state of the simulated user's devices (`phone: off`).
     pub state: BTreeMap<String, String>,
 }
 

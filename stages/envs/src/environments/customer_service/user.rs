@@ -56,7 +56,7 @@ pub trait SimulatedUser: Send {
     }
     /// Replies to a message. `changed` = the agent has changed the database since the last one.
     fn answer(&mut self, message: &str, changed: bool) -> Reaction;
-    /// Returns the state of the user's devices.
+    /// Returns the state of the simulated user's devices.
     fn state(&self) -> &BTreeMap<String, String>;
     /// Returns a copy that continues as this one would.
     fn copy(&self) -> Box<dyn SimulatedUser>;

@@ -1,8 +1,8 @@
 """Runs the programs of one session inside the sandbox.
 
 A request is a line `{"call": n, "code": text, "output_bytes": limit}` on standard input; its answer is a line
-`{"call": n, "failed": bool, "text": text}` on what was standard output. Programs get neither: both streams move to other
-descriptors before the first program, and 0, 1 and 2 become /dev/null.
+`{"call": n, "failed": bool, "text": text}` on what was standard output. Programs get neither: both streams move to
+other descriptors before the first program, and 0, 1 and 2 become /dev/null.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ impl ArmMetric {
     pub fn given(&self) -> &Origin {
         &self.given
     }
-    /// What it means where these are wired: without trajectories a name of theirs is the report's. None: nothing wired
-    /// has it.
+    /// Returns the origin under the wired inputs: without trajectories, the report provides metrics of their names.
+    /// `None` if no wired input has the metric.
     pub fn origin(&self, reports: bool, trajectories: bool) -> Option<Origin> {
         match &self.given {
             Origin::Trajectories(_) if trajectories => Some(self.given.clone()),

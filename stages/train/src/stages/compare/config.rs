@@ -12,9 +12,9 @@ use trainyard_core::{Error, OptionProblem, Result, Wired};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What is compared between two models: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
-    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`, `likeliest_of_<k>`,
-    /// `reward`, `tool_calls`, `tool_errors`, `turns` or `tokens`.
+    /// Metric to compare between two models: `accuracy`, `avg`, `pass_at_<k>`, `pass_hat_<k>`, `maj_at_<k>`,
+    /// `weighted_maj_at_<k>_<min|product|last>`, `best_of_<k>_<min|product|last>`, `likeliest_of_<k>`, `reward`,
+    /// `tool_calls`, `tool_errors`, `turns` or `tokens`.
     #[serde(default = "accuracy")]
     pub metric: String,
     /// The model whose value comes first. Write `2/rl` for the model `rl` of the second table if several tables use the
@@ -24,12 +24,12 @@ pub struct Config {
     /// The model that is subtracted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b: Option<String>,
-    /// What is compared between two arms: metrics of their `trajectories` (`reward`, `correct`, `tool_calls`,
+    /// Metrics to compare between two arms: those of their `trajectories` (`reward`, `correct`, `tool_calls`,
     /// `tool_errors`, `turns`, `tokens`, `void`, `rewards.<component>`, `tokens_per_distinct_answer`,
-    /// `tool_calls_per_correct`), any other metric of their `reports`; `report.<name>` is always the report's.
+    /// `tool_calls_per_correct`), or any other metric of their `reports`; `report.<name>` is always the report's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<String>,
-    /// What the arms are called in the report.
+    /// Names of the arms in the report.
     #[serde(default, skip_serializing_if = "Names::is_default")]
     pub names: Names,
     /// The component of the reward that says whether an answer is right: it is if the component is at least 1.
@@ -48,7 +48,7 @@ pub struct Config {
     pub pool: bool,
 }
 
-/// What the arms are called.
+/// Names of the arms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Names {

@@ -11,7 +11,7 @@ use trainyard_learn::statistics::{
     StepReduction, Vote, best_at_k, majority_at_k, mean, pass_at_k, pass_hat_k, weighted_majority_at_k,
 };
 
-/// What is measured per problem.
+/// Metric of a problem's evaluated samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Metric {
     /// The greedy sample is right.
@@ -57,7 +57,7 @@ const COLUMNS: [(&str, Column); 5] = [
     ("tokens", Column::Tokens),
 ];
 
-/// What may be compared, with unit and meaning: every value is a mean over problems.
+/// Returns the comparable metrics with unit and meaning; every value is a mean over problems.
 pub fn declared() -> Vec<Declaration> {
     let share = |name: &'static str, doc: &'static str| Declaration::new(name, "share", doc).higher();
     let mut list = vec![

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trainyard_core::{Error, Metric, Result};
 use trainyard_tables::{Status, StopReason, Trajectory};
 
-/// What is measured per problem.
+/// Metric of a problem's rollouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrajectoryMetric {
     /// Mean reward.
@@ -54,7 +54,7 @@ const FIXED: [(&str, TrajectoryMetric); 9] = [
 /// Prefix of a component's name.
 pub(super) const COMPONENT: &str = "rewards.";
 
-/// What may be compared, with unit and meaning: every value is a mean over problems.
+/// Returns the comparable metrics with unit and meaning; every value is a mean over problems.
 pub fn declared() -> Vec<Metric> {
     vec![
         Metric::new("reward", "reward", "Mean reward of a problem's rollouts.").higher(),

@@ -247,8 +247,8 @@ fn advantage_schema(parts: &Parts) -> Value {
 const SWITCHES: [(&str, &str); 2] = [
     (
         trainyard_learn::mechanism::KEY,
-        "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it leaves \
-         no trace.",
+        "One mechanism that a recipe switches on in one arm only. It is laid over all other options; disabled it \
+         leaves no trace.",
     ),
     (
         trainyard_learn::mechanism::PLACEBO,

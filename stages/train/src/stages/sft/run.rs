@@ -1,8 +1,8 @@
-//! The loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
+//! Training loop: batches by length, one optimizer step each, validation, best weights, checkpoints.
 //!
-//! The batches of all steps are planned before the first one, from lengths, budget and seed, so a resume point needs
-//! only the step number to go on to the same bytes. The input model is measured first and is what is kept if no step
-//! beats it.
+//! The batches of all steps are planned before the first one, from lengths, budget and seed, so a run that resumes from
+//! the step number of a checkpoint produces the same bytes. The input model is measured first and kept if no step beats
+//! it.
 
 use super::config::Config;
 use super::stop::{METRIC, Stop};
@@ -18,7 +18,7 @@ use trainyard_lm::examples::Example;
 
 const BEST: &str = "best.safetensors";
 
-/// What a checkpoint holds besides weights and moments.
+/// Contents of a checkpoint in addition to weights and moments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
     /// Optimizer steps done.
@@ -36,7 +36,7 @@ pub struct State {
     pub accuracy: Option<f64>,
 }
 
-/// What is measured besides the training loss.
+/// Measurements in addition to the training loss.
 pub struct Measured<'a> {
     /// Held-out examples; they choose the weights to keep, unless `stop` does.
     pub held: &'a [Example],

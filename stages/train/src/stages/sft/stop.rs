@@ -53,12 +53,12 @@ pub struct StopAt {
     /// How episodes are sampled, and their limits.
     #[serde(default)]
     pub sampling: SamplingOptions,
-    /// What happens when training ends below the accuracy: `fail`, or `continue` with the weights of the last step.
+    /// Action when training ends below the accuracy: `fail`, or `continue` with the weights of the last step.
     #[serde(default)]
     pub on_miss: OnMiss,
 }
 
-/// What a missed pass rate means.
+/// Action after a missed pass rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMiss {

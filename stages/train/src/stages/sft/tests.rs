@@ -34,7 +34,7 @@ fn prepared(model: &ModelFolder, rows: &[Trajectory], mask: bool, most: usize) -
     prepare(tokenize(model, rows, mask).into_iter().map(Result::unwrap).collect(), most)
 }
 
-/// What `data/tokenize` makes of the rows of [`context`], at the input of a training.
+/// Tokenizes the rows of [`context`] with `data/tokenize` and adds the result to the inputs of a training.
 fn input_tokens(context: &mut StageContext, folder: &Path, options: Value) {
     let mut making = context_in(&folder.join("tokens"), 2, None);
     input_model(&mut making, &folder.join("tokens"), "model", &tiny_model(16, 1, 1));

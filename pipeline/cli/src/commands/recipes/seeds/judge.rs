@@ -16,7 +16,7 @@ use trainyard_spec::{Plan, recipe};
 /// Fewest held-out problems of an effect.
 const FEWEST_PROBLEMS: u64 = 400;
 
-/// What the seeds say.
+/// Judgment over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgment {
     /// The outcome; `None` where nothing can be said: the premise fails, or there is too little data.

@@ -70,7 +70,8 @@ fn pooled(judgment: &Judgment, text: &mut String) {
     }
     text.push_str(
         "\nMeans are baseline → treatment, or b → a of the row. Differences have the 95% t interval over seeds; the \
-         bootstrap resamples seeds, then problems.\n\n| role | checked | value | asked | holds |\n|---|---|--:|---|---|\n",
+         bootstrap resamples seeds, then problems.\n\n\
+         | role | checked | value | asked | holds |\n|---|---|--:|---|---|\n",
     );
     for check in &judgment.checks {
         let _ = writeln!(text, "{}", checked(check));

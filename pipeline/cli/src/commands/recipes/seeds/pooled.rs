@@ -17,7 +17,8 @@ const ONE_SIDED: f64 = 0.05;
 pub struct PooledRow {
     /// Stage that compared.
     pub stage: String,
-    /// Means over seeds; `low` and `high` are the two-sided 95% t interval over seeds, `n` the fewest problems of a seed.
+    /// Means over seeds; `low` and `high` are the two-sided 95% t interval over seeds, `n` the smallest number of
+    /// problems of a seed.
     pub row: Comparison,
     /// One-sided 95% bounds over seeds.
     pub one_sided: Option<(f64, f64)>,

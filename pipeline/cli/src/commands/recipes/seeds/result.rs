@@ -66,7 +66,7 @@ pub fn all(folder: &Path, recipe: &str) -> Result<Vec<SeedResult>> {
 }
 
 impl SeedResult {
-    /// Reads a file; `None` if there is none. Errors: data (a damaged file).
+    /// Reads a file; `None` if it does not exist. Errors: data (a damaged file).
     pub fn read(path: &Path) -> Result<Option<Self>> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
