@@ -151,7 +151,11 @@ impl Stage for Sft {
         let plan = run::plan(&config, &prepared.examples)?;
         let learned = Learned { learns, seed: config.seed };
         let optimizer = config.optimizer.settle(Method::Sft, &policy.folder, learns, context);
-        let mut stop = Stop::open((&config, &environment), &self.parts, &policy, context)?;
+        let open = |options| {
+            let parts = (&environment, &self.parts);
+            Stop::open(options, parts, (&config.template, config.seed), &policy, context)
+        };
+        let mut stop = config.stop_at.as_ref().map(open).transpose()?;
         let trainer = policy.trainer(&optimizer, plan.len() as u64, Head::Own, learned)?;
         let measured = run::Measured { held: &held.examples, stop: stop.as_mut() };
         let outcome = run::run(&config, trainer, (&prepared.examples, &plan), measured, context)?;

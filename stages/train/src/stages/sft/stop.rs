@@ -3,7 +3,6 @@
 //! Steps and losses do not fix how well a cold start solves its problems: equal steps ended at 0.35 on one seed and at
 //! 0.77 on another. Practice that is compared between seeds starts from a measured pass rate instead.
 
-use super::Config;
 use crate::config::{SamplingOptions, default_environment, kv_memory};
 use crate::model::Policy;
 use crate::native;
@@ -22,6 +21,7 @@ use trainyard_envs::environments::EnvironmentSlot;
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::Sampler;
+use trainyard_lm::template::TemplateOptions;
 use trainyard_tables::Problem;
 
 /// Name of the input with the problems that episodes are played on.
@@ -136,12 +136,12 @@ impl Stop {
     ///
     /// Errors: data and invalid, naming the input: no problem, problems of the split `test` or of another environment.
     pub fn open(
-        (config, slot): (&Config, &EnvironmentSlot),
-        parts: &Parts,
+        options: &StopAt,
+        (slot, parts): (&EnvironmentSlot, &Parts),
+        (template, seed): (&TemplateOptions, u64),
         policy: &Policy,
         context: &StageContext,
-    ) -> Result<Option<Self>> {
-        let Some(options) = config.stop_at.clone() else { return Ok(None) };
+    ) -> Result<Self> {
         let problems = problems::read(context.input(PORT)?, PORT)?;
         problems::expect_environment(&options.environment, &problems, PORT)?;
         if let Some(tested) = problems.iter().find(|p| p.split == TEST) {
@@ -155,11 +155,11 @@ impl Stop {
         let host = ToolHost::of_stage(context)?;
         let mut folder = policy.folder.clone();
         folder.weights.clear();
-        let own = native::environment(&parts.envs, &options.environment, &config.template, &mut folder, &host)?;
+        let own = native::environment(&parts.envs, &options.environment, template, &mut folder, &host)?;
         let environment = own.map_or_else(|| slot.build(&host), Ok)?;
         let sampler = policy.sampler(context.cpus)?;
-        let chance = Chance::new(config.seed).child("sft stop", &[]);
-        Ok(Some(Self { options, folder, environment, sampler, problems, chance, host }))
+        let chance = Chance::new(seed).child("sft stop", &[]);
+        Ok(Self { options: options.clone(), folder, environment, sampler, problems, chance, host })
     }
 
     /// Whether the accuracy is measured after this step of `total`.

@@ -50,8 +50,8 @@ impl Sums {
     pub fn silent(&mut self, slopes: &[f64]) {
         self.silent += slopes.iter().filter(|s| **s == 0.0).count() as f64;
     }
-    /// Adds the size of a token's gradient by its logits, |slope|·(1 − p), for a slope by the log-probability of a token
-    /// of probability p.
+    /// Adds the size of a token's gradient by its logits: |slope|·(1 − p), for a slope by the log-probability of a
+    /// token of probability p.
     pub fn learned(&mut self, slope: f64, logprob: f64, given: bool) {
         let size = slope.abs() * (1.0 - logprob.exp());
         self.gradient += size;
