@@ -357,7 +357,8 @@ mod tests {
             .collect();
         let members: Vec<&Trajectory> = answers.iter().collect();
         let correct: Vec<bool> = (0..16).map(|i| i < 8).collect();
-        let scene = Scene { problem: &p, group: GroupView::alone(&members, &correct) };
+        let group = GroupView { step: 0, steps: 1, members: &members, correct: &correct, earlier: &[] };
+        let scene = Scene { problem: &p, group };
         let values: Vec<f64> = score_groups(&mut rewards, &[scene]).unwrap()[0].iter().map(|t| t.value).collect();
         assert_eq!(values.iter().sum::<f64>(), 8.0);
         assert!(values[..8].contains(&0.0), "{values:?}");
