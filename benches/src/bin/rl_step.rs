@@ -101,6 +101,7 @@ impl Loop {
             horizon: None,
             epochs: 1,
             minibatches: 1,
+            reuse_by_chance: false,
             micro_batch_tokens: 8_192,
             temperature: 1.0,
             reference: None,
