@@ -35,7 +35,7 @@ fn with_reports(context: &mut StageContext, folder: &Path, arms: &[Report]) {
 
 fn context(folder: &Path) -> StageContext {
     let mut context = context_in(folder, 1, None);
-    outputs(&mut context, folder, &["report"]);
+    outputs(&mut context, folder, &["report", "pairs"]);
     context
 }
 
