@@ -38,7 +38,7 @@ fn a_stage_a_loss_a_reward_an_environment_and_an_executor_are_used() {
 fn what_it_adds_has_pages_and_is_checked_like_the_rest() {
     let own = |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_extend")).args(arguments).output().unwrap();
     for (name, says) in [
-        ("numbers", "How many problems."),
+        ("numbers", "Number of problems."),
         ("losses/plain", "REINFORCE"),
         ("brief", "1 / tokens"),
         ("environments/parity", "The whole turn is the answer"),
