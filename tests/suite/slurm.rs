@@ -150,21 +150,6 @@ fn a_job_that_uses_more_memory_than_it_asked_for_says_so_and_is_not_tried_again(
 }
 
 #[test]
-fn several_nodes_that_use_more_memory_than_they_asked_for_say_so_and_are_not_tried_again() {
-    let Some(s) = cluster("") else { return };
-    if std::env::var_os("TRAINYARD_TEST_SLURM_MEMORY").is_none() {
-        return skipped("this Slurm does not limit memory");
-    }
-    workflow(
-        &s,
-        "run: echo try >> @log; head -c 400000000 /dev/zero | tail\n\
-         resources: {nodes: 2, memory: 120MiB, wait: 2m}\nretry: {attempts: 3, backoff: 1s..1s}",
-    );
-    run(&s).code(1).says("out of memory").says("resources");
-    assert_eq!(lines(&s, "log").len(), 2, "once on each node");
-}
-
-#[test]
 fn several_nodes_whose_attempts_are_killed_are_lost_and_tried_again() {
     let Some(s) = cluster("") else { return };
     workflow(
