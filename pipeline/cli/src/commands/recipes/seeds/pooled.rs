@@ -95,7 +95,7 @@ mod tests {
         assert!((avg.one_sided.unwrap().0 - (0.2 - 2.919_986 * 0.057_735)).abs() < 1e-5);
         assert_eq!((avg.seeds, avg.row.n), (3, Some(401)));
         let (low, high) = avg.bootstrap.unwrap();
-        assert!(0.1 <= low && low < 0.2 && 0.2 < high && high <= 0.3, "{low} {high}");
+        assert!((0.1..0.2).contains(&low) && 0.2 < high && high <= 0.3, "{low} {high}");
         let forks = &pooled[1];
         assert_eq!((forks.row.a, forks.row.difference, forks.bootstrap), (Some(7.0), None, None));
     }
