@@ -49,6 +49,9 @@ fn off_the_mechanism_fails_and_the_guards_hold() {
     assert!(blind.len() == 1 && blind[0].contains("mechanism check holds"), "{blind:?}");
     let harm = off(RunOutcome::Failed, &stages(StageStatus::Hit, StageStatus::Failed, false, false));
     assert!(harm.len() == 1 && harm[0].contains("guard check failed"), "{harm:?}");
+    let mut sane = stages(StageStatus::Hit, StageStatus::Failed, false, true);
+    sane[1].checks.push(check("sanity", false));
+    assert!(off(RunOutcome::Failed, &sane).is_empty(), "what follows from configuration is another one when off");
 }
 
 #[test]
