@@ -39,7 +39,7 @@ pub fn write(path: &Path, rows: &[PairRow]) -> Result<u64> {
         .write(path)
 }
 
-/// Reads the table that [`write`] wrote. Errors: data, naming the file and the column.
+/// Reads the table that [`write()`] wrote. Errors: data, naming the file and the column.
 pub fn read(path: &Path) -> Result<Vec<PairRow>> {
     let (_, batches) = read_batches(path)?;
     let mut rows = Vec::new();
