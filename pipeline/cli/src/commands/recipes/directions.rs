@@ -5,13 +5,12 @@
 //! (checks of the role `sanity` may), and nothing is trained again.
 
 use super::found::{self, Found, SWITCH};
-use super::library::Library;
 use crate::args::{Format, ParamArgs, RecipesArgs, WorkflowArgs};
 use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
 use crate::output::progress::Progress;
-use crate::session::{self, Access, Session};
+use crate::session::Session;
 use serde::Serialize;
 use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
@@ -23,14 +22,7 @@ use trainyard_runtime::{Ending, Interrupt, RunOptions, RunSummary};
 
 /// Exit 0: all recipes behave both ways. 1: one does not.
 pub fn run(args: &RecipesArgs, names: &[String], catalogue: &Arc<Catalogue>) -> Result<Exit> {
-    let session = session::open(&args.site, Access::Run, catalogue)?;
-    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let recipes = found::find(&library, names, &args.params, catalogue, &session.site)?;
-    if recipes.is_empty() {
-        return Err(
-            Error::invalid(format!("no recipes in {}", library.place())).help("say where they are with `--folder`")
-        );
-    }
+    let (session, recipes) = found::open(args, names, catalogue)?;
     let interrupt = Interrupt::default();
     interrupt.on_signals()?;
     let runner = Runner {

@@ -5,8 +5,10 @@
 
 use super::arms;
 use super::library::{Library, RecipeFile};
+use crate::args::RecipesArgs;
 use crate::compiled;
 use crate::output::diagnostics;
+use crate::session::{self, Access, Session};
 use serde_json::Value;
 use std::path::PathBuf;
 use trainyard_app::Catalogue;
@@ -34,6 +36,19 @@ pub struct Found {
     /// Parts that the mechanism switches, by folder and kind (`filters/void_turn`).
     pub parts: Vec<String>,
     pub plan: Plan,
+}
+
+/// Opens the session and the recipes of a command that runs them. Errors: invalid (no recipe at all, and those of
+/// [`find`]), lost (the store).
+pub fn open(args: &RecipesArgs, names: &[String], catalogue: &Catalogue) -> Result<(Session, Vec<Found>)> {
+    let session = session::open(&args.site, Access::Run, catalogue)?;
+    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
+    let recipes = find(&library, names, &args.params, catalogue, &session.site)?;
+    if recipes.is_empty() {
+        let none = Error::invalid(format!("no recipes in {}", library.place()));
+        return Err(none.help("say where they are with `--folder`"));
+    }
+    Ok((session, recipes))
 }
 
 /// The recipes called `names`, or all of the library, sorted by name. Mistakes in files are printed.

@@ -11,12 +11,11 @@ pub mod result;
 pub mod text;
 
 use super::found::{self, Found};
-use super::library::Library;
 use crate::args::{Format, ParamArgs, RecipesArgs, SeedArgs, WorkflowArgs};
 use crate::compiled;
 use crate::exit::Exit;
 use crate::output::human::{print_json, print_text};
-use crate::session::{self, Access, Session};
+use crate::session::Session;
 use judge::Judgment;
 use result::SeedResult;
 use serde_json::{Value, json};
@@ -36,9 +35,7 @@ const SEED: &str = "seed";
 /// Exit 0: all recipes have the result that they declare. 1: one has not, or a run failed.
 pub fn run(args: &RecipesArgs, names: &[String], seeds: &SeedArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let list = list::parse(seeds.seeds.as_deref().unwrap_or_default())?;
-    let session = session::open(&args.site, Access::Run, catalogue)?;
-    let library = Library::open(args.folder.as_deref(), &compiled::working_directory()?)?;
-    let recipes = found::find(&library, names, &args.params, catalogue, &session.site)?;
+    let (session, recipes) = found::open(args, names, catalogue)?;
     let judged: Vec<&Found> = recipes.iter().filter(|r| r.recipe.result.is_some()).collect();
     if let Some(other) = recipes.iter().find(|r| r.recipe.result.is_none() && names.contains(&r.name)) {
         return Err(Error::invalid(format!("recipe `{}` declares no `result`", other.name))

@@ -1,0 +1,60 @@
+//! Arguments of `recipes`.
+
+use super::{Format, SiteArgs};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Args)]
+pub struct RecipesArgs {
+    #[command(subcommand)]
+    pub command: Option<RecipesCommand>,
+    /// Folder of custom recipe files, including subfolders; default: the recipes of this build.
+    #[arg(long, value_name = "FOLDER", global = true)]
+    pub folder: Option<PathBuf>,
+    /// Write an index of all systems with the effects in this store to a Markdown file, and a page for each into the
+    /// same folder.
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Parameter of every recipe, `name=value` or `@file`. May be repeated.
+    #[arg(short = 'p', long = "param", value_name = "NAME=VALUE|@FILE", global = true)]
+    pub params: Vec<String>,
+    #[command(flatten)]
+    pub site: SiteArgs,
+    #[arg(long, value_enum, default_value_t, global = true)]
+    pub format: Format,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub enum RecipesCommand {
+    /// Run recipes with their mechanism on, then off: on, every check must hold; off, every mechanism check must fail,
+    /// every guard must hold, and nothing may be trained again.
+    Run {
+        /// File names without `.yaml`; all by default.
+        names: Vec<String>,
+        #[command(flatten)]
+        seeds: SeedArgs,
+    },
+    /// Print the file of a recipe.
+    Show {
+        /// File name of the recipe without `.yaml`.
+        name: String,
+        /// With its parents (`extends`) merged in.
+        #[arg(long)]
+        merged: bool,
+    },
+}
+
+/// Seeds whose results are pooled.
+#[derive(Debug, Clone, Args)]
+pub struct SeedArgs {
+    /// Judge the claim on several seeds, such as `41..45` (inclusive) or `41,43`; fails unless they confirm the
+    /// recipe's declared `result`. Seeds with a result file are not computed again.
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<String>,
+    /// Seeds computed at the same time; with more than one, stages take one CPU each.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "seeds")]
+    pub jobs: usize,
+    /// Folder of the result files, `FOLDER/NAME/SEED.json`.
+    #[arg(long, value_name = "FOLDER", default_value = "recipe-results", requires = "seeds")]
+    pub results: PathBuf,
+}
