@@ -34,6 +34,7 @@ mod known_models;
 mod looking;
 mod metrics;
 mod notifications;
+mod older_store;
 mod outliving;
 mod own_code;
 mod own_environments;
