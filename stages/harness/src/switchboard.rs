@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use trainyard_serving::{Caller, Card, Desk, Question, Refusal};
+use trainyard_model_api::{Caller, Card, Desk, Question, Refusal};
 
 /// Requests of one episode that wait for the sampling loop, in order of arrival.
 #[derive(Default)]

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use trainyard_core::Result;
 use trainyard_envs::tools::described;
 use trainyard_envs::{AgentTurn, Asked, Read, ToolCall, ToolFormat, ToolSpec, Toolbox, TurnTokens};
-use trainyard_serving::speech::{Speech, signs};
-use trainyard_serving::{self as serving, Answered, Call, Choice, Finish, Prompt, Refusal, Token, Usage};
+use trainyard_model_api::speech::{Speech, signs};
+use trainyard_model_api::{self as serving, Answered, Call, Choice, Finish, Prompt, Refusal, Token, Usage};
 use trainyard_tables::Message;
 
 /// Role of a turn that its program does not receive as sampled, so that no message equals it.

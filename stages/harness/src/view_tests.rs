@@ -1,5 +1,5 @@
 use super::*;
-use trainyard_serving::Form;
+use trainyard_model_api::Form;
 
 fn request(asked: &serving::Asked, format: &str, describe: bool) -> Result<Request, Refusal> {
     Reader { toolbox: &Toolbox::standard(), format, describe }.read(asked)

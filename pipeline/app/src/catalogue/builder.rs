@@ -249,7 +249,7 @@ impl Builder {
         let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, step_scorers, synthesize });
         let rooms = [
             trainyard_data::registry::stages(&data),
-            trainyard_engines::stages(&data),
+            trainyard_trainers::stages(&data),
             trainyard_lm::registry::stages(),
             trainyard_train::registry::stages(&parts),
         ];

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use trainyard_app::{Catalogue, wiring};
 use trainyard_core::{Clock, Error, Result, SystemClock};
-use trainyard_server::book::{self, Actor, Range};
+use trainyard_daemon::book::{self, Actor, Range};
 
 /// Opens the store, read-only unless the subcommand changes it, and runs the subcommand (`list` by default).
 pub fn run(args: &SchedulesArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {

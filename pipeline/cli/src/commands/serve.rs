@@ -17,13 +17,13 @@ use trainyard_app::{Catalogue, notifications, wiring, workflow};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
 use trainyard_runtime::Interrupt;
 use trainyard_runtime::resume::ProcessId;
-use trainyard_server::api::tokens::Tokens;
-use trainyard_server::api::{self, App};
-use trainyard_server::daemon::{Daemon, Shared};
-use trainyard_server::folder::{Compile, Folder};
-use trainyard_server::outside::News;
-use trainyard_server::processes::{Processes, Started};
-use trainyard_server::schedule::event::Skip;
+use trainyard_daemon::api::tokens::Tokens;
+use trainyard_daemon::api::{self, App};
+use trainyard_daemon::daemon::{Daemon, Shared};
+use trainyard_daemon::folder::{Compile, Folder};
+use trainyard_daemon::outside::News;
+use trainyard_daemon::processes::{Processes, Started};
+use trainyard_daemon::schedule::event::Skip;
 use trainyard_spec::site::Site;
 
 /// Tick for which files are compiled only to check them.

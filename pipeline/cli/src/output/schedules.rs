@@ -2,7 +2,7 @@
 
 use super::human::table;
 use std::fmt::Write as _;
-use trainyard_server::book::{BackfillRow, PastTick, SchedulePage, ScheduleRow, Status};
+use trainyard_daemon::book::{BackfillRow, PastTick, SchedulePage, ScheduleRow, Status};
 use trainyard_spec::schedule::{Start, Trigger};
 
 pub fn list(rows: &[ScheduleRow]) -> String {

@@ -8,8 +8,8 @@ use trainyard_core::{Chance, Result};
 use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::template::Chat;
 use trainyard_lm::tokenizer::Tokenizer;
-use trainyard_serving::speech::{Said, Speech};
-use trainyard_serving::{Asked, Call, Choice, Finish, Piece, Token, Top};
+use trainyard_model_api::speech::{Said, Speech};
+use trainyard_model_api::{Asked, Call, Choice, Finish, Piece, Token, Top};
 
 /// Letters of the ids of calls: all templates accept nine letters and digits.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";

@@ -10,7 +10,7 @@ use trainyard_core::{Error, Result};
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::generate::{DrawKey, Finish as Ended, Request};
 use trainyard_lm::template::Chat;
-use trainyard_serving::{Answered, Finish, Refusal, Usage};
+use trainyard_model_api::{Answered, Finish, Refusal, Usage};
 use trainyard_tables::Sampling;
 
 const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };

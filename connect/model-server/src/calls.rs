@@ -5,7 +5,7 @@ use trainyard_core::{Error, Result};
 use trainyard_envs::formats::{ToolFormat, build};
 use trainyard_envs::tools::{ToolCall, ToolSpec, described};
 use trainyard_lm::template::{Chat, ToolDescriptions};
-use trainyard_serving::{Refusal, Tool};
+use trainyard_model_api::{Refusal, Tool};
 use trainyard_tables::Message;
 
 /// Source of the tools' description, with the format of calls.

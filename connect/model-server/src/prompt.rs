@@ -3,8 +3,8 @@
 use super::calls::{self, Way};
 use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::template::Chat;
-use trainyard_serving::speech::{Sign, Speech, signs};
-use trainyard_serving::{Asked, Prompt, Refusal};
+use trainyard_model_api::speech::{Sign, Speech, signs};
+use trainyard_model_api::{Asked, Prompt, Refusal};
 
 /// A prompt in tokens, and the parsers of its answer.
 pub struct Opened {

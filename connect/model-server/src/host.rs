@@ -14,7 +14,7 @@ use trainyard_envs::formats::ToolFormat;
 use trainyard_lm::GenerationConfig;
 use trainyard_lm::backend::Sampler;
 use trainyard_lm::template::Chat;
-use trainyard_serving::{Asked, Caller, Card, Desk, Form, Question, Refusal, Reply};
+use trainyard_model_api::{Asked, Caller, Card, Desk, Form, Question, Refusal, Reply};
 use trainyard_tables::Sampling;
 
 /// Options of a served model.

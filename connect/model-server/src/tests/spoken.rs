@@ -5,7 +5,7 @@ use crate::HostOptions;
 use serde_json::json;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use trainyard_serving::{Asked, Caller, Choice, Desk as _, Finish, Form, ToolChoice};
+use trainyard_model_api::{Asked, Caller, Choice, Desk as _, Finish, Form, ToolChoice};
 
 const CALL: &str = "<tool_call>\n{\"name\": \"sum\", \"arguments\": {\"a\": 2}}\n</tool_call>";
 

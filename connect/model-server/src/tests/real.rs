@@ -7,7 +7,7 @@ use trainyard_lm::backend::conformance::model;
 use trainyard_lm::backend::cpu::Cpu;
 use trainyard_lm::backend::{Backend as _, SamplerOptions};
 use trainyard_lm::generate::{DrawKey, Request, SequenceState};
-use trainyard_serving::{Asked, Choice, Form, Prompt};
+use trainyard_model_api::{Asked, Choice, Form, Prompt};
 use trainyard_tables::Sampling;
 
 fn host(most: usize) -> Host {

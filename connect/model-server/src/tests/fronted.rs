@@ -9,7 +9,7 @@ use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::cpu::Cpu;
 use trainyard_lm::backend::endpoint::{Endpoint, EndpointBackend};
 use trainyard_lm::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Sampler, SamplerOptions, conformance};
-use trainyard_serving::{Running, Settings};
+use trainyard_model_api::{Running, Settings};
 use trainyard_tables::Sampling;
 
 /// Serves every model that it samples with. The servers end with it.

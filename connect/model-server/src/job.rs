@@ -3,7 +3,7 @@
 use super::turn::Turn;
 use trainyard_core::Chance;
 use trainyard_lm::generate::SequenceId;
-use trainyard_serving::{Asked, Choice, Reply};
+use trainyard_model_api::{Asked, Choice, Reply};
 use trainyard_tables::Sampling;
 
 /// A request that is ready to be sampled.

@@ -1,6 +1,6 @@
 //! Stop texts, independent of token boundaries.
 
-use trainyard_serving::speech::clear_of;
+use trainyard_model_api::speech::clear_of;
 
 /// Search for stop texts.
 #[derive(Debug, Default)]

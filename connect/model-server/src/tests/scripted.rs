@@ -11,8 +11,8 @@ use trainyard_lm::backend::{Parameters, Sampler};
 use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
 use trainyard_lm::template::{Builtin, Chat, ChatTemplate};
 use trainyard_lm::tokenizer::train_bpe;
-use trainyard_serving::desk::Told;
-use trainyard_serving::{Answered, Asked, Caller, Desk as _, Form, Piece, Prompt, Question, Refusal, Reply, Tool};
+use trainyard_model_api::desk::Told;
+use trainyard_model_api::{Answered, Asked, Caller, Desk as _, Form, Piece, Prompt, Question, Refusal, Reply, Tool};
 use trainyard_tables::{Message, Sampling};
 
 /// Maximum tokens of a scripted sequence.
