@@ -1,5 +1,6 @@
 //! Names of runs, stage instances and attempts.
 
+use crate::units::timestamp;
 use crate::{Chance, Clock};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,30 +22,15 @@ pub struct RunId(pub String);
 impl RunId {
     /// Creates a name from an injected time and seed.
     pub fn new(clock: &dyn Clock, chance: &Chance) -> Self {
-        let (y, mo, d, h, mi, s) = civil_from_unix(clock.unix_millis() / 1000);
+        let created = timestamp(clock.unix_millis());
         let millis = clock.unix_millis().rem_euclid(1000);
         let tail = chance.at("run_id", &[]).next_u64() & 0xffff;
-        Self(format!("{y:04}{mo:02}{d:02}-{h:02}{mi:02}{s:02}-{millis:03x}{tail:04x}"))
+        Self(format!("{}-{millis:03x}{tail:04x}", created.strftime("%Y%m%d-%H%M%S")))
     }
     /// Returns `yyyy-mm`: the folder under `runs/` in the store.
     pub fn month(&self) -> String {
         format!("{}-{}", self.0.get(..4).unwrap_or("0000"), self.0.get(4..6).unwrap_or("00"))
     }
-}
-
-/// Returns year, month, day, hour, minute and second (UTC) of a Unix time in seconds, by Howard Hinnant's algorithm for
-/// the proleptic Gregorian calendar.
-pub fn civil_from_unix(seconds: i64) -> (i64, i64, i64, i64, i64, i64) {
-    let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let z = days + 719_468;
-    let era = z.div_euclid(146_097);
-    let doe = z.rem_euclid(146_097);
-    let yoe = (doe - doe / 1_460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let (day, month) = (doy - (153 * mp + 2) / 5 + 1, if mp < 10 { mp + 3 } else { mp - 9 });
-    let year = yoe + era * 400 + i64::from(month <= 2);
-    (year, month, day, rest / 3_600, rest / 60 % 60, rest % 60)
 }
 
 impl fmt::Display for RunId {
@@ -78,14 +64,6 @@ pub type Epoch = u64;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn civil_dates_match_known_instants() {
-        assert_eq!(civil_from_unix(0), (1970, 1, 1, 0, 0, 0));
-        assert_eq!(civil_from_unix(951_782_400), (2000, 2, 29, 0, 0, 0));
-        assert_eq!(civil_from_unix(1_795_234_530), (2026, 11, 21, 4, 15, 30));
-        assert_eq!(civil_from_unix(-1), (1969, 12, 31, 23, 59, 59));
-    }
 
     #[test]
     fn the_stage_id_leaves_out_the_axes() {

@@ -2,7 +2,7 @@
 //!
 //! A bare number is not a duration, since it could mean seconds or milliseconds.
 
-use crate::ids::civil_from_unix;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -106,8 +106,13 @@ pub fn format_duration(duration: Duration) -> String {
 /// assert_eq!(trainyard_core::units::format_time(1_795_234_530_042), "2026-11-21T04:15:30.042Z");
 /// ```
 pub fn format_time(unix_millis: i64) -> String {
-    let (y, mo, d, h, mi, s) = civil_from_unix(unix_millis.div_euclid(1_000));
-    format!("{y:04}-{mo:02}-{d:02}T{h:02}:{mi:02}:{s:02}.{:03}Z", unix_millis.rem_euclid(1_000))
+    format!("{:.3}", timestamp(unix_millis))
+}
+
+/// Converts milliseconds since 1970-01-01 UTC. Times outside the years -9999 to 9999 become the nearest bound.
+pub fn timestamp(unix_millis: i64) -> Timestamp {
+    let bound = if unix_millis < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    Timestamp::from_millisecond(unix_millis).unwrap_or(bound)
 }
 
 /// Exponential backoff between attempts: `5s..2m` starts at 5 s and doubles up to 2 min; `10s` is constant.

@@ -2,103 +2,75 @@
 //!
 //! Numerator and denominator are 128-bit integers; a result that needs more than 38 digits is an error, never rounded.
 
-use std::cmp::Ordering;
+use num_rational::Ratio;
+use num_traits::{CheckedAdd as _, CheckedDiv as _, CheckedMul as _, CheckedSub as _, Signed as _, Zero as _};
 use std::fmt;
 
 /// A reduced fraction with a positive denominator. Operations return `None` on overflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Number {
-    over: i128,
-    under: i128,
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Number(Ratio<i128>);
 
 impl Number {
-    pub const ZERO: Self = Self { over: 0, under: 1 };
-    pub const ONE: Self = Self { over: 1, under: 1 };
+    pub const ZERO: Self = Self(Ratio::new_raw(0, 1));
+    pub const ONE: Self = Self(Ratio::new_raw(1, 1));
 
     /// Converts a whole number.
     pub fn integer(value: i128) -> Self {
-        Self { over: value, under: 1 }
+        Self(Ratio::from_integer(value))
     }
-    /// Returns `over / under`, reduced; `None` if `under` is 0.
-    pub fn ratio(over: i128, under: i128) -> Option<Self> {
-        if under == 0 {
-            return None;
-        }
-        let divisor = i128::try_from(gcd(over.unsigned_abs(), under.unsigned_abs())).ok()?;
-        let (over, under) = (over / divisor, under / divisor);
-        if under > 0 {
-            Some(Self { over, under })
-        } else {
-            Some(Self { over: over.checked_neg()?, under: under.checked_neg()? })
-        }
+    /// Returns `numerator / denominator`, reduced; `None` if the denominator is 0 or a number is `i128::MIN`.
+    pub fn ratio(numerator: i128, denominator: i128) -> Option<Self> {
+        let fits = denominator != 0 && numerator != i128::MIN && denominator != i128::MIN;
+        fits.then(|| Self(Ratio::new(numerator, denominator)))
     }
     /// Returns the numerator, with the sign.
     pub fn numerator(self) -> i128 {
-        self.over
+        *self.0.numer()
     }
     /// Returns the denominator, at least 1.
     pub fn denominator(self) -> i128 {
-        self.under
+        *self.0.denom()
     }
     /// Returns whether the denominator is 1.
     pub fn is_integer(self) -> bool {
-        self.under == 1
+        self.0.is_integer()
     }
     /// Returns whether the value is 0.
     pub fn is_zero(self) -> bool {
-        self.over == 0
+        self.0.is_zero()
     }
     pub fn negate(self) -> Option<Self> {
-        Some(Self { over: self.over.checked_neg()?, under: self.under })
+        Self::ZERO.subtract(self)
     }
     #[expect(clippy::should_implement_trait, reason = "`std::ops::Add` cannot report overflow")]
     pub fn add(self, other: Self) -> Option<Self> {
-        let common = i128::try_from(gcd(self.under.unsigned_abs(), other.under.unsigned_abs())).ok()?;
-        let (a, b) = (other.under / common, self.under / common);
-        let over = self.over.checked_mul(a)?.checked_add(other.over.checked_mul(b)?)?;
-        Self::ratio(over, self.under.checked_mul(a)?)
+        self.0.checked_add(&other.0).map(Self)
     }
     pub fn subtract(self, other: Self) -> Option<Self> {
-        self.add(other.negate()?)
+        self.0.checked_sub(&other.0).map(Self)
     }
     pub fn multiply(self, other: Self) -> Option<Self> {
-        // Reducing crosswise first makes the product fit whenever its reduced form does.
-        let left = Self::ratio(self.over, other.under)?;
-        let right = Self::ratio(other.over, self.under)?;
-        Self::ratio(left.over.checked_mul(right.over)?, left.under.checked_mul(right.under)?)
+        self.0.checked_mul(&other.0).map(Self)
     }
     /// Divides. `None` on overflow and on division by zero, which [`Number::is_zero`] distinguishes.
     pub fn divide(self, other: Self) -> Option<Self> {
-        self.multiply(Self::ratio(other.under, other.over)?)
+        self.0.checked_div(&other.0).map(Self)
     }
     /// Returns the largest integer ≤ `self`.
     pub fn floor(self) -> Self {
-        Self::integer(self.over.div_euclid(self.under))
+        Self::integer(self.numerator().div_euclid(self.denominator()))
     }
     /// Raises `self` to an integer power.
     pub fn power(self, exponent: i128) -> Option<Self> {
-        let base = if exponent < 0 { Self::ratio(self.under, self.over)? } else { self };
+        let base = if exponent < 0 { Self::ONE.divide(self)? } else { self };
         let exponent = exponent.unsigned_abs();
-        if base.under == 1 && base.over.abs() <= 1 {
-            let odd = exponent % 2 == 1;
-            return Some(Self::integer(if exponent == 0 {
-                1
-            } else if odd {
-                base.over
-            } else {
-                base.over.abs()
-            }));
+        if base.is_integer() && base.numerator().unsigned_abs() <= 1 {
+            // A power of 0, 1 or -1 depends on whether the exponent is 0, odd or even.
+            let same = exponent % 2 == 1 || base.is_zero() && exponent > 0;
+            return Some(if same { base } else { Self::ONE });
         }
         let exponent = u32::try_from(exponent).ok().filter(|e| *e <= 127)?;
-        Some(Self { over: base.over.checked_pow(exponent)?, under: base.under.checked_pow(exponent)? })
+        Self::ratio(base.numerator().checked_pow(exponent)?, base.denominator().checked_pow(exponent)?)
     }
     /// Parses a decimal literal: an optional sign, digits with at most one point, an optional exponent (`1.5e3`).
     pub fn parse(text: &str) -> Option<Self> {
@@ -114,13 +86,13 @@ impl Number {
         if whole.is_empty() && part.is_empty() {
             return None;
         }
-        let mut over: i128 = 0;
+        let mut number: i128 = 0;
         for c in whole.chars().chain(part.chars()) {
-            over = over.checked_mul(10)?.checked_add(i128::from(c.to_digit(10)?))?;
+            number = number.checked_mul(10)?.checked_add(i128::from(c.to_digit(10)?))?;
         }
         let scale = i32::try_from(part.len()).ok()?.checked_sub(exponent)?;
         let ten = Self::integer(10).power(i128::from(scale.unsigned_abs()));
-        let value = Self::integer(sign * over);
+        let value = Self::integer(sign * number);
         if value.is_zero() {
             return Some(value);
         }
@@ -128,17 +100,19 @@ impl Number {
     }
     /// Returns the nearest float.
     pub fn to_f64(self) -> f64 {
-        const EXACT: i128 = 1 << 53;
-        if self.over.abs() <= EXACT && self.under <= EXACT {
-            return self.over as f64 / self.under as f64;
+        const EXACT: u128 = 1 << 53;
+        let (numerator, denominator) = (self.numerator(), self.denominator());
+        if numerator.unsigned_abs() <= EXACT && denominator.unsigned_abs() <= EXACT {
+            return numerator as f64 / denominator as f64;
         }
         self.decimal(40).parse().unwrap_or(f64::NAN)
     }
     /// Returns decimal digits by long division, truncated after `places` places.
     fn decimal(self, places: usize) -> String {
-        let (over, under) = (self.over.unsigned_abs(), self.under.unsigned_abs());
-        let mut text = format!("{}{}", if self.over < 0 { "-" } else { "" }, over / under);
-        let mut rest = over % under;
+        let (numerator, denominator) = (self.numerator().unsigned_abs(), self.denominator().unsigned_abs());
+        let sign = if self.0.is_negative() { "-" } else { "" };
+        let mut text = format!("{sign}{}", numerator / denominator);
+        let mut rest = numerator % denominator;
         if rest != 0 {
             text.push('.');
         }
@@ -147,19 +121,10 @@ impl Number {
                 break;
             }
             let Some(next) = rest.checked_mul(10) else { break };
-            text.push(char::from(b'0' + (next / under) as u8));
-            rest = next % under;
+            text.push(char::from(b'0' + (next / denominator) as u8));
+            rest = next % denominator;
         }
         text
-    }
-}
-
-impl PartialOrd for Number {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        match self.subtract(*other) {
-            Some(difference) => Some(difference.over.cmp(&0)),
-            None => self.to_f64().partial_cmp(&other.to_f64()),
-        }
     }
 }
 
@@ -168,14 +133,14 @@ impl PartialOrd for Number {
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let terminates = {
-            let mut under = self.under;
-            while under % 2 == 0 {
-                under /= 2;
+            let mut rest = self.denominator();
+            while rest % 2 == 0 {
+                rest /= 2;
             }
-            while under % 5 == 0 {
-                under /= 5;
+            while rest % 5 == 0 {
+                rest /= 5;
             }
-            under == 1
+            rest == 1
         };
         let exact = self.decimal(16);
         let places = exact.split_once('.').map_or(0, |(_, part)| part.len());

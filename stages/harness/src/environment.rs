@@ -11,8 +11,8 @@ use trainyard_core::{Chance, Error, Result, SystemClock};
 use trainyard_envs::environments::Setup;
 use trainyard_envs::programs::OwnVerifier;
 use trainyard_envs::{Environment, Episode, ToolFormat, ToolSpec};
-use trainyard_process::{Log, ProgramOptions};
 use trainyard_model_api::{Running, Settings};
+use trainyard_process::{Log, ProgramOptions};
 use trainyard_tables::{Message, Problem};
 
 pub struct Harness {

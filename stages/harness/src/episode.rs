@@ -10,8 +10,8 @@ use trainyard_core::attempt::LogLevel;
 use trainyard_core::units::format_duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
 use trainyard_envs::{AgentTurn, CallCounts, Episode, Outcome, Read, Step, Toolbox, TurnTokens};
-use trainyard_process::{Ended, Log, Solo};
 use trainyard_model_api::{Question, Refusal};
+use trainyard_process::{Ended, Log, Solo};
 use trainyard_tables::{Status, StopReason};
 
 /// Interval at which a program is polled.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, notifications, tracking, wiring};
 use trainyard_core::event::{RunOutcome, Selection};
 use trainyard_core::{Clock, Error, Result, RunId, SystemClock};
+use trainyard_daemon::texts::Texts;
 use trainyard_engine::fold::{RunView, StageStatus};
 use trainyard_runtime::{Ending, Interrupt, Observer, RunOptions, RunSummary};
-use trainyard_daemon::texts::Texts;
 use trainyard_spec::files::absolute;
 
 /// Starts a new run, or resumes the unfinished one of the same plan and selection.

@@ -15,8 +15,6 @@ use std::time::Duration;
 use trainyard_app::session::home;
 use trainyard_app::{Catalogue, notifications, wiring, workflow};
 use trainyard_core::{Chance, Clock, Error, Result, SystemClock};
-use trainyard_runtime::Interrupt;
-use trainyard_runtime::resume::ProcessId;
 use trainyard_daemon::api::tokens::Tokens;
 use trainyard_daemon::api::{self, App};
 use trainyard_daemon::daemon::{Daemon, Shared};
@@ -24,6 +22,8 @@ use trainyard_daemon::folder::{Compile, Folder};
 use trainyard_daemon::outside::News;
 use trainyard_daemon::processes::{Processes, Started};
 use trainyard_daemon::schedule::event::Skip;
+use trainyard_runtime::Interrupt;
+use trainyard_runtime::resume::ProcessId;
 use trainyard_spec::site::Site;
 
 /// Tick for which files are compiled only to check them.

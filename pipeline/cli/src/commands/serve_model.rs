@@ -11,13 +11,13 @@ use std::sync::Arc;
 use trainyard_app::{Catalogue, inline, machine, wiring};
 use trainyard_core::error::io_error;
 use trainyard_core::{Clock, Error, Result, Secret, Secrets, SystemClock};
-use trainyard_model_server::{Host, HostOptions};
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::SamplerOptions;
 use trainyard_lm::backend::registry::BackendSlot;
-use trainyard_runtime::Interrupt;
 use trainyard_model_api::Settings;
 use trainyard_model_api::server;
+use trainyard_model_server::{Host, HostOptions};
+use trainyard_runtime::Interrupt;
 
 /// Serves until a signal arrives, then finishes active requests; a second signal aborts them.
 pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {

@@ -67,10 +67,9 @@ impl SaveOptions {
     }
 }
 
-/// Returns the nearest bfloat16, halves to even, as its bits. The number must be finite.
+/// Returns the bits of the nearest bfloat16, halves to even.
 pub(super) fn bf16_bits(x: f32) -> u16 {
-    let bits = x.to_bits();
-    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+    half::bf16::from_f32(x).to_bits()
 }
 
 #[cfg(test)]

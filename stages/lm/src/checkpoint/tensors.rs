@@ -178,7 +178,7 @@ fn give_back(map: &Mmap, bytes: &[u8]) {
 
 fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let (data, shape) = (view.data(), view.shape().to_vec());
-    let half = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
+    let bits = |i: usize| u16::from_le_bytes([data[2 * i], data[2 * i + 1]]);
     let halves = data.len() / 2;
     let tensor = match view.dtype() {
         Dtype::F32 => Tensor::from_vec(
@@ -197,12 +197,13 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
             &Device::Cpu,
         ),
         Dtype::BF16 => Tensor::from_vec(
-            (0..halves).map(|i| f32::from_bits(u32::from(half(i)) << 16)).collect::<Vec<_>>(),
+            (0..halves).map(|i| half::bf16::from_bits(bits(i)).to_f32()).collect::<Vec<_>>(),
             shape,
             &Device::Cpu,
         ),
         Dtype::F16 => {
-            Tensor::from_vec((0..halves).map(|i| half_to_f32(half(i))).collect::<Vec<_>>(), shape, &Device::Cpu)
+            let numbers = (0..halves).map(|i| half::f16::from_bits(bits(i)).to_f32()).collect::<Vec<_>>();
+            Tensor::from_vec(numbers, shape, &Device::Cpu)
         }
         other => {
             return Err(
@@ -211,16 +212,4 @@ fn read(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
         }
     };
     tensor.map_err(candle)
-}
-
-/// Converts IEEE 754 binary16 to binary32, exactly.
-fn half_to_f32(bits: u16) -> f32 {
-    let (sign, exponent, fraction) =
-        (if bits >> 15 == 1 { -1.0f32 } else { 1.0 }, (bits >> 10) & 31, f32::from(bits & 1023));
-    match exponent {
-        0 => sign * fraction * 2.0f32.powi(-24),
-        31 if fraction == 0.0 => sign * f32::INFINITY,
-        31 => f32::NAN,
-        e => sign * (1.0 + fraction / 1024.0) * 2.0f32.powi(i32::from(e) - 15),
-    }
 }

@@ -8,7 +8,7 @@ pub fn is_bf16(numbers: &[f32]) -> bool {
 
 /// Returns the bits of a number that is a bfloat16.
 pub fn bf16_bits(number: f32) -> u16 {
-    (number.to_bits() >> 16) as u16
+    half::bf16::from_f32(number).to_bits()
 }
 
 /// The rows of a table.
@@ -31,7 +31,7 @@ impl Rows {
             Self::Full(numbers) => out.copy_from_slice(&numbers[start..end]),
             Self::Half(bits) => {
                 for (x, bits) in out.iter_mut().zip(&bits[start..end]) {
-                    *x = f32::from_bits(u32::from(*bits) << 16);
+                    *x = half::bf16::from_bits(*bits).to_f32();
                 }
             }
         }

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use trainyard_core::ids::civil_from_unix;
 use trainyard_core::units::format_time;
+use trainyard_core::units::timestamp;
 use trainyard_core::{Clock, SystemClock};
 
 /// Names in one page of a listing: few, so that tests need several.
@@ -276,13 +276,7 @@ fn get(request: &Request, bucket: &Bucket, name: &str) -> Response {
 
 /// Formats a time as `Sun, 22 Nov 2026 13:00:00 GMT`.
 fn http_date(millis: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = millis.div_euclid(1_000);
-    let (year, month, day, hour, minute, second) = civil_from_unix(seconds);
-    let weekday = DAYS[seconds.div_euclid(86_400).rem_euclid(7) as usize];
-    let month = MONTHS[month as usize - 1];
-    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
+    timestamp(millis).strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 fn list(request: &Request, bucket: &Bucket) -> Response {
