@@ -9,6 +9,7 @@ mod carrier;
 pub mod chunks;
 mod computing;
 mod context;
+mod control;
 pub mod curves;
 mod dispatch;
 pub mod executors;

@@ -16,7 +16,7 @@ mod line;
 
 pub use holding::{Holder, Holding};
 
-use crate::executors::Control;
+use crate::control::Control;
 use command_fds::CommandFdExt;
 use group::Group;
 use holding::{fault, hold, look, open, sum};

@@ -16,14 +16,12 @@ mod metrics;
 mod outputs;
 mod placement;
 mod repetition;
-mod reported;
 mod scripts;
 mod stage;
 mod wiring;
 
 pub use checker::Link;
 pub use graph::Order;
-pub(crate) use reported::judge;
 
 use crate::diagnostic::Diagnostic;
 use crate::expand::Expanded;

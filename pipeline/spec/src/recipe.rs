@@ -18,10 +18,10 @@
 //! checks with roles).
 
 use crate::diagnostic::Diagnostic;
+use crate::names::unknown_keys;
 use crate::read::has_expression;
 use crate::tree::{Content, Entry, Node};
 use crate::vocabulary::Place;
-use crate::workflow::unknown_keys;
 use serde::{Deserialize, Serialize};
 
 /// Required keys.

@@ -21,10 +21,9 @@
 //! Paths cannot be computed with (`inputs.a + "/x"`: write `${{ inputs.a }}/x`), and expressions are not allowed inside
 //! here-documents, backquotes, `${…}` and `$((…))`, where a shell would parse them.
 
-mod ports;
 mod quoting;
 
-pub use ports::{RunPorts, ports};
+pub use crate::workflow::{RunPorts, ports};
 
 use crate::diagnostic::{Diagnostic, Span};
 use crate::expression::{Expression, Fault, Reference, Term, value_text};

@@ -4,9 +4,12 @@
 //! ignore (`env` with `uses`) are errors here, so later passes never see them.
 
 mod keys;
+mod run_ports;
 mod stage;
 
-pub use keys::{DEFAULT_KEYS, EMBED_KEYS, FILE_KEYS, STAGE_KEYS, check_id, unknown_keys};
+pub use crate::names::{check_id, unknown_keys};
+pub use keys::{DEFAULT_KEYS, EMBED_KEYS, FILE_KEYS, STAGE_KEYS};
+pub use run_ports::{RunPorts, ports};
 pub use stage::{Body, RawStage, is_file};
 
 use crate::diagnostic::{Diagnostic, Span};

@@ -26,7 +26,7 @@ pub fn run(args: &ServeToolsArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     if let Some(problem) = limits.check("").into_iter().next() {
         return Err(Error::invalid(format!("{}: {}", problem.pointer.trim_start_matches('/'), problem.message)));
     }
-    let mut server = ToolServer::open(catalogue.toolbox(), &chosen, &limits, &host)?;
+    let mut server = ToolServer::open(&catalogue.toolbox().tools, &chosen, &limits, &host)?;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| Error::data("standard input is no text").caused_by(&e))?;
         if line.trim().is_empty() {

@@ -22,6 +22,7 @@ pub use slurm::{Slurm, SlurmOptions};
 pub use tree::{kill_marked, kill_started};
 
 // Types in signatures of the trait.
+pub use crate::control::Control;
 pub use futures::future::BoxFuture;
 
 use serde::{Deserialize, Serialize};
@@ -137,17 +138,6 @@ pub struct Capabilities {
     pub outlives_engine: bool,
     /// Whether machines see the files of this one under the same paths; if so, sources are not uploaded.
     pub shares_files: bool,
-}
-
-/// Control of a running attempt, requested by the engine. It never decreases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Control {
-    /// Continue.
-    Run,
-    /// Stop soon and cleanly.
-    Cancel,
-    /// Stop now.
-    Kill,
 }
 
 /// Receives the messages of an attempt.

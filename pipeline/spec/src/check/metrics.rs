@@ -6,10 +6,10 @@
 
 use super::checker::{Checker, Whole};
 use super::graph::Order;
-use super::reported::{judge, renamed};
 use crate::diagnostic::{Diagnostic, suggest};
 use crate::plan::InputBinding;
 use crate::read::locate;
+use crate::reported::{judge, renamed};
 use crate::workflow::Body;
 use trainyard_core::{Declared, Metric, Producer, Producers};
 

@@ -7,10 +7,10 @@
 use super::axes::{self, Coordinate};
 use super::params::ParamValue;
 use super::{Draft, Expanded, Group, Member, MemberBody, Space};
-use crate::check::judge;
 use crate::diagnostic::suggest;
 use crate::expression::{Expression, Reference, Term};
 use crate::read::{Binder, Bound, BoundContent, Names, Trouble};
+use crate::reported::judge;
 use crate::run_stage::RunPorts;
 use crate::workflow::{Body, RawStage};
 use trainyard_core::{ArtifactKind, Of, StageKey};

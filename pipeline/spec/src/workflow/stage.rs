@@ -1,8 +1,9 @@
 //! One stage of a file: its body, and its envelope over the file's `defaults`.
 
-use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, check_id, map_of, unknown_keys};
+use super::keys::{DEFAULT_KEYS, EMBED_KEYS, ONLY_RUN, STAGE_KEYS, map_of};
+use super::run_ports::RunPorts;
 use crate::diagnostic::{Diagnostic, Span};
-use crate::run_stage::RunPorts;
+use crate::names::{check_id, unknown_keys};
 use crate::tree::{Content, Entry, Node};
 use crate::vocabulary::Place;
 use std::cell::OnceCell;

@@ -8,7 +8,7 @@ use crate::programs::log::log;
 use crate::tools::cpython::installation::Installation;
 use crate::tools::cpython::support;
 use crate::tools::pool::{Pool, PoolKey};
-use crate::tools::process::program::Program;
+use crate::tools::program::Program;
 use crate::tools::worker_program::WorkerProgram;
 use crate::tools::{Ticket, ToolLimits};
 use serde::Serialize;

@@ -1,12 +1,10 @@
 //! Frames between a pool and its workers: a `u32` length, then fields in little-endian order, up to 256 MiB.
 //!
-//! The first frame contains the limits and, for CPython, its setup. Each later request frame is a batch of jobs, which
+//! The first frame is in `hello`. Each later request frame is a batch of jobs, which
 //! a worker reads whole before it starts, so the two sides never write at the same time. Replies are in call order,
 //! several to a frame. The format is binary because a call takes tens of microseconds, of which JSON would be a large
 //! part.
 
-use crate::tools::ToolLimits;
-use crate::tools::cpython::setup::Setup;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -117,21 +115,22 @@ pub fn take_frame(buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
     Some(payload)
 }
 
+/// A payload that is written.
 #[derive(Default)]
-struct Out(Vec<u8>);
+pub(super) struct Out(pub(super) Vec<u8>);
 
 impl Out {
     fn byte(&mut self, value: u8) {
         self.0.push(value);
     }
-    fn long(&mut self, value: u64) {
+    pub(super) fn long(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
     fn bytes(&mut self, value: &[u8]) {
         self.long(value.len() as u64);
         self.0.extend_from_slice(value);
     }
-    fn optional(&mut self, value: Option<&[u8]>) {
+    pub(super) fn optional(&mut self, value: Option<&[u8]>) {
         self.byte(u8::from(value.is_some()));
         if let Some(value) = value {
             self.bytes(value);
@@ -139,7 +138,8 @@ impl Out {
     }
 }
 
-struct In<'a>(&'a [u8]);
+/// The unread rest of a payload.
+pub(super) struct In<'a>(pub(super) &'a [u8]);
 
 impl<'a> In<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -150,7 +150,7 @@ impl<'a> In<'a> {
     fn byte(&mut self) -> Option<u8> {
         Some(self.take(1)?[0])
     }
-    fn long(&mut self) -> Option<u64> {
+    pub(super) fn long(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
     fn bytes(&mut self) -> Option<&'a [u8]> {
@@ -160,43 +160,13 @@ impl<'a> In<'a> {
     fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
     }
-    fn optional(&mut self) -> Option<Option<&'a [u8]>> {
+    pub(super) fn optional(&mut self) -> Option<Option<&'a [u8]>> {
         match self.byte()? {
             0 => Some(None),
             1 => Some(Some(self.bytes()?)),
             _ => None,
         }
     }
-}
-
-pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
-    let mut out = Out::default();
-    for value in [
-        limits.time_millis,
-        limits.memory_bytes,
-        limits.output_bytes,
-        u64::from(limits.recursion_depth),
-        u64::from(limits.suspensions),
-    ] {
-        out.long(value);
-    }
-    // The probe rejects paths that are not UTF-8: its answer is JSON too.
-    let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
-    out.optional(setup.as_deref());
-    out.0
-}
-
-pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
-    let mut from = In(payload);
-    let limits = ToolLimits {
-        time_millis: from.long()?,
-        memory_bytes: from.long()?,
-        output_bytes: from.long()?,
-        recursion_depth: u32::try_from(from.long()?).ok()?,
-        suspensions: u32::try_from(from.long()?).ok()?,
-    };
-    let setup = from.optional()?.map(serde_json::from_slice).transpose().ok()?;
-    from.0.is_empty().then_some((limits, setup))
 }
 
 pub fn encode_jobs(jobs: &[Job]) -> Vec<u8> {
@@ -293,7 +263,6 @@ pub fn decode_replies(payload: &[u8]) -> Option<Vec<Reply>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::cpython::installation::Installation;
     use proptest::prelude::*;
 
     fn jobs() -> Vec<Job> {
@@ -321,21 +290,6 @@ mod tests {
             encode_reply(reply, &mut payload);
         }
         assert_eq!(decode_replies(&payload), Some(replies));
-        let limits = ToolLimits::default();
-        assert_eq!(decode_hello(&encode_hello(&limits, None)), Some((limits.clone(), None)));
-        let installation = Installation {
-            implementation: "cpython".to_string(),
-            version: "3.14.0".to_string(),
-            executable: "/opt/venv/bin/python".into(),
-            reads: vec!["/opt/venv/lib".into()],
-            executes: Vec::new(),
-            user_base: None,
-            search_paths: Vec::new(),
-        };
-        let setup = Setup { installation, scratch: "/tmp/a".into() };
-        let hello = encode_hello(&limits, Some(&setup));
-        assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
-        assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::tools::confinement::confine;
 use crate::tools::cpython::sandbox;
 use crate::tools::cpython::sessions::CpythonSessions;
 use crate::tools::embedded::EmbeddedSessions;
+use crate::tools::hello::decode_hello;
 use crate::tools::sessions::Sessions;
 use crate::tools::wire::{self, Job};
 use std::io::{self, Read, Write};
@@ -39,7 +40,7 @@ pub fn main() -> i32 {
 /// Serves until the input ends.
 fn serve(input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
     let Some(hello) = wire::read_frame(input)? else { return Ok(()) };
-    let (limits, cpython) = wire::decode_hello(&hello).ok_or_else(garbled)?;
+    let (limits, cpython) = decode_hello(&hello).ok_or_else(garbled)?;
     let mut sessions: Box<dyn Sessions> = match cpython {
         Some(setup) => Box::new(CpythonSessions::new(setup, limits)),
         None => {

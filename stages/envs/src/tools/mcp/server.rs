@@ -3,11 +3,11 @@
 //! One server is one session: a stateful tool, such as `python`, keeps its state until the client is gone.
 
 use super::protocol::VERSIONS;
-use crate::Toolbox;
-use crate::tools::{ToolCall, ToolChoice, ToolHost, ToolLimits, ToolSession, ToolSpec};
+use crate::tools::{Tool, ToolCall, ToolChoice, ToolHost, ToolLimits, ToolSession, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use trainyard_api::Family;
 use trainyard_core::{Error, Result};
 
 /// Duration of one wait for a result. Tools have separate limits.
@@ -29,10 +29,15 @@ impl ToolServer {
     /// Opens a session of every tool.
     ///
     /// Errors: invalid (unknown tool, wrong options, two tools of one name), and those of programs that do not start.
-    pub fn open(toolbox: &Toolbox, choices: &[ToolChoice], limits: &ToolLimits, host: &Arc<ToolHost>) -> Result<Self> {
+    pub fn open(
+        tools: &Family<dyn Tool>,
+        choices: &[ToolChoice],
+        limits: &ToolLimits,
+        host: &Arc<ToolHost>,
+    ) -> Result<Self> {
         let mut server = Self { specs: Vec::new(), owners: Vec::new(), sessions: Vec::new() };
         for choice in choices {
-            let tool = toolbox.chosen_tool(choice)?;
+            let tool = tools.build(choice.options(), &())?;
             for spec in tool.offered(host)? {
                 if server.specs.iter().any(|known| known.name == spec.name) {
                     let error = Error::invalid(format!("two tools are called `{}`", spec.name));
@@ -116,7 +121,7 @@ mod tests {
 
     fn server(tools: &[&str]) -> Result<ToolServer> {
         let choices: Vec<ToolChoice> = tools.iter().map(|name| ToolChoice::from(*name)).collect();
-        ToolServer::open(&Toolbox::standard(), &choices, &ToolLimits::default(), &ToolHost::new(1))
+        ToolServer::open(&crate::tools::family(), &choices, &ToolLimits::default(), &ToolHost::new(1))
     }
 
     #[test]

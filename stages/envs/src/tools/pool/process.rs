@@ -5,6 +5,7 @@
 use super::key::PoolKey;
 use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
 use crate::tools::cpython::setup::Setup;
+use crate::tools::hello::encode_hello;
 use crate::tools::wire::{self, Reply};
 use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,7 +69,7 @@ impl Process {
             installation: installation.clone(),
             scratch: scratch.path().to_path_buf(),
         });
-        self.send(&wire::encode_hello(&key.limits, setup.as_ref()))?;
+        self.send(&encode_hello(&key.limits, setup.as_ref()))?;
         Ok(self)
     }
     pub fn id(&self) -> u32 {

@@ -1,15 +1,14 @@
 //! Tool `process`: functions of a user program, and those of a service (`http`).
 //!
-//! [`program`] is the running program or the service, [`session`] the requests of one episode; environments of these
+//! [`Program`] is the running program or the service, [`session`] the requests of one episode; environments of these
 //! kinds keep their sessions in the same way.
 
 pub mod options;
-pub mod program;
 pub(crate) mod result;
 pub mod session;
 
+pub use crate::tools::program::{Offers, Program};
 pub use options::{OwnToolOptions, OwnToolPage};
-pub use program::{Offers, Program};
 pub use session::{Reply, Session};
 
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};

@@ -39,7 +39,7 @@ pub(crate) fn judge(declared: &Declared, who: &str, name: &str, of: Option<Of>) 
 }
 
 /// Maps a name from before metrics were prefixed with the names of their parts.
-pub(super) fn renamed<'m>(name: &str, mut metrics: impl Iterator<Item = &'m Metric>) -> Option<String> {
+pub(crate) fn renamed<'m>(name: &str, mut metrics: impl Iterator<Item = &'m Metric>) -> Option<String> {
     metrics.find(|m| m.former.as_deref() == Some(name)).map(|m| format!("it is called `{}` now", m.name))
 }
 

@@ -1,9 +1,9 @@
 //! The ports of a `run` stage, which the file alone declares.
 
 use crate::diagnostic::{Diagnostic, Sources, Span};
+use crate::names::check_id;
 use crate::read::{Binder, Bound, BoundContent, NoNames, Reader};
 use crate::tree::Node;
-use crate::workflow::check_id;
 use std::collections::BTreeMap;
 use trainyard_core::ArtifactKind;
 use trainyard_core::attempt::AttemptOutput;

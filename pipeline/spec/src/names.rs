@@ -1,0 +1,29 @@
+//! Checks of the keys and names in a workflow file, for all parts of it.
+
+use crate::diagnostic::{Diagnostic, Span};
+use crate::expression::is_name;
+use crate::tree::Entry;
+use crate::vocabulary::{self, Place};
+
+/// Reports a name that is not valid after a dot in an expression.
+pub fn check_id(id: &str, span: Span, what: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if !is_name(id) || id.len() > 64 {
+        let fixed: String =
+            id.chars().take(64).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect();
+        let fixed = if fixed.starts_with(|c: char| c.is_ascii_digit()) { format!("_{fixed}") } else { fixed };
+        let d = Diagnostic::error("wrong-name", span, format!("`{id}` is not a valid {what} name"));
+        diagnostics.push(d.help(format!("use letters, digits and `_`, as in `{fixed}`")));
+    }
+}
+
+/// Reports every key that is not allowed, with its replacement.
+pub fn unknown_keys(entries: &[Entry], allowed: &[&str], what: &str, place: Place, diagnostics: &mut Vec<Diagnostic>) {
+    for entry in entries.iter().filter(|e| !allowed.contains(&e.key.as_str())) {
+        let mut help = vocabulary::key(place, &entry.key, allowed);
+        if place == Place::Stage && help.as_ref().is_some_and(|h| h.starts_with("valid here")) {
+            help = Some("options of a stage kind stand under `with`".to_string());
+        }
+        let d = Diagnostic::error("unknown-key", entry.key_span, format!("{what} has no key `{}`", entry.key));
+        diagnostics.push(d.help_if(help));
+    }
+}

@@ -1,0 +1,60 @@
+//! The first frame of a worker: the limits and, for CPython, its setup.
+
+use crate::tools::ToolLimits;
+use crate::tools::cpython::setup::Setup;
+use crate::tools::wire::{In, Out};
+
+pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
+    let mut out = Out::default();
+    for value in [
+        limits.time_millis,
+        limits.memory_bytes,
+        limits.output_bytes,
+        u64::from(limits.recursion_depth),
+        u64::from(limits.suspensions),
+    ] {
+        out.long(value);
+    }
+    // The probe rejects paths that are not UTF-8: its answer is JSON too.
+    let setup = cpython.map(|setup| serde_json::to_vec(setup).unwrap_or_default());
+    out.optional(setup.as_deref());
+    out.0
+}
+
+pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
+    let mut from = In(payload);
+    let limits = ToolLimits {
+        time_millis: from.long()?,
+        memory_bytes: from.long()?,
+        output_bytes: from.long()?,
+        recursion_depth: u32::try_from(from.long()?).ok()?,
+        suspensions: u32::try_from(from.long()?).ok()?,
+    };
+    let setup = from.optional()?.map(serde_json::from_slice).transpose().ok()?;
+    from.0.is_empty().then_some((limits, setup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::cpython::installation::Installation;
+
+    #[test]
+    fn limits_and_setups_round_trip() {
+        let limits = ToolLimits::default();
+        assert_eq!(decode_hello(&encode_hello(&limits, None)), Some((limits.clone(), None)));
+        let installation = Installation {
+            implementation: "cpython".to_string(),
+            version: "3.14.0".to_string(),
+            executable: "/opt/venv/bin/python".into(),
+            reads: vec!["/opt/venv/lib".into()],
+            executes: Vec::new(),
+            user_base: None,
+            search_paths: Vec::new(),
+        };
+        let setup = Setup { installation, scratch: "/tmp/a".into() };
+        let hello = encode_hello(&limits, Some(&setup));
+        assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
+        assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);
+    }
+}
