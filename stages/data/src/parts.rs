@@ -15,13 +15,13 @@ pub struct Parts {
     /// Formats of `artifacts export --as`.
     pub export: Family<&'static dyn ExportFormat>,
     /// File formats of `data/import`.
-    pub import: Family<&'static dyn Format>,
+    pub import: Arc<Family<&'static dyn Format>>,
     /// Rules of `data/filter`.
-    pub rules: Family<dyn Rule>,
+    pub rules: Arc<Family<dyn Rule>>,
     /// Scorers of `data/step_labels`.
     pub step_scorers: Family<dyn StepScorer>,
     /// Methods of `data/synthesize`.
-    pub synthesize: Family<&'static dyn Method>,
+    pub synthesize: Arc<Family<&'static dyn Method>>,
 }
 
 impl Parts {
@@ -30,14 +30,14 @@ impl Parts {
         Self {
             envs,
             export: exports::family(),
-            import: formats::family(),
-            rules: rules::family(),
+            import: Arc::new(formats::family()),
+            rules: Arc::new(rules::family()),
             step_scorers: scorers::family(),
-            synthesize: methods::family(),
+            synthesize: Arc::new(methods::family()),
         }
     }
     /// Returns the families of this crate, sorted by folder.
     pub fn families(&self) -> [&dyn AnyFamily; 5] {
-        [&self.export, &self.import, &self.rules, &self.step_scorers, &self.synthesize]
+        [&self.export, &*self.import, &*self.rules, &self.step_scorers, &*self.synthesize]
     }
 }

@@ -7,12 +7,12 @@ use trainyard_api::{DynStage, erase};
 /// Returns all stages of the crate, with the parts that they compose.
 pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase(crate::filter::Filter { parts: parts.clone() }),
-        erase(crate::import::Import { parts: parts.clone() }),
+        erase(crate::filter::Filter { rules: parts.rules.clone(), envs: parts.envs.clone() }),
+        erase(crate::import::Import { formats: parts.import.clone() }),
         erase(crate::pairs::Pairs),
         erase(crate::select::Select),
         erase(crate::step_labels::StepLabels { parts: parts.clone() }),
-        erase(crate::synthesize::Synthesize { parts: parts.clone() }),
+        erase(crate::synthesize::Synthesize { methods: parts.synthesize.clone(), envs: parts.envs.clone() }),
     ]
 }
 

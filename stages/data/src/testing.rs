@@ -1,6 +1,7 @@
 //! Shared by the tests of this crate: the folder of real data, and a tool that is late or lost on request.
 
 use crate::Parts;
+use crate::synthesize::Synthesize;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::panic::Location;
@@ -17,6 +18,12 @@ use trainyard_tables::Problem;
 /// Returns the parts of this build.
 pub fn parts() -> Arc<Parts> {
     Arc::new(Parts::standard(Arc::new(trainyard_envs::Parts::standard())))
+}
+
+/// Returns the stage `data/synthesize` of this build.
+pub fn synthesize() -> Synthesize {
+    let parts = parts();
+    Synthesize { methods: parts.synthesize.clone(), envs: parts.envs.clone() }
 }
 
 /// Creates an environment of this build with a separate tool host.

@@ -16,8 +16,8 @@ pub(crate) use tensors::{Numbers, load_shapes, save_numbers};
 pub use tensors::{load_tensors, save_tensors};
 
 use crate::config::ModelConfig;
-use crate::decoder::Weights;
 use crate::tensor::candle;
+use crate::weights::Weights;
 use candle_core::{DType, Device, Tensor};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -8,11 +8,11 @@
 //! fifty adapters of one base take its space once.
 
 use crate::adapter::{Adapter, peft};
-use crate::backend::Parameters;
 use crate::checkpoint::{SaveOptions, save_model_as};
 use crate::config::ModelConfig;
 use crate::decoder::Weights;
 use crate::generate::Generator;
+use crate::parameters::Parameters;
 use crate::template::{Chat, ChatTemplate, check_pieces};
 use crate::tensor::candle;
 use crate::tokenizer::Tokenizer;

@@ -15,12 +15,14 @@ pub mod decoder;
 pub mod examples;
 pub mod families;
 pub mod folder;
+pub mod fused;
 pub mod generate;
 pub mod gguf;
 pub mod memory;
 #[macro_use]
 pub mod ops;
 pub mod optimizer;
+mod parameters;
 pub mod registry;
 pub mod shape;
 pub mod stages;
@@ -28,6 +30,7 @@ pub mod template;
 mod tensor;
 pub mod threads;
 pub mod tokenizer;
+mod weights;
 
 pub use batch::TokenBatch;
 pub use config::ModelConfig;

@@ -170,7 +170,7 @@ impl Format for Lines {
 #[test]
 fn an_import_format_of_a_program_is_an_option_of_data_import() {
     let catalogue = Catalogue::builder().import_format(&Lines).build().unwrap();
-    let stage = Import { parts: catalogue.data.clone() };
+    let stage = Import { formats: catalogue.data.import.clone() };
     let options = json!({"source": "chats.txt", "format": "lines"});
     let prepared = stage.prepare(options.clone()).unwrap();
     assert_eq!(prepared.problems(), []);
@@ -212,7 +212,7 @@ impl Method for Given {
 #[test]
 fn a_synthesis_method_of_a_program_is_an_option_of_data_synthesize() {
     let catalogue = Catalogue::builder().synthesis_method(&Given).build().unwrap();
-    let stage = Synthesize { parts: catalogue.data.clone() };
+    let stage = Synthesize { methods: catalogue.data.synthesize.clone(), envs: catalogue.data.envs.clone() };
     let prepared = stage.prepare(json!({"method": "given"})).unwrap();
     assert_eq!(prepared.problems(), []);
     assert_eq!(prepared.config().environment["kind"], "countdown", "its own default");

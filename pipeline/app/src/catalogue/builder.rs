@@ -246,7 +246,14 @@ impl Builder {
             backends: Arc::new(backends::family()),
         };
         let Self { export, import, rules, step_scorers, synthesize, .. } = self;
-        let data = Arc::new(trainyard_data::Parts { envs, export, import, rules, step_scorers, synthesize });
+        let data = Arc::new(trainyard_data::Parts {
+            envs,
+            export,
+            import: Arc::new(import),
+            rules: Arc::new(rules),
+            step_scorers,
+            synthesize: Arc::new(synthesize),
+        });
         let rooms = [
             trainyard_data::registry::stages(&data),
             trainyard_trainers::stages(&data),

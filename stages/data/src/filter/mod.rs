@@ -21,14 +21,13 @@ pub mod void_turn;
 pub use rule::{Judgment, Rule, RuleContext};
 
 use crate::io;
-use crate::parts::Parts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_api::{Family, Ports, Prepared, Slot, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, OptionProblem, Producers, Result};
 use trainyard_envs::ToolHost;
 use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
@@ -58,8 +57,10 @@ fn default_rules() -> Vec<Value> {
 }
 
 pub struct Filter {
-    /// Rules, and environments of rows.
-    pub parts: Arc<Parts>,
+    /// Rules.
+    pub rules: Arc<Family<dyn Rule>>,
+    /// Environments of rows.
+    pub envs: Arc<trainyard_envs::Parts>,
 }
 
 impl Stage for Filter {
@@ -77,7 +78,7 @@ impl Stage for Filter {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "rules", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
-        report::metrics(self.parts.rules.names()).into()
+        report::metrics(self.rules.names()).into()
     }
     fn declared(&self, prepared: &PreparedFilter, _: &Producers) -> Declared {
         report::metrics(prepared.rules.iter().map(Slot::kind)).into()
@@ -118,18 +119,17 @@ impl Stage for Filter {
 
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        fill_schema(&mut schema, "rules", &self.parts.rules.schema());
-        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
+        fill_schema(&mut schema, "rules", &self.rules.schema());
+        fill_schema(&mut schema, "environments", &self.envs.environments.schema());
         schema
     }
 
     fn prepare(&self, mut options: Value) -> Result<PreparedFilter> {
-        let environment =
-            environments::read(&self.parts.envs.environments, &mut options, word_problems::default_options);
+        let environment = environments::read(&self.envs.environments, &mut options, word_problems::default_options);
         if let Some(map) = options.as_object_mut() {
             map.entry("rules").or_insert_with(|| Value::Array(default_rules()));
         }
-        let rules = Slot::read_all(&self.parts.rules, "/rules", options.get_mut("rules"));
+        let rules = Slot::read_all(&self.rules, "/rules", options.get_mut("rules"));
         Ok(PreparedFilter { config: self.parse(options)?, rules, environment })
     }
 

@@ -210,7 +210,9 @@ fn all_problems_with_the_rules_are_reported_and_located() {
         {"kind": "expression"},
     ]);
     let config = json!({"rules": rules, "environment": {"kind": "word-problems", "max_turns": 0}});
-    let problems = trainyard_api::erase(Filter { parts: parts() }).validate(&config);
+    let parts = parts();
+    let filter = Filter { rules: parts.rules.clone(), envs: parts.envs.clone() };
+    let problems = trainyard_api::erase(filter).validate(&config);
     let pointers: Vec<&str> = problems.iter().map(|p| p.pointer.as_str()).collect();
     let expected = [
         "/rules/1/threshold",

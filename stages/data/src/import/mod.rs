@@ -21,7 +21,6 @@ pub use format::{Convert, Format, Imported, Reading, Row};
 
 use crate::facts::ENVIRONMENT;
 use crate::identity::Half;
-use crate::parts::Parts;
 use flow::{Counts, OnError, Tables, detect};
 use rows::files::SourceFile;
 use schemars::JsonSchema;
@@ -30,7 +29,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use trainyard_api::{Ports, Prepared, Stage, StageContext, port};
+use trainyard_api::{Family, Ports, Prepared, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Facts, Metric, OptionProblem, Producers, Result, Wired};
 use trainyard_hub::{Hub, Location, SCHEME, Settings};
 
@@ -84,7 +83,7 @@ fn most_quarantined() -> f64 {
 
 pub struct Import {
     /// Supported formats.
-    pub parts: Arc<Parts>,
+    pub formats: Arc<Family<&'static dyn Format>>,
 }
 
 impl Stage for Import {
@@ -148,7 +147,7 @@ impl Stage for Import {
 
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        let names = self.parts.import.names().into_iter().map(Value::from);
+        let names = self.formats.names().into_iter().map(Value::from);
         schema["properties"]["format"]["enum"] = names.chain([Value::Null]).collect();
         schema
     }
@@ -157,7 +156,7 @@ impl Stage for Import {
         let config = self.parse(options)?;
         let find = |name: &String| self.format(name).map_err(|problem| problem.within("/format"));
         let format = config.format.as_ref().map(find).transpose();
-        let formats = self.parts.import.names();
+        let formats = self.formats.names();
         let formats = formats.into_iter().filter_map(|name| self.format(name).ok()).collect();
         Ok(PreparedImport { config, format, formats })
     }
@@ -205,7 +204,7 @@ fn files(config: &Config, format: Option<&dyn Format>, context: &StageContext) -
 
 impl Import {
     fn format(&self, name: &str) -> Result<&'static dyn Format, OptionProblem> {
-        let chosen = self.parts.import.read(&json!(name))?;
+        let chosen = self.formats.read(&json!(name))?;
         chosen.build(&()).map(|format| *format).map_err(|e| OptionProblem::new("", e.message))
     }
 }

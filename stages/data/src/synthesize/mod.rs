@@ -25,15 +25,14 @@ pub use method::{Method, Synthesized, World};
 
 use crate::facts::ENVIRONMENT;
 use crate::io;
-use crate::parts::Parts;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::{Chosen, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
+use trainyard_api::{Chosen, Family, Ports, Prepared, Stage, StageContext, Trial, Tried, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Facts, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::Environment;
-use trainyard_envs::environments::{self, EnvironmentSlot, word_problems};
+use trainyard_envs::environments::{self, EnvironmentSlot, Environments, word_problems};
 use trainyard_envs::programs::log;
 use trainyard_envs::tools::{ToolHost, described};
 
@@ -41,8 +40,10 @@ use trainyard_envs::tools::{ToolHost, described};
 const TEACHER: &str = "teacher";
 
 pub struct Synthesize {
-    /// Methods, and environments that they may play.
-    pub parts: Arc<Parts>,
+    /// Methods.
+    pub methods: Arc<Family<&'static dyn Method>>,
+    /// Environments that they may play.
+    pub envs: Arc<trainyard_envs::Parts>,
 }
 
 impl Stage for Synthesize {
@@ -61,7 +62,7 @@ impl Stage for Synthesize {
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "synthesize", "tools", "verifiers"];
 
     fn metrics(&self) -> Declared {
-        let methods = registry::methods(&self.parts.synthesize);
+        let methods = registry::methods(&self.methods);
         metrics::common()
             .into_iter()
             .chain(methods.iter().flat_map(|method| method.metrics()))
@@ -109,8 +110,8 @@ impl Stage for Synthesize {
 
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        schema["properties"]["method"]["enum"] = json!(self.parts.synthesize.names());
-        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
+        schema["properties"]["method"]["enum"] = json!(self.methods.names());
+        fill_schema(&mut schema, "environments", &self.envs.environments.schema());
         // `prepare` fills in the environment.
         schema["required"] = json!(["method"]);
         schema
@@ -118,14 +119,14 @@ impl Stage for Synthesize {
 
     fn prepare(&self, mut options: Value) -> Result<PreparedSynthesis> {
         let name = options.get("method").and_then(Value::as_str).map(str::to_string);
-        let method = self.parts.synthesize.read(&json!(name)).map_err(|problem| problem.within("/method"));
+        let method = self.methods.read(&json!(name)).map_err(|problem| problem.within("/method"));
         let method = method.and_then(|chosen: Chosen<&'static dyn Method>| {
             chosen.build(&()).map(|method| *method).map_err(|e| OptionProblem::new("/method", e.message))
         });
         let default =
             || method.as_ref().map_or_else(|_| word_problems::default_options(), |method| method.environment());
-        let environment = environments::read(&self.parts.envs.environments, &mut options, default);
-        Ok(PreparedSynthesis { config: self.parse(options)?, method, environment, parts: self.parts.clone() })
+        let environment = environments::read(&self.envs.environments, &mut options, default);
+        Ok(PreparedSynthesis { config: self.parse(options)?, method, environment, known: self.envs.clone() })
     }
 
     fn run(&self, prepared: PreparedSynthesis, context: &mut StageContext) -> Result<()> {
@@ -133,7 +134,7 @@ impl Stage for Synthesize {
         let method = method_of(method)?;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = unspoken(&self.parts, &config, &host)?;
+        let unspoken = unspoken(&self.envs.environments, &config, &host)?;
         let models = host.models();
         let given = io::read_many_problems(context.many("problems"))?;
         let progress = |done: usize, total: usize| {
@@ -164,16 +165,16 @@ impl Stage for Synthesize {
         let PreparedSynthesis { config, method, environment, .. } = prepared;
         let host = ToolHost::of_stage(context)?;
         let environment = environment.build(&host)?;
-        let unspoken = unspoken(&self.parts, &config, &host)?;
+        let unspoken = unspoken(&self.envs.environments, &config, &host)?;
         let world = (&*environment, unspoken.as_deref(), host.models());
         trial::trial(config, method_of(method)?, world, trial, context)
     }
 }
 
 /// Returns the environment with the prompts for a teacher, if they differ.
-fn unspoken(parts: &Parts, config: &Config, host: &Arc<ToolHost>) -> Result<Option<Box<dyn Environment>>> {
+fn unspoken(known: &Environments, config: &Config, host: &Arc<ToolHost>) -> Result<Option<Box<dyn Environment>>> {
     let Some(teacher) = &config.teacher else { return Ok(None) };
-    teacher.calls.unspoken(&parts.envs.environments, &config.environment, host)
+    teacher.calls.unspoken(known, &config.environment, host)
 }
 
 fn method_of(read: Result<&'static dyn Method, OptionProblem>) -> Result<&'static dyn Method> {
@@ -185,7 +186,8 @@ pub struct PreparedSynthesis {
     config: Config,
     method: Result<&'static dyn Method, OptionProblem>,
     environment: EnvironmentSlot,
-    parts: Arc<Parts>,
+    /// All environments of this build.
+    known: Arc<trainyard_envs::Parts>,
 }
 
 impl Prepared for PreparedSynthesis {
@@ -198,7 +200,7 @@ impl Prepared for PreparedSynthesis {
         match &self.method {
             Ok(method) => {
                 let environment = self.environment.build(&ToolHost::idle()).ok();
-                problems.extend(method.check(&self.config, environment.as_deref(), &self.parts.envs.environments));
+                problems.extend(method.check(&self.config, environment.as_deref(), &self.known.environments));
             }
             Err(problem) => problems.push(problem.clone()),
         }

@@ -2,8 +2,8 @@
 
 use super::config::Config;
 use super::method::{Synthesized, World};
-use super::{Synthesize, registry};
-use crate::testing::{environment, parts, skipped};
+use super::registry;
+use crate::testing::{environment, skipped, synthesize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ fn config(program: &TempDir, name: &str, most: u32, splits: Value) -> Config {
     let environment = json!({"kind": "math-problems", "tools": ["calculator"], "format": "hermes"});
     let options = json!({"method": "process", "seed": 3, "environment": environment, "splits": splits,
         "process": process});
-    let prepared = Synthesize { parts: parts() }.prepare(options).unwrap();
+    let prepared = synthesize().prepare(options).unwrap();
     assert_eq!(prepared.problems(), []);
     prepared.config().clone()
 }
@@ -126,7 +126,7 @@ fn what_a_program_cannot_make_ends_the_stage() {
 #[test]
 fn options_of_a_method_stand_under_its_name() {
     let check = |options: Value| -> Vec<String> {
-        let prepared = Synthesize { parts: parts() }.prepare(options).unwrap();
+        let prepared = synthesize().prepare(options).unwrap();
         prepared.problems().into_iter().map(|problem| problem.pointer).collect()
     };
     assert_eq!(check(json!({"method": "process"})), ["/process"]);

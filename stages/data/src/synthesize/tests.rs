@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{environment, moody, parts, real, skipped};
+use crate::testing::{environment, moody, parts, real, skipped, synthesize};
 use std::collections::BTreeSet;
 use trainyard_chat::Models;
 use trainyard_core::ErrorKind;
@@ -16,11 +16,11 @@ fn config(method: &str) -> Config {
         "splits": {"demonstrations": {"levels": {"1": 30, "2": 20, "5": 5}}, "rl": {"total": 25},
             "test": {"total": 20}},
     });
-    Synthesize { parts: parts() }.prepare(text).unwrap().config
+    synthesize().prepare(text).unwrap().config
 }
 
 fn check(config: &Config) -> Vec<OptionProblem> {
-    Synthesize { parts: parts() }.prepare(serde_json::to_value(config).unwrap()).unwrap().problems()
+    synthesize().prepare(serde_json::to_value(config).unwrap()).unwrap().problems()
 }
 
 fn complete(options: &Value) -> Value {
@@ -30,7 +30,7 @@ fn complete(options: &Value) -> Value {
 fn make(config: &Config, given: Vec<Problem>) -> Result<Synthesized> {
     let environment = environment(&config.environment, 2).unwrap();
     let (models, progress) = (Models::apart(), |_, _| Ok(()));
-    let unspoken = unspoken(&parts(), config, &ToolHost::new(1)).unwrap();
+    let unspoken = unspoken(&parts().envs.environments, config, &ToolHost::new(1)).unwrap();
     let (environment, unspoken) = (environment.as_ref(), unspoken.as_deref());
     let log = silent();
     let world = World { environment, unspoken, models: &models, log: &log, progress: &progress };

@@ -2,7 +2,7 @@
 //! linear layers to their share of an adapter.
 
 use crate::config::ModelConfig;
-use crate::families::wholes;
+use crate::fused::wholes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use trainyard_core::{Error, Result};

@@ -10,16 +10,15 @@ pub mod cpu;
 pub mod endpoint;
 mod learner;
 mod offers;
-mod parameters;
 pub mod registry;
 mod rostered;
 mod sampler;
 pub mod turns;
 
+pub use crate::parameters::{Parameter, Parameters};
 pub use learner::{Head, Learner, LearnerOptions, Learns, Outputs, Place, Slopes};
 use learner::{learned_files, of_adapter};
 pub use offers::{Forced, Offers};
-pub use parameters::{Parameter, Parameters};
 use rostered::{Decode, Rostered};
 pub use sampler::{Sampler, SamplerOptions};
 

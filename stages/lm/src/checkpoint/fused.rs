@@ -1,9 +1,9 @@
 //! Fused tensors of some families, on reading and writing files.
 
 use crate::config::ModelConfig;
-use crate::decoder::Weights;
-use crate::families::{Whole, wholes};
+use crate::fused::{Whole, wholes};
 use crate::tensor::candle;
+use crate::weights::Weights;
 use candle_core::Tensor;
 use trainyard_core::Result;
 

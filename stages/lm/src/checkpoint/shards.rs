@@ -2,7 +2,7 @@
 
 use super::format::SaveOptions;
 use super::tensors::{Numbers, save_as};
-use crate::decoder::Weights;
+use crate::weights::Weights;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::Path;

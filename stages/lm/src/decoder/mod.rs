@@ -27,15 +27,13 @@ use crate::batch::TokenBatch;
 use crate::config::ModelConfig;
 use crate::ops::head;
 use crate::tensor::candle;
+pub use crate::weights::Weights;
 use candle_core::{DType, Device, Tensor, Var};
 pub use linear::Dropout;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use trainyard_core::{Chance, Error, Result};
 pub(crate) use view::LowRank;
-
-/// Parameters by their Hugging Face names (`model.layers.0.self_attn.q_proj.weight`); iteration order is name order.
-pub type Weights = BTreeMap<String, Tensor>;
 
 /// The training model. Trained parameters are candle variables, float32 (float64 works, for tests); the frozen ones are
 /// tensors that other users of the model share.

@@ -5,7 +5,6 @@
 
 mod architecture;
 mod family;
-mod fused;
 mod gemma3;
 mod granite;
 mod keys;
@@ -25,7 +24,6 @@ mod tests;
 
 pub use architecture::{Activation, Architecture, LayerKind, LayerNorms, QkNorm};
 pub use family::{Defaults, Family, Sizes};
-pub use fused::{Whole, wholes};
 pub use keys::Keys;
 pub use rope::{Rope, RopeScaling, Yarn};
 

@@ -1,7 +1,12 @@
-//! Cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
+//! The cache of a sequence: its trait, and cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
 
-use super::roster::Cache;
 use std::sync::Arc;
+
+/// A sampler's cache of a sequence; empty at first.
+pub trait Cache: Default {
+    /// Returns the cache of the first `length` tokens, for a fork.
+    fn prefix(&self, length: usize) -> Self;
+}
 
 /// Positions of a block.
 pub const BLOCK: usize = 16;

@@ -18,10 +18,11 @@ mod teacher;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cache::Cache;
 pub use engine::Generator;
 pub(crate) use engine::no_language_head;
 pub use pack::WeightSource;
-pub(crate) use roster::{Cache, Entry, Roster, groups};
+pub(crate) use roster::{Entry, Roster, groups};
 #[cfg(test)]
 pub(crate) use sampling::Buffer as DistributionBuffer;
 pub use sampling::Distribution;

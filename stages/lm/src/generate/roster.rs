@@ -1,6 +1,7 @@
 //! The sequences of a sampler: their operations, and the effect of a drawn token. The backend that computes the tokens
 //! keeps its cache per sequence in here.
 
+use super::cache::Cache;
 use super::sampling;
 use super::sequence::{DrawKey, Finish, Request, SequenceId, SequenceState};
 use crate::config::ModelConfig;
@@ -8,12 +9,6 @@ use std::collections::BTreeMap;
 use trainyard_core::chance::Draws;
 use trainyard_core::{Error, Result};
 use trainyard_tables::Sampling;
-
-/// A sampler's cache of a sequence; empty at first.
-pub trait Cache: Default {
-    /// Returns the cache of the first `length` tokens, for a fork.
-    fn prefix(&self, length: usize) -> Self;
-}
 
 /// A sequence and the state of its sampling.
 pub struct Entry<C> {

@@ -5,6 +5,7 @@
 //! the episode is an infrastructure failure. There is no background work: a session advances only when a caller
 //! requests a result.
 
+use crate::tools::program::Program;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -4,8 +4,8 @@
 //! schemas. `algorithm` and `mechanism` are expanded before parsing. Parts with unmet needs are reported by
 //! [`super::parts`].
 
+use super::asynchronous::Asynchronous;
 use super::defaults;
-use super::sources::AsynchronousOptions as Asynchronous;
 use crate::config::{SamplingOptions, default_environment, default_rewards};
 use crate::optimize::OptimizerOptions;
 use crate::own_defaults::{self, OwnDefaults};

@@ -3,6 +3,7 @@
 //! The loop knows only the traits of RL parts, so a published method is a composition in the config. Before the run, a
 //! check finds parts that need something that neither the environment nor the loop offers.
 
+mod asynchronous;
 mod collect;
 pub mod config;
 mod critic;

@@ -6,7 +6,6 @@
 mod asynchronous;
 mod groups;
 mod intake;
-mod options;
 mod paced;
 mod recorded;
 mod schedule;
@@ -14,7 +13,6 @@ mod synchronous;
 mod worker;
 
 pub(super) use asynchronous::Asynchronous;
-pub use options::Asynchronous as AsynchronousOptions;
 pub(super) use recorded::Recorded;
 pub(super) use synchronous::Synchronous;
 

@@ -1,9 +1,9 @@
 //! Weights as plain numbers: output of learners, input of samplers, content of checkpoints.
 
 use crate::checkpoint::{load_tensors, save_tensors};
-use crate::decoder::Weights;
 use crate::generate::WeightSource;
 use crate::tensor::candle;
+use crate::weights::Weights;
 use candle_core::{Device, Tensor};
 use std::collections::BTreeMap;
 use std::path::Path;
