@@ -19,7 +19,7 @@ pub struct Parts {
     /// Rules of `data/filter`.
     pub rules: Arc<Family<dyn Rule>>,
     /// Scorers of `data/step_labels`.
-    pub step_scorers: Family<dyn StepScorer>,
+    pub step_scorers: Arc<Family<dyn StepScorer>>,
     /// Methods of `data/synthesize`.
     pub synthesize: Arc<Family<&'static dyn Method>>,
 }
@@ -32,12 +32,12 @@ impl Parts {
             export: exports::family(),
             import: Arc::new(formats::family()),
             rules: Arc::new(rules::family()),
-            step_scorers: scorers::family(),
+            step_scorers: Arc::new(scorers::family()),
             synthesize: Arc::new(methods::family()),
         }
     }
     /// Returns the families of this crate, sorted by folder.
     pub fn families(&self) -> [&dyn AnyFamily; 5] {
-        [&self.export, &*self.import, &*self.rules, &self.step_scorers, &*self.synthesize]
+        [&self.export, &*self.import, &*self.rules, &*self.step_scorers, &*self.synthesize]
     }
 }

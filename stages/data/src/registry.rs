@@ -11,7 +11,7 @@ pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
         erase(crate::import::Import { formats: parts.import.clone() }),
         erase(crate::pairs::Pairs),
         erase(crate::select::Select),
-        erase(crate::step_labels::StepLabels { parts: parts.clone() }),
+        erase(crate::step_labels::StepLabels { scorers: parts.step_scorers.clone(), envs: parts.envs.clone() }),
         erase(crate::synthesize::Synthesize { methods: parts.synthesize.clone(), envs: parts.envs.clone() }),
     ]
 }

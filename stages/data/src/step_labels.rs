@@ -13,7 +13,6 @@ pub mod scored;
 
 use crate::annotation::Calculation;
 use crate::identity::{Half, half_of};
-use crate::parts::Parts;
 use crate::solutions::Solution;
 use crate::step_scorers::StepScorer;
 use crate::synthesize::annotated::{agreements, convert, tool};
@@ -26,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
 use trainyard_api::report::{Cell, Report, Table};
-use trainyard_api::{Ports, Prepared, Slot, Stage, StageContext, port};
+use trainyard_api::{Family, Ports, Prepared, Slot, Stage, StageContext, port};
 use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Producers, Result, Wired};
 use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
 use trainyard_envs::{Environment, ToolHost};
@@ -59,8 +58,10 @@ impl Default for Config {
 }
 
 pub struct StepLabels {
+    /// Supported scorers.
+    pub scorers: Arc<Family<dyn StepScorer>>,
     /// Supported environments.
-    pub parts: Arc<Parts>,
+    pub envs: Arc<trainyard_envs::Parts>,
 }
 
 fn metrics() -> Vec<Metric> {
@@ -129,15 +130,15 @@ impl Stage for StepLabels {
 
     fn schema(&self) -> Value {
         let mut schema = schemars::schema_for!(Config).to_value();
-        fill_schema(&mut schema, "environments", &self.parts.envs.environments.schema());
-        fill_schema(&mut schema, "step_scorers", &self.parts.step_scorers.schema());
+        fill_schema(&mut schema, "environments", &self.envs.environments.schema());
+        fill_schema(&mut schema, "step_scorers", &self.scorers.schema());
         schema
     }
     fn prepare(&self, mut options: Value) -> Result<PreparedLabels> {
-        let known = &self.parts.envs.environments;
+        let known = &self.envs.environments;
         let environment = environments::read(known, &mut options, math_problems::default_options);
         let named = options.get("scorer").is_some_and(|scorer| !scorer.is_null());
-        let scorer = named.then(|| Slot::read_at(&self.parts.step_scorers, "/scorer", &mut options));
+        let scorer = named.then(|| Slot::read_at(&self.scorers, "/scorer", &mut options));
         Ok(PreparedLabels { config: self.parse(options)?, environment, scorer })
     }
 

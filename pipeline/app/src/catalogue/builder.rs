@@ -251,7 +251,7 @@ impl Builder {
             export,
             import: Arc::new(import),
             rules: Arc::new(rules),
-            step_scorers,
+            step_scorers: Arc::new(step_scorers),
             synthesize: Arc::new(synthesize),
         });
         let rooms = [

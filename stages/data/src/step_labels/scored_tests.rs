@@ -66,7 +66,8 @@ fn exceptions_and_wrong_numbers_of_labels_end_the_stage_unless_they_are_skipped(
 
 #[test]
 fn inputs_follow_from_who_labels() {
-    let stage = StepLabels { parts: parts() };
+    let parts = parts();
+    let stage = StepLabels { scorers: parts.step_scorers.clone(), envs: parts.envs.clone() };
     let wrong = |options: Value, ports: &[&str]| -> Vec<String> {
         let prepared = stage.prepare(options).unwrap();
         let mut wired = Wired::default();

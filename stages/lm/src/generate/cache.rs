@@ -1,4 +1,5 @@
-//! The cache of a sequence: its trait, and cached keys and values in blocks of 16 positions. Sequences share a block until one of them writes to it.
+//! The cache of a sequence: its trait, and keys and values in blocks of 16 positions. Sequences share a block until one
+//! of them writes to it.
 
 use std::sync::Arc;
 
