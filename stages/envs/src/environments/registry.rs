@@ -1,12 +1,12 @@
 //! Environments of this crate: one line each, sorted.
 
 use crate::Toolbox;
-use crate::environments::process::{OwnEnvironment, OwnEnvironmentPage, OwnExtra};
+use crate::environments::process::{EnvironmentRole, OwnEnvironment, OwnExtra};
 use crate::environments::{
     Environment, EnvironmentOptions, Setup, WithDialogue, countdown, customer_service, function_calling, grid_world,
     math_problems, multi_hop_questions, sql_questions, word_problems,
 };
-use crate::programs::ServiceOptions;
+use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
 use crate::tools::ToolHost;
 use serde_json::Value;
 use std::sync::Arc;
@@ -44,7 +44,10 @@ pub fn line<O: EnvironmentOptions>(
 }
 
 /// Returns the registry line of an environment in user-defined code.
-fn own<P: OwnEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+fn own<P: PeerOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>>
+where
+    EnvironmentRole: OwnPage<P>,
+{
     line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
 }
 
