@@ -1,7 +1,7 @@
-//! User-defined code that is asked about many items: one kind for programs (`process`) and one for services (`http`) in
-//! every role, such as a reward or a rule of `data/filter`.
+//! User-defined code that receives many items in a request: one kind for programs (`process`) and one for services
+//! (`http`) in every role, such as a reward or a rule of `data/filter`.
 //!
-//! A role says what its options mean ([`OwnRole`]), and what its page says for each kind of code ([`OwnPage`]).
+//! A role describes its options ([`OwnRole`]) and has a page for each kind of code ([`OwnPage`]).
 
 use super::answers::{Batch, OnError};
 use super::peer_options::PeerOptions;
