@@ -5,8 +5,8 @@ use serde_json::Value;
 use std::path::Path;
 use trainyard_lm::ModelFolder;
 use trainyard_lm::backend::endpoint::Server;
-use trainyard_lm::backend::endpoint::served::{Served, Started};
 use trainyard_tables::{Trajectory, read_trajectories};
+use trainyard_testkit_lm::{Served, Started};
 
 /// A small model and problems; `STAGES` is replaced by the stages of a test.
 const FILE: &str = r#"

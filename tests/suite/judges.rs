@@ -3,7 +3,7 @@
 use crate::kit::{Sandbox, wait_for};
 use serde_json::{Value, json};
 use std::time::Duration;
-use trainyard_chat::testing::{Reply, Served, says};
+use trainyard_testkit::chat::{Reply, Served, says};
 
 const FILE: &str = r#"
 version: 1

@@ -4,7 +4,7 @@ use crate::kit::{Ran, Sandbox};
 use std::path::Path;
 use trainyard_lm::backend::conformance;
 use trainyard_lm::backend::endpoint::Server;
-use trainyard_lm::backend::endpoint::served::{Served, Started};
+use trainyard_testkit_lm::{Served, Started};
 
 /// Text that occurs nowhere by chance, with characters that JSON escapes.
 const PLANTED: &str = "pl4nted\"s3cret\\wa1rus";

@@ -14,7 +14,6 @@ mod question;
 mod record;
 mod table;
 mod tally;
-pub mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -98,8 +98,8 @@ mod tests {
     use super::*;
     use crate::models::Models;
     use crate::options::ChatOptions;
-    use crate::testing::{Reply as Served, Served as Server, says};
     use trainyard_core::ErrorKind;
+    use trainyard_testkit::chat::{Reply as Served, Served as Server, says};
 
     const LONG: Duration = Duration::from_secs(20);
 

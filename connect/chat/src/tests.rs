@@ -1,12 +1,12 @@
 //! Chats with a correct or faulty server: requests, stored answers, and errors that end the stage.
 
-use crate::testing::{Reply, Served, calls, says};
 use crate::{Chat, ChatOptions, Models, Price, Question, Tally};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_api::RequestsInMemory;
 use trainyard_core::{Error, ErrorKind, SecretName};
+use trainyard_testkit::chat::{Reply, Served, calls, says};
 
 fn options(served: &Served) -> ChatOptions {
     ChatOptions { attempts: 2, timeout: "5s".into(), ..ChatOptions::new(served.url(), "m") }

@@ -219,7 +219,7 @@ fn empty_and_damaged_inputs_are_rejected_and_located() {
 
 #[test]
 fn answers_of_one_stage_are_an_input_of_another() {
-    use trainyard_chat::testing::{Served, says};
+    use trainyard_testkit::chat::{Served, says};
     let root = tempfile::tempdir().unwrap();
     let chat = json!({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]});
     std::fs::write(root.path().join("chats.jsonl"), format!("{chat}\n")).unwrap();

@@ -27,6 +27,7 @@ fn files_and_registry_lines_match() {
         "environment",
         "environment_options",
         "episode_state",
+        "generating_environment",
         "generator",
         "latency",
         "mistakes",

@@ -54,11 +54,11 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::RANGE;
-    use crate::faults::{Fault, Faulty};
     use crate::{FetchMode, Store, StoreOptions};
     use object_store::memory::InMemory;
     use std::sync::Arc;
     use trainyard_core::{ErrorKind, FileEntry};
+    use trainyard_testkit::faults::{Fault, Faulty};
 
     #[tokio::test]
     async fn an_object_that_no_single_request_can_bring_is_read_in_ranges() {

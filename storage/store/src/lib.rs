@@ -3,7 +3,7 @@
 //! A local folder and a bucket give the same guarantees with the same code (`docs/design/0004`). Every decision is one
 //! create-only put; no decision depends on a listing, and no protocol relies on deletion. A probe when the store is
 //! opened verifies that two writers cannot create one name. `object_store` is the only storage trait; tests inject
-//! faults by wrapping it ([`faults`]).
+//! faults by wrapping it (`tests/kit/src/faults.rs`).
 //!
 //! ```text
 //! objects/<aa>/<sha256>                                   payload files
@@ -49,7 +49,6 @@ mod connection;
 mod credentials;
 mod damage;
 mod download;
-pub mod faults;
 pub mod fetch;
 pub mod garbage;
 pub mod journal;

@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use trainyard_core::{Clock, Digest, ErrorKind, Manifest, RunId, StageKey, SystemClock};
-use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::manifests::Newest;
 use trainyard_store::{Chunk, Created, Missing, Policy, Store, StoreOptions, conformance, layout};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")

@@ -22,8 +22,8 @@ use trainyard_core::chance::Draws;
 use trainyard_core::{Chance, Digest, RunId};
 use trainyard_spec::Schedule;
 use trainyard_spec::schedule::{Catchup, Overlap};
-use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{JournalReader, Store, StoreOptions};
+use trainyard_testkit::faults::{Fault, Faulty};
 use world::{Host, SimulatedClock, World};
 
 const NAME: &str = "s";

@@ -3,7 +3,7 @@ use serde_json::json;
 use trainyard_core::clock::ManualClock;
 use trainyard_core::{Digest, Error};
 use trainyard_store::StoreOptions;
-use trainyard_store::faults::{Fault, Faulty};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 /// Creates a writer over a store that fails on command.
 async fn writer() -> (Arc<Faulty>, Store, ChunkWriter) {

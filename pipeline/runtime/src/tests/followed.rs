@@ -15,8 +15,8 @@ use trainyard_engine::MachinePool;
 use trainyard_spec::files::digest_path;
 use trainyard_spec::plan::{Node, Source};
 use trainyard_spec::template::Template;
-use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Chunk, Store, StoreOptions};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 mod next_engine;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use trainyard_core::attempt::AttemptSpec;
 use trainyard_core::event::{AttemptOutcome, Event};
 use trainyard_core::{Clock, Error, ErrorKind};
-use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Store, StoreOptions};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 /// Clock that advances by a minute at every read.
 #[derive(Default)]

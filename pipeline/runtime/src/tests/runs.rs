@@ -11,8 +11,8 @@ use trainyard_core::{Error, ErrorKind, RunId};
 use trainyard_engine::fold::StageStatus;
 use trainyard_engine::forecast::Decision;
 use trainyard_spec::template::Template;
-use trainyard_store::faults::{Fault, Faulty};
 use trainyard_store::{Chunk, JournalReader, JournalWriter, Store, StoreOptions, layout};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_runs_and_then_hits() {

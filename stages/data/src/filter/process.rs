@@ -3,41 +3,27 @@
 
 use super::rule::{Judgment, Rule, RuleContext};
 use crate::own_rows::{Asking, ask_rows};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, OnError, PeerOptions};
-use trainyard_process::{Hello, ProgramOptions};
+use trainyard_core::{Error, Result};
+use trainyard_envs::programs::{OwnOptions, OwnPage, OwnRole, PeerOptions};
+use trainyard_process::ProgramOptions;
 use trainyard_tables::Trajectory;
 
+/// User-defined code as a rule.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RuleRole;
+
 /// Rejects the rows that the user's own code does not keep.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnRule<P> {
-    /// Program or service that judges rows.
-    #[serde(flatten)]
-    pub peer: P,
-    /// Maximum rows in one request.
-    pub batch: Batch,
-    /// With `trainyard_bridge`, the name of the function, if the program has several.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Effect of an exception in the program: `fail` ends the stage, with `skip` the row stays.
-    pub on_error: OnError,
+pub type OwnRule<P> = OwnOptions<RuleRole, P>;
+
+impl OwnRole for RuleRole {
+    const ROLE: &'static str = "rule";
+    const BATCH: &'static str = "Maximum rows in one request.";
+    const ON_ERROR: &'static str =
+        "Effect of an exception in the program: `fail` ends the stage, with `skip` the row stays.";
 }
 
-/// Documentation of such a rule.
-pub trait OwnRulePage: PeerOptions {
-    /// Summary, as in [`PartOptions`].
-    const SUMMARY: &'static str;
-    /// Documentation, as in [`PartOptions`].
-    const DOC: &'static str;
-}
-
-impl OwnRulePage for ProgramOptions {
+impl OwnPage<ProgramOptions> for RuleRole {
     const SUMMARY: &'static str = "a program of yours keeps or rejects each row";
     const DOC: &'static str = "Rejects the rows that the program `command` does not keep, with the reason that it\n\
         gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
@@ -48,24 +34,12 @@ impl OwnRulePage for ProgramOptions {
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
 }
 
-impl<P: OwnRulePage> PartOptions for OwnRule<P> {
-    const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = P::SUMMARY;
-    const DOC: &'static str = P::DOC;
-    fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.peer.problems();
-        problems.extend(self.batch.problem());
-        problems
-    }
-}
-
-impl<P: OwnRulePage> Rule for OwnRule<P> {
+impl<P: PeerOptions> Rule for OwnRule<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
     fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
-        let hello = Hello { role: "rule", name: &self.name, seed: 0 };
-        let peer = self.peer.open(hello, context.models.secrets(), context.log)?;
+        let peer = self.open(context.models.secrets(), context.log)?;
         let asking = Asking {
             peer: &*peer,
             op: "judge",

@@ -3,42 +3,27 @@
 
 use super::scorer::{ScoringContext, StepScorer, turns};
 use crate::own_rows::{Asking, ask_rows};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trainyard_api::PartOptions;
-use trainyard_core::{Error, OptionProblem, Result};
-use trainyard_envs::programs::{Batch, OnError, PeerOptions};
-use trainyard_process::{Hello, ProgramOptions};
+use trainyard_core::{Error, Result};
+use trainyard_envs::programs::{OwnOptions, OwnPage, OwnRole, PeerOptions};
+use trainyard_process::ProgramOptions;
 use trainyard_tables::Trajectory;
 
+/// User-defined code as a step scorer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ScorerRole;
+
 /// Labels turns by user-defined code.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnScorer<P> {
-    /// Program or service that labels turns.
-    #[serde(flatten)]
-    pub peer: P,
-    /// Maximum rows in one request.
-    pub batch: Batch,
-    /// With `trainyard_bridge`, the name of the function, if the program has several.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Effect of an exception in the program: `fail` ends the stage, with `skip` the steps of the row stay without
-    /// labels.
-    pub on_error: OnError,
+pub type OwnScorer<P> = OwnOptions<ScorerRole, P>;
+
+impl OwnRole for ScorerRole {
+    const ROLE: &'static str = "step_scorer";
+    const BATCH: &'static str = "Maximum rows in one request.";
+    const ON_ERROR: &'static str = "Effect of an exception in the program: `fail` ends the stage, with `skip` the \
+        steps of the row stay without\nlabels.";
 }
 
-/// Documentation of such a scorer.
-pub trait OwnScorerPage: PeerOptions {
-    /// Summary, as in [`PartOptions`].
-    const SUMMARY: &'static str;
-    /// Documentation, as in [`PartOptions`].
-    const DOC: &'static str;
-}
-
-impl OwnScorerPage for ProgramOptions {
+impl OwnPage<ProgramOptions> for ScorerRole {
     const SUMMARY: &'static str = "a program of yours labels the agent's turns";
     const DOC: &'static str = "The program gives each turn of the agent a number from 0 (wrong) to 1 (right),\n\
         or null: the turn stays without a label. It sees the messages, the answer, counts, the rewards, and the\n\
@@ -50,24 +35,12 @@ impl OwnScorerPage for ProgramOptions {
         traceback; with `on_error: skip` the row has no labels, and the log has the first traceback.";
 }
 
-impl<P: OwnScorerPage> PartOptions for OwnScorer<P> {
-    const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = P::SUMMARY;
-    const DOC: &'static str = P::DOC;
-    fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.peer.problems();
-        problems.extend(self.batch.problem());
-        problems
-    }
-}
-
-impl<P: OwnScorerPage> StepScorer for OwnScorer<P> {
+impl<P: PeerOptions> StepScorer for OwnScorer<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
-        let hello = Hello { role: "step_scorer", name: &self.name, seed: 0 };
-        let peer = self.peer.open(hello, context.secrets, context.log)?;
+        let peer = self.open(context.secrets, context.log)?;
         let asking = Asking {
             peer: &*peer,
             op: "label",

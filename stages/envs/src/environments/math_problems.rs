@@ -1,18 +1,19 @@
 //! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
 //! models write answers in many ways; the same parser for both makes them comparable.
 
-use crate::environments::{DialogueOptions, ExtraOptions, QuestionEnvironment, Questions};
+use crate::environments::{DialogueOptions, ExtraOptions, Questions};
 use crate::verifiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// `math-problems` has no options besides those of a dialogue, by default with the calculator and 32 turns.
+/// The environment `math-problems`, without options besides those of a dialogue, by default with the calculator and 32
+/// turns.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct MathProblemsExtra {}
+pub struct MathProblems {}
 
-impl ExtraOptions for MathProblemsExtra {
+impl ExtraOptions for MathProblems {
     const KIND: &'static str = "math-problems";
     const SUMMARY: &'static str = "math word problems from data sets, with tools";
     const DOC: &'static str = "The agent may call its tools, then answers in a turn without a call. The answer is\n\
@@ -29,7 +30,7 @@ impl ExtraOptions for MathProblemsExtra {
     }
 }
 
-impl Questions for MathProblemsExtra {
+impl Questions for MathProblems {
     fn read_answer(turn: &str) -> Option<String> {
         verifiers::final_answer(turn)
     }
@@ -38,7 +39,5 @@ impl Questions for MathProblemsExtra {
 /// Returns the environment of stages that play worked solutions and name no environment: the calculator and up to 32
 /// turns.
 pub fn default_options() -> Value {
-    json!({ "kind": <MathProblemsExtra as ExtraOptions>::KIND })
+    json!({ "kind": MathProblems::KIND })
 }
-
-pub type MathProblems = QuestionEnvironment<MathProblemsExtra>;

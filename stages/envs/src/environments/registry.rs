@@ -1,12 +1,13 @@
 //! Environments of this crate: one line each, sorted.
 
 use crate::Toolbox;
-use crate::environments::process::{OwnEnvironment, OwnEnvironmentPage, OwnExtra};
+use crate::environments::process::{EnvironmentRole, OwnEnvironment, OwnExtra};
 use crate::environments::{
-    Environment, EnvironmentOptions, Setup, WithDialogue, countdown, customer_service, function_calling, grid_world,
-    math_problems, multi_hop_questions, sql_questions, word_problems,
+    Environment, EnvironmentOptions, Generating, GeneratingEnvironment, QuestionEnvironment, Questions, Setup,
+    WithDialogue, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions,
+    sql_questions, word_problems,
 };
-use crate::programs::ServiceOptions;
+use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
 use crate::tools::ToolHost;
 use serde_json::Value;
 use std::sync::Arc;
@@ -43,8 +44,21 @@ pub fn line<O: EnvironmentOptions>(
     )
 }
 
+/// Returns the registry line of an environment that generates its problems.
+fn generated<G: Generating>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+    line(toolbox, |o: WithDialogue<G::Options>, setup| Ok(Box::new(GeneratingEnvironment::<G>::new(o, setup)?)))
+}
+
+/// Returns the registry line of an environment that only poses questions.
+fn asking<Q: Questions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+    line(toolbox, |o: WithDialogue<Q>, setup| Ok(Box::new(QuestionEnvironment::new(o, setup)?)))
+}
+
 /// Returns the registry line of an environment in user-defined code.
-fn own<P: OwnEnvironmentPage>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+fn own<P: PeerOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>>
+where
+    EnvironmentRole: OwnPage<P>,
+{
     line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
 }
 
@@ -56,16 +70,16 @@ pub fn family() -> Environments {
 /// Returns the environments of this crate, with the tools, formats and verifiers of a program.
 pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
     let members = vec![
-        line(toolbox, |o, setup| Ok(Box::new(countdown::Countdown::new(o, setup)?))),
+        generated::<countdown::Countdown>(toolbox),
         line(toolbox, |o, setup| Ok(Box::new(customer_service::CustomerService::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
-        line(toolbox, |o, setup| Ok(Box::new(grid_world::GridWorld::new(o, setup)?))),
+        generated::<grid_world::GridWorld>(toolbox),
         own::<ServiceOptions>(toolbox),
-        line(toolbox, |o, setup| Ok(Box::new(math_problems::MathProblems::new(o, setup)?))),
-        line(toolbox, |o, setup| Ok(Box::new(multi_hop_questions::MultiHopQuestions::new(o, setup)?))),
+        asking::<math_problems::MathProblems>(toolbox),
+        generated::<multi_hop_questions::MultiHopQuestions>(toolbox),
         own::<ProgramOptions>(toolbox),
-        line(toolbox, |o, setup| Ok(Box::new(sql_questions::SqlQuestions::new(o, setup)?))),
-        line(toolbox, |o, setup| Ok(Box::new(word_problems::WordProblems::new(o, setup)?))),
+        generated::<sql_questions::SqlQuestions>(toolbox),
+        generated::<word_problems::WordProblems>(toolbox),
     ];
     Family::new("environments", "environment", members)
 }

@@ -4,9 +4,9 @@ use super::{Calls, Job, Played, Player, play};
 use crate::environments::{self, Environments};
 use crate::{Environment, ToolHost};
 use serde_json::{Value, json};
-use trainyard_chat::testing::{Reply, Served, calls, says};
 use trainyard_chat::{Chat, ChatOptions, Models};
 use trainyard_tables::{Message, Problem, Status, StopReason};
+use trainyard_testkit::chat::{Reply, Served, calls, says};
 
 fn options() -> Value {
     let family: Environments = environments::family();

@@ -3,9 +3,9 @@ use crate::rewards::family;
 use crate::rewards::weighted::{RewardList, WeightedReward, score_groups};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use trainyard_chat::testing::{Reply, Served, says};
 use trainyard_core::ErrorKind;
 use trainyard_tables::Message;
+use trainyard_testkit::chat::{Reply, Served, says};
 
 /// Gives as many points as the agent's last message has letters, or answers with its text if that begins with `!`.
 fn judge(body: &Value, _: usize) -> Reply {

@@ -1,47 +1,37 @@
 //! `process`: a reward that a user program computes, in any language (`docs/own-code.md`). A service uses the same
 //! requests ([`super::http`]).
 
-use crate::programs::{Batch, EpisodeItem, OnError, PeerOptions, ask};
+use crate::programs::{EpisodeItem, OnError, OwnOptions, OwnPage, OwnRole, PeerOptions, ask};
 use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trainyard_api::PartOptions;
 use trainyard_core::attempt::LogLevel;
-use trainyard_core::{Error, Metric, OptionProblem, Reduce, Result};
-use trainyard_process::{Hello, Log, Peer, ProgramOptions, Raised, silent};
+use trainyard_core::{Error, Metric, Reduce, Result};
+use trainyard_process::{Log, Peer, ProgramOptions, Raised, silent};
 use trainyard_tables::{Problem, Trajectory};
 
-/// Options of a user-defined reward.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnRewardOptions<P> {
-    /// Program or service that computes the reward.
-    #[serde(flatten)]
-    pub peer: P,
-    /// Maximum number of episodes in one request.
-    pub batch: Batch,
-    /// Name in records, instead of the kind. With `trainyard_bridge`, also the function to use, if the program has
-    /// several.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub name: String,
-    /// Effect of an exception of the program: `fail` ends the stage; with `skip` the reward does not apply to this
-    /// episode.
-    pub on_error: OnError,
+/// User-defined code as a reward.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RewardRole;
+
+/// Options of a user-defined reward. In records, `name` replaces the kind.
+pub type OwnRewardOptions<P> = OwnOptions<RewardRole, P>;
+
+impl OwnRole for RewardRole {
+    const ROLE: &'static str = "reward";
+    const BATCH: &'static str = "Maximum number of episodes in one request.";
+    const NAME: &'static str = "Name in records, instead of the kind. With `trainyard_bridge`, also the function to \
+        use, if the program has\nseveral.";
+    const ON_ERROR: &'static str = "Effect of an exception of the program: `fail` ends the stage; with `skip` the \
+        reward does not apply to this\nepisode.";
+    fn metrics() -> Vec<Metric> {
+        let doc = "Episodes that the reward does not apply to because the program raised an exception.";
+        vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
+    }
 }
 
-/// Documentation of a user-defined reward.
-pub trait OwnRewardPage: PeerOptions {
-    /// See [`PartOptions`].
-    const SUMMARY: &'static str;
-    /// See [`PartOptions`].
-    const DOC: &'static str;
-}
-
-impl OwnRewardPage for ProgramOptions {
+impl OwnPage<ProgramOptions> for RewardRole {
     const SUMMARY: &'static str = "what a program of yours says, in any language";
     const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
         answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
@@ -52,21 +42,6 @@ impl OwnRewardPage for ProgramOptions {
         A process that dies is started again; one request may cost three of them. Then, or when a request takes\n\
         longer than `timeout`, the stage ends with a retryable error, never with a low reward. An exception ends the\n\
         stage with its traceback, or is counted, as `on_error` says.";
-}
-
-impl<P: OwnRewardPage> PartOptions for OwnRewardOptions<P> {
-    const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = P::SUMMARY;
-    const DOC: &'static str = P::DOC;
-    fn metrics() -> Vec<Metric> {
-        let doc = "Episodes that the reward does not apply to because the program raised an exception.";
-        vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
-    }
-    fn check(&self) -> Vec<OptionProblem> {
-        let mut problems = self.peer.problems();
-        problems.extend(self.batch.problem());
-        problems
-    }
 }
 
 pub struct OwnReward<P> {
@@ -96,8 +71,7 @@ impl<P: PeerOptions> OwnReward<P> {
 
 impl<P: PeerOptions> Reward for OwnReward<P> {
     fn open(&mut self, context: &RewardContext) -> Result<()> {
-        let hello = Hello { role: "reward", name: &self.options.name, seed: 0 };
-        self.peer = Some(self.options.peer.open(hello, context.models.secrets(), &context.log)?);
+        self.peer = Some(self.options.open(context.models.secrets(), &context.log)?);
         self.log = context.log.clone();
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! All rewards, sorted by kind.
 
-use crate::programs::ServiceOptions;
-use crate::rewards::process::OwnRewardPage;
+use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
+use crate::rewards::process::RewardRole;
 use crate::rewards::{
     Reward, answer, call_match, expression, format, hierarchical, json_path, json_pointer, judged, knowledge_boundary,
     length, pattern, process, rubric, tool_efficiency, tool_success, tool_turns, verdict,
@@ -17,7 +17,10 @@ pub fn reward<P: PartOptions + Reward>() -> PartKind<dyn Reward> {
 type Line = PartKind<dyn Reward>;
 
 /// Returns the registry line of a reward in user-defined code.
-fn own<P: OwnRewardPage>() -> Line {
+fn own<P: PeerOptions>() -> Line
+where
+    RewardRole: OwnPage<P>,
+{
     Line::new(|options: process::OwnRewardOptions<P>, ()| Ok(Box::new(process::OwnReward::new(options))))
 }
 

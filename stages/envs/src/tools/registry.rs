@@ -1,7 +1,7 @@
 //! Tools of this crate: one line each, sorted.
 
-use crate::programs::ServiceOptions;
-use crate::tools::process::{OwnToolOptions, OwnToolPage, OwnTools};
+use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
+use crate::tools::process::{OwnToolOptions, OwnTools, ToolRole};
 use crate::tools::{Tool, calculator, mcp, python};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind};
@@ -11,7 +11,10 @@ use trainyard_process::ProgramOptions;
 type Line = PartKind<dyn Tool>;
 
 /// Returns the registry line of tools in user-defined code.
-fn own<P: OwnToolPage>() -> Line {
+fn own<P: PeerOptions>() -> Line
+where
+    ToolRole: OwnPage<P>,
+{
     Line::new(|options: OwnToolOptions<P>, ()| Ok(Box::new(OwnTools(options))))
 }
 

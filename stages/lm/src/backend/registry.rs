@@ -120,20 +120,6 @@ impl BackendSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{conformance, endpoint};
-
-    /// Covers the local backends, and `endpoint` in front of a server that computes with the reference.
-    #[test]
-    fn every_backend_conforms() {
-        let family = family();
-        for kind in family.names() {
-            if kind == Endpoint::KIND {
-                endpoint::conforms();
-            } else {
-                conformance::suite(&*family.build(&json!({ "kind": kind }), &Secrets::default()).unwrap());
-            }
-        }
-    }
 
     #[test]
     fn gpus_are_asked_for_by_those_who_use_them() {

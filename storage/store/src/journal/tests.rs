@@ -1,10 +1,10 @@
 use super::*;
-use crate::faults::{Fault, Faulty};
 use crate::{Created, Store, StoreOptions, layout};
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use serde_json::{Value, json};
 use trainyard_core::{Error, ErrorKind, Result, RunId};
+use trainyard_testkit::faults::{Fault, Faulty};
 
 fn run() -> RunId {
     RunId("20260102-030405-00000a".into())

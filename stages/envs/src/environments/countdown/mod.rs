@@ -3,23 +3,18 @@
 
 pub mod generator;
 
-use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
-};
+use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, Generating, ScriptedTurn};
 use generator::{Form, Puzzle};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use trainyard_core::{Chance, OptionProblem, Result};
+use trainyard_core::{Chance, OptionProblem};
 use trainyard_tables::Problem;
 
-/// Options of `countdown` in addition to those of a dialogue.
+/// The environment `countdown`: its options besides those of a dialogue, by default with the calculator and 8 turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct CountdownExtra {
+pub struct Countdown {
     /// Largest given number of generated puzzles; null = that of the level (99, 20, 25, 50, 100).
     #[schemars(range(min = 10, max = 1000))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +24,7 @@ pub struct CountdownExtra {
     pub operations: String,
 }
 
-impl Default for CountdownExtra {
+impl Default for Countdown {
     fn default() -> Self {
         let Form { largest, operations } = Form::default();
         Self { largest, operations }
@@ -40,7 +35,7 @@ fn is_all(operations: &String) -> bool {
     *operations == Form::default().operations
 }
 
-impl ExtraOptions for CountdownExtra {
+impl ExtraOptions for Countdown {
     const KIND: &'static str = "countdown";
     const SUMMARY: &'static str = "make a target number from given numbers, with tools";
     const DOC: &'static str = "The agent may try expressions with its tools. A turn without a call is the answer:\n\
@@ -68,59 +63,39 @@ impl ExtraOptions for CountdownExtra {
     }
 }
 
-/// Options of `countdown`: those of a dialogue, by default with the calculator and 8 turns.
-pub type CountdownOptions = WithDialogue<CountdownExtra>;
-
-/// The environment `countdown`.
-pub struct Countdown {
-    dialogue: Arc<Dialogue>,
-    form: Form,
-}
-
 impl Countdown {
-    /// An environment with these options.
-    pub fn new(options: CountdownOptions, setup: &Setup) -> Result<Self> {
-        let CountdownExtra { largest, operations } = options.extra;
-        let dialogue = Dialogue::new(options.dialogue, setup, marked_or_last_line)?;
-        Ok(Self { dialogue, form: Form { largest, operations } })
-    }
-}
-
-impl DialogueEnvironment for Countdown {
-    const KIND: &'static str = CountdownExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.dialogue
-    }
-    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        Some(self)
+    fn form(&self) -> Form {
+        Form { largest: self.largest, operations: self.operations.clone() }
     }
 }
 
 /// Demonstrations try the known solution and answer with it; a mistake is an expression with another value or an error.
-impl ProblemGenerator for Countdown {
-    fn max_level(&self) -> u32 {
-        generator::MAX_LEVEL
+impl Generating for Countdown {
+    type Options = Self;
+    const MAX_LEVEL: u32 = generator::MAX_LEVEL;
+    const PLURAL: &'static str = "countdown puzzles";
+    fn new(options: Self) -> Self {
+        options
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Puzzle::at(&self.form, level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
+        Puzzle::at(&self.form(), level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
     fn demonstration(
         &self,
+        dialogue: &Dialogue,
         level: u32,
         index: u64,
         chance: &Chance,
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let puzzle = Puzzle::at(&self.form, level, index, chance);
+        let form = self.form();
+        let puzzle = Puzzle::at(&form, level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
-        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&self.form, &mut draws));
+        let mistake = (draws.uniform() < mistakes).then(|| puzzle.mistake(&form, &mut draws));
         let mistaken = mistake.is_some();
         let tries = mistake.into_iter().chain([puzzle.expression.clone()]);
-        let calls = tries.filter_map(|expression| self.dialogue.call(&expression)).map(ScriptedTurn::Call);
+        let calls = tries.filter_map(|expression| dialogue.call(&expression)).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::Say(puzzle.expression)]).collect(), mistaken }
-    }
-    fn plural(&self) -> &'static str {
-        "countdown puzzles"
     }
 }

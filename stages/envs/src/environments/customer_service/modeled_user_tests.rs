@@ -3,9 +3,9 @@ use super::*;
 use crate::environments::customer_service::CustomerService;
 use crate::environments::{DialogueEnvironment, Environment, Episode, Setup, Step};
 use serde_json::{Value, json};
-use trainyard_chat::testing::{Reply as Answers, Served, says};
 use trainyard_core::ErrorKind;
 use trainyard_tables::{Status, StopReason};
+use trainyard_testkit::chat::{Reply as Answers, Served, says};
 
 const LONG: Duration = Duration::from_secs(20);
 

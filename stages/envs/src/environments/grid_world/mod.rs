@@ -7,8 +7,7 @@ pub mod layout;
 
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    AfterTurn, Demonstration, DialogueEnvironment, DialogueOptions, Episode, EpisodeState, ExtraOptions,
-    ProblemGenerator, ScriptedTurn, Setup, WithDialogue,
+    AfterTurn, Demonstration, DialogueOptions, Episode, EpisodeState, ExtraOptions, Generating, ScriptedTurn,
 };
 use crate::tools::tool::text_argument;
 use crate::tools::{Ticket, ToolCall, ToolResult, ToolSpec};
@@ -24,12 +23,12 @@ use trainyard_tables::Problem;
 
 const TOOL: &str = "act";
 
-/// `grid-world` has no options besides those of a dialogue.
+/// The environment `grid-world`, without options besides those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct GridWorldExtra {}
+pub struct GridWorld {}
 
-impl ExtraOptions for GridWorldExtra {
+impl ExtraOptions for GridWorld {
     const KIND: &'static str = "grid-world";
     const SUMMARY: &'static str = "walk to a goal in a grid that is only partly visible";
     const DOC: &'static str = "Text tasks like those of MiniGrid (2306.13831) and BabyAI (1810.08272), with long\n\
@@ -47,9 +46,6 @@ impl ExtraOptions for GridWorldExtra {
         vec![spec()]
     }
 }
-
-/// Options of `grid-world`: those of a dialogue whose only tool is `act`.
-pub type GridWorldOptions = WithDialogue<GridWorldExtra>;
 
 fn spec() -> ToolSpec {
     let actions: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
@@ -69,15 +65,6 @@ fn spec() -> ToolSpec {
 
 fn call(action: Action) -> ToolCall {
     ToolCall { name: TOOL.to_string(), arguments: json!({"action": action.name()}) }
-}
-
-pub struct GridWorld(Arc<Dialogue>);
-
-impl GridWorld {
-    /// Returns an environment with these options.
-    pub fn new(options: GridWorldOptions, setup: &Setup) -> Result<Self> {
-        Ok(Self(Dialogue::with_tools(options.dialogue, setup, &GridWorldExtra::tools(), |_| None)?))
-    }
 }
 
 /// Returns the layout in a problem's verifier data.
@@ -136,31 +123,28 @@ impl EpisodeState for Walk {
     }
 }
 
-impl DialogueEnvironment for GridWorld {
-    const KIND: &'static str = GridWorldExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.0
+/// Demonstrations walk the shortest path, one call per turn; a mistake is one extra, impossible action.
+impl Generating for GridWorld {
+    type Options = Self;
+    const MAX_LEVEL: u32 = generator::MAX_LEVEL;
+    const PLURAL: &'static str = "grids";
+    fn new(options: Self) -> Self {
+        options
     }
-    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+    fn read_answer(_turn: &str) -> Option<String> {
+        None
+    }
+    fn open(&self, dialogue: &Arc<Dialogue>, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let layout = layout(problem)?;
         let state = layout.first();
-        self.0.start_in(Box::new(Walk { layout: Arc::new(layout), state }), seed)
-    }
-    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        Some(self)
-    }
-}
-
-/// Demonstrations walk the shortest path, one call per turn; a mistake is one extra, impossible action.
-impl ProblemGenerator for GridWorld {
-    fn max_level(&self) -> u32 {
-        generator::MAX_LEVEL
+        dialogue.start_in(Box::new(Walk { layout: Arc::new(layout), state }), seed)
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         Grid::at(level, index, chance).problem(level.clamp(1, generator::MAX_LEVEL))
     }
     fn demonstration(
         &self,
+        _dialogue: &Dialogue,
         level: u32,
         index: u64,
         chance: &Chance,
@@ -172,8 +156,5 @@ impl ProblemGenerator for GridWorld {
         let mistaken = draws.uniform() < mistakes;
         let actions = if mistaken { grid.stumbling(&mut draws) } else { grid.way };
         Demonstration { turns: actions.into_iter().map(|action| ScriptedTurn::Call(call(action))).collect(), mistaken }
-    }
-    fn plural(&self) -> &'static str {
-        "grids"
     }
 }

@@ -7,16 +7,12 @@
 pub mod knowledge_base;
 pub mod questions;
 
-use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
-};
+use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, Generating, ScriptedTurn};
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
 use crate::tools::{ToolCall, ToolSpec};
 use knowledge_base::KnowledgeBase;
-use questions::{MAX_LEVEL, Question, misspelled};
+use questions::{Question, misspelled};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,7 +26,7 @@ const MOST_FACTS: u32 = 100_000;
 /// The largest number of passages in a result.
 const MOST_PASSAGES: u32 = 100;
 
-/// Options that `multi-hop-questions` adds to those of a dialogue.
+/// Options that `multi-hop-questions` adds to those of a dialogue, where `tools` are those in addition to `search`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiHopQuestionsExtra {
@@ -57,9 +53,6 @@ impl Default for MultiHopQuestionsExtra {
         Self { facts_seed: 0, facts_size: 1000, known_share: 0.0, corpus: String::new(), top_k: 3 }
     }
 }
-
-/// Options of `multi-hop-questions` and of its dialogue, where `tools` are those in addition to `search`.
-pub type MultiHopQuestionsOptions = WithDialogue<MultiHopQuestionsExtra>;
 
 impl ExtraOptions for MultiHopQuestionsExtra {
     const KIND: &'static str = "multi-hop-questions";
@@ -92,8 +85,8 @@ impl ExtraOptions for MultiHopQuestionsExtra {
     }
 }
 
+/// The environment `multi-hop-questions`.
 pub struct MultiHopQuestions {
-    dialogue: Arc<Dialogue>,
     options: MultiHopQuestionsExtra,
     /// Built when first needed, as is the index: checking options needs neither.
     knowledge: OnceLock<KnowledgeBase>,
@@ -101,12 +94,6 @@ pub struct MultiHopQuestions {
 }
 
 impl MultiHopQuestions {
-    /// Returns an environment whose knowledge base and index are built on first use.
-    pub fn new(options: MultiHopQuestionsOptions, setup: &Setup) -> Result<Self> {
-        let dialogue =
-            Dialogue::with_tools(options.dialogue, setup, &MultiHopQuestionsExtra::tools(), marked_or_last_line)?;
-        Ok(Self { dialogue, options: options.extra, knowledge: OnceLock::new(), index: OnceLock::new() })
-    }
     fn knowledge(&self) -> &KnowledgeBase {
         let MultiHopQuestionsExtra { facts_seed, facts_size, known_share, .. } = self.options;
         self.knowledge.get_or_init(|| KnowledgeBase::new(facts_seed, facts_size, known_share))
@@ -134,33 +121,30 @@ impl MultiHopQuestions {
     }
 }
 
-impl DialogueEnvironment for MultiHopQuestions {
-    const KIND: &'static str = MultiHopQuestionsExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.dialogue
-    }
-    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        self.check_facts(problem)?;
-        let output_bytes = self.dialogue.options().limits.output_bytes as usize;
-        let session = SearchSession::new(self.index()?, self.options.top_k as usize, output_bytes);
-        self.dialogue.start_with(vec![Box::new(session)], seed)
-    }
-    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        if self.options.corpus.is_empty() { Some(self) } else { None }
-    }
-}
-
 /// Demonstrations look up the facts that are not known, one per turn and in order, then answer. A mistake is a search
 /// for a misspelled name, which finds nothing.
-impl ProblemGenerator for MultiHopQuestions {
-    fn max_level(&self) -> u32 {
-        MAX_LEVEL
+impl Generating for MultiHopQuestions {
+    type Options = MultiHopQuestionsExtra;
+    const MAX_LEVEL: u32 = questions::MAX_LEVEL;
+    const PLURAL: &'static str = "multi-hop questions";
+    fn new(options: MultiHopQuestionsExtra) -> Self {
+        Self { options, knowledge: OnceLock::new(), index: OnceLock::new() }
+    }
+    fn open(&self, dialogue: &Arc<Dialogue>, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.check_facts(problem)?;
+        let output_bytes = dialogue.options().limits.output_bytes as usize;
+        let session = SearchSession::new(self.index()?, self.options.top_k as usize, output_bytes);
+        dialogue.start_with(vec![Box::new(session)], seed)
+    }
+    fn generates(&self) -> bool {
+        self.options.corpus.is_empty()
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         Question::at(self.knowledge(), level, index, chance).problem()
     }
     fn demonstration(
         &self,
+        _dialogue: &Dialogue,
         level: u32,
         index: u64,
         chance: &Chance,
@@ -180,9 +164,6 @@ impl ProblemGenerator for MultiHopQuestions {
             queries.map(|query| ToolCall { name: search::NAME.to_string(), arguments: json!({"query": query}) });
         let answer = ScriptedTurn::Say(question.answer().to_string());
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([answer]).collect(), mistaken }
-    }
-    fn plural(&self) -> &'static str {
-        "multi-hop questions"
     }
 }
 

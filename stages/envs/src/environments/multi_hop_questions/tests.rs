@@ -1,19 +1,19 @@
 //! Tests of the searches of demonstrations, mismatched problems, and custom corpora.
 
 use super::*;
-use crate::environments::{Environment, Step};
+use crate::environments::{Environment, GeneratingEnvironment, ProblemGenerator, Setup, Step, WithDialogue};
 use tempfile::NamedTempFile;
 use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
 
-fn environment(options: Value) -> MultiHopQuestions {
-    let options: MultiHopQuestionsOptions = serde_json::from_value(options).unwrap();
+fn environment(options: Value) -> GeneratingEnvironment<MultiHopQuestions> {
+    let options: WithDialogue<MultiHopQuestionsExtra> = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    MultiHopQuestions::new(options, &Setup::standard(1)).unwrap()
+    GeneratingEnvironment::new(options, &Setup::standard(1)).unwrap()
 }
 
 /// Returns the tool results and the final answer of these turns.
-fn play(environment: &MultiHopQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, Option<String>) {
+fn play(environment: &dyn Environment, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();
     for turn in turns {
@@ -43,9 +43,9 @@ fn demonstrations_search_for_what_is_not_known() {
             assert_eq!((results.len(), answer.as_deref()), (tool_turns, Some(problem.answer.as_str())));
             assert!(environment.verify(&problem, &answer.unwrap()).unwrap());
             // Each result contains the entity that the next search or the answer needs.
-            let question = Question::at(environment.knowledge(), 3, index, &chance);
+            let question = Question::at(environment.own.knowledge(), 3, index, &chance);
             for (hop, result) in question.unknown().zip(&results) {
-                assert!(result.contains(&environment.knowledge().entities[hop.object].name), "{result}");
+                assert!(result.contains(&environment.own.knowledge().entities[hop.object].name), "{result}");
             }
         }
     }
@@ -123,7 +123,7 @@ fn a_corpus_is_searched_and_generates_no_problems() {
 #[test]
 fn every_mistake_in_the_options_is_located() {
     let pointers = |options: Value| -> Vec<String> {
-        let options: MultiHopQuestionsOptions = serde_json::from_value(options).unwrap();
+        let options: WithDialogue<MultiHopQuestionsExtra> = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()
     };
     assert_eq!(pointers(json!({})), Vec::<String>::new());
@@ -134,5 +134,5 @@ fn every_mistake_in_the_options_is_located() {
     assert_eq!(pointers(json!({"corpus": "x.jsonl", "known_share": 0.5})), ["/known_share"]);
     assert_eq!(pointers(json!({"tools": ["python"]})), ["/format"], "raw code works for one tool");
     assert_eq!(pointers(json!({"tools": ["python"], "format": "hermes"})), Vec::<String>::new());
-    assert!(serde_json::from_value::<MultiHopQuestionsOptions>(json!({"seed": 3})).is_err());
+    assert!(serde_json::from_value::<WithDialogue<MultiHopQuestionsExtra>>(json!({"seed": 3})).is_err());
 }

@@ -8,14 +8,14 @@
 pub mod options;
 mod state;
 
-pub use options::{OwnEnvironmentPage, OwnExtra};
+pub use options::{EnvironmentRole, OwnExtra};
 
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{Environment, Episode, Setup, WithDialogue};
 use crate::formats::ToolFormat;
 use crate::programs::verifier::right;
-use crate::programs::{OnError, ProblemItem};
+use crate::programs::{OnError, PeerOptions, ProblemItem};
 use crate::tools::ToolSpec;
 use crate::tools::process::{Program, Session};
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ pub struct OwnEnvironment {
 
 impl OwnEnvironment {
     /// Starts the program, unless the host is idle. Errors: those of the program, and of the dialogue.
-    pub fn new<P: OwnEnvironmentPage>(options: WithDialogue<OwnExtra<P>>, setup: &Setup) -> Result<Self> {
+    pub fn new<P: PeerOptions>(options: WithDialogue<OwnExtra<P>>, setup: &Setup) -> Result<Self> {
         let WithDialogue { extra, dialogue } = options;
         let start = || setup.host.program(&extra.peer, ROLE, &extra.name);
         let program = if setup.host.is_idle() { None } else { Some(start()?) };

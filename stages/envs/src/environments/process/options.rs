@@ -1,7 +1,7 @@
 //! Options of an environment in user-defined code.
 
 use crate::environments::{DialogueOptions, ExtraOptions};
-use crate::programs::{OnError, PeerOptions};
+use crate::programs::{OnError, OwnPage, PeerOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::OptionProblem;
@@ -23,23 +23,21 @@ pub struct OwnExtra<P> {
     pub on_error: OnError,
 }
 
-/// Documentation of a user-defined environment.
-pub trait OwnEnvironmentPage: PeerOptions {
-    /// See [`ExtraOptions`].
-    const SUMMARY: &'static str;
-    /// See [`ExtraOptions`].
-    const DOC: &'static str;
-}
+/// User-defined code as an environment.
+pub struct EnvironmentRole;
 
-impl OwnEnvironmentPage for ProgramOptions {
+impl OwnPage<ProgramOptions> for EnvironmentRole {
     const SUMMARY: &'static str = "an environment of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 
-impl<P: OwnEnvironmentPage> ExtraOptions for OwnExtra<P> {
+impl<P: PeerOptions> ExtraOptions for OwnExtra<P>
+where
+    EnvironmentRole: OwnPage<P>,
+{
     const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = P::SUMMARY;
-    const DOC: &'static str = P::DOC;
+    const SUMMARY: &'static str = <EnvironmentRole as OwnPage<P>>::SUMMARY;
+    const DOC: &'static str = <EnvironmentRole as OwnPage<P>>::DOC;
     fn dialogue() -> DialogueOptions {
         DialogueOptions {
             tools: Vec::new(),

@@ -6,15 +6,11 @@
 pub mod questions;
 pub mod tables;
 
-use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, Episode, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue,
-};
+use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, Generating, ScriptedTurn};
 use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
 use crate::tools::{ToolCall, ToolSpec};
-use questions::{MAX_LEVEL, Question};
+use questions::Question;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,10 +22,11 @@ use trainyard_tables::Problem;
 const FORM: &str =
     r#"write "database": {"schema": "CREATE TABLE …", "rows": {"table": [[1, "a"]]}} into the problem's `verifier`"#;
 
-/// Options that `sql-questions` adds to those of a dialogue.
+/// The environment `sql-questions`: its options besides those of a dialogue, where `tools` are those in addition to
+/// `sql`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct SqlQuestionsExtra {
+pub struct SqlQuestions {
     /// Number of staff in a generated problem; there are twice as many sales. Imported problems contain their tables.
     #[schemars(range(min = 2, max = 200))]
     pub rows: u32,
@@ -42,16 +39,13 @@ pub struct SqlQuestionsExtra {
     pub max_rows: u32,
 }
 
-impl Default for SqlQuestionsExtra {
+impl Default for SqlQuestions {
     fn default() -> Self {
         Self { rows: 12, max_steps: 1_000_000, max_rows: 50 }
     }
 }
 
-/// Options of `sql-questions` and of its dialogue, where `tools` are those in addition to `sql`.
-pub type SqlQuestionsOptions = WithDialogue<SqlQuestionsExtra>;
-
-impl ExtraOptions for SqlQuestionsExtra {
+impl ExtraOptions for SqlQuestions {
     const KIND: &'static str = "sql-questions";
     const SUMMARY: &'static str = "questions over a database that the agent queries";
     const DOC: &'static str = "Every problem brings its database in its verifier data,\n\
@@ -77,27 +71,9 @@ impl ExtraOptions for SqlQuestionsExtra {
     }
 }
 
-pub struct SqlQuestions {
-    dialogue: Arc<Dialogue>,
-    /// Number of staff in a generated problem.
-    rows: usize,
-    limits: SqlLimits,
-}
-
 impl SqlQuestions {
-    /// Returns an environment with these options.
-    pub fn new(options: SqlQuestionsOptions, setup: &Setup) -> Result<Self> {
-        let SqlQuestionsExtra { rows, max_steps, max_rows } = options.extra;
-        let output_bytes = options.dialogue.limits.output_bytes as usize;
-        let dialogue = Dialogue::with_tools(options.dialogue, setup, &SqlQuestionsExtra::tools(), marked_or_last_line)?;
-        Ok(Self {
-            dialogue,
-            rows: rows as usize,
-            limits: SqlLimits { steps: max_steps, rows: max_rows as usize, output_bytes },
-        })
-    }
     fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
-        Question::at(self.rows, level, index, chance)
+        Question::at(self.rows as usize, level, index, chance)
     }
 }
 
@@ -112,31 +88,27 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
         .map_err(|e| Error::data(format!("its `database` cannot be read: {e}")).help(FORM))
 }
 
-impl DialogueEnvironment for SqlQuestions {
-    const KIND: &'static str = SqlQuestionsExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.dialogue
-    }
-    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
-        let database = database_of(problem).and_then(|data| Database::load(&data, self.limits));
-        let database = database.at(format!("problem `{}`", problem.id))?;
-        self.dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
-    }
-    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        Some(self)
-    }
-}
-
 /// Demonstrations send the gold query and repeat its result; a mistake is a query that SQLite rejects.
-impl ProblemGenerator for SqlQuestions {
-    fn max_level(&self) -> u32 {
-        MAX_LEVEL
+impl Generating for SqlQuestions {
+    type Options = Self;
+    const MAX_LEVEL: u32 = questions::MAX_LEVEL;
+    const PLURAL: &'static str = "SQL questions";
+    fn new(options: Self) -> Self {
+        options
+    }
+    fn open(&self, dialogue: &Arc<Dialogue>, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        let output_bytes = dialogue.options().limits.output_bytes as usize;
+        let limits = SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes };
+        let database = database_of(problem).and_then(|data| Database::load(&data, limits));
+        let database = database.at(format!("problem `{}`", problem.id))?;
+        dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         self.question(level, index, chance).problem()
     }
     fn demonstration(
         &self,
+        _dialogue: &Dialogue,
         level: u32,
         index: u64,
         chance: &Chance,
@@ -150,9 +122,6 @@ impl ProblemGenerator for SqlQuestions {
         let queries = mistake.into_iter().chain([question.query]);
         let calls = queries.map(|query| ToolCall { name: sql::NAME.to_string(), arguments: json!({"query": query}) });
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([ScriptedTurn::RepeatResult]).collect(), mistaken }
-    }
-    fn plural(&self) -> &'static str {
-        "SQL questions"
     }
 }
 

@@ -1,14 +1,15 @@
 //! Demonstrations, imported problems, and problems without a database.
 
+use super::questions::MAX_LEVEL;
 use super::*;
-use crate::environments::{Environment, Step};
+use crate::environments::{Environment, GeneratingEnvironment, ProblemGenerator, Setup, Step, WithDialogue};
 use trainyard_api::PartOptions;
 use trainyard_tables::StopReason;
 
-fn environment(options: Value) -> SqlQuestions {
-    let options: SqlQuestionsOptions = serde_json::from_value(options).unwrap();
+fn environment(options: Value) -> GeneratingEnvironment<SqlQuestions> {
+    let options: WithDialogue<SqlQuestions> = serde_json::from_value(options).unwrap();
     assert_eq!(PartOptions::check(&options), []);
-    SqlQuestions::new(options, &Setup::standard(1)).unwrap()
+    GeneratingEnvironment::new(options, &Setup::standard(1)).unwrap()
 }
 
 fn call(query: &str) -> ScriptedTurn {
@@ -16,7 +17,11 @@ fn call(query: &str) -> ScriptedTurn {
 }
 
 /// Returns the tool results, the number of failed calls and the final answer of these turns.
-fn play(environment: &SqlQuestions, problem: &Problem, turns: &[ScriptedTurn]) -> (Vec<String>, u32, Option<String>) {
+fn play(
+    environment: &dyn Environment,
+    problem: &Problem,
+    turns: &[ScriptedTurn],
+) -> (Vec<String>, u32, Option<String>) {
     let mut episode = environment.start(problem, 0).unwrap();
     let mut results: Vec<String> = Vec::new();
     for turn in turns {
@@ -100,7 +105,7 @@ fn problem_without_a_database_is_named_in_the_error() {
 #[test]
 fn every_mistake_in_the_options_is_located() {
     let pointers = |options: Value| -> Vec<String> {
-        let options: SqlQuestionsOptions = serde_json::from_value(options).unwrap();
+        let options: WithDialogue<SqlQuestions> = serde_json::from_value(options).unwrap();
         PartOptions::check(&options).into_iter().map(|p| p.pointer).collect()
     };
     assert_eq!(pointers(json!({})), Vec::<String>::new());

@@ -4,23 +4,19 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{
-    Demonstration, DialogueEnvironment, DialogueOptions, ExtraOptions, ProblemGenerator, ScriptedTurn, Setup,
-    WithDialogue, mistakes,
-};
+use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, Generating, ScriptedTurn, mistakes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use trainyard_core::{Chance, Result};
+use trainyard_core::Chance;
 use trainyard_tables::Problem;
 
-/// `word-problems` has no options besides those of a dialogue.
+/// The environment `word-problems`, without options besides those of a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct WordProblemsExtra {}
+pub struct WordProblems {}
 
-impl ExtraOptions for WordProblemsExtra {
+impl ExtraOptions for WordProblems {
     const KIND: &'static str = "word-problems";
     const SUMMARY: &'static str = "generated arithmetic stories, with tools";
     const DOC: &'static str = "The agent may call its tools, then answers with a number in a turn without a call:\n\
@@ -31,52 +27,35 @@ impl ExtraOptions for WordProblemsExtra {
     }
 }
 
-pub type WordProblemsOptions = WithDialogue<WordProblemsExtra>;
-
 /// Returns the environment of stages that name none: word problems with a Python tool and up to four turns.
 pub fn default_options() -> Value {
-    json!({ "kind": <WordProblemsExtra as ExtraOptions>::KIND })
-}
-
-pub struct WordProblems(Arc<Dialogue>);
-
-impl WordProblems {
-    /// Returns an environment with these options.
-    pub fn new(options: WordProblemsOptions, setup: &Setup) -> Result<Self> {
-        Ok(Self(Dialogue::new(options.dialogue, setup, read_answer)?))
-    }
-}
-
-/// Returns the text between the last `####` and the end of its line, or the whole text.
-fn read_answer(text: &str) -> Option<String> {
-    let text = match text.rsplit_once("####") {
-        Some((_, rest)) => rest.lines().next().unwrap_or(""),
-        None => text,
-    };
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_string())
-}
-
-impl DialogueEnvironment for WordProblems {
-    const KIND: &'static str = WordProblemsExtra::KIND;
-    fn dialogue(&self) -> &Arc<Dialogue> {
-        &self.0
-    }
-    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
-        Some(self)
-    }
+    json!({ "kind": WordProblems::KIND })
 }
 
 /// Demonstrations send the reference program to the first tool and repeat its result.
-impl ProblemGenerator for WordProblems {
-    fn max_level(&self) -> u32 {
-        generator::MAX_LEVEL
+impl Generating for WordProblems {
+    type Options = Self;
+    const MAX_LEVEL: u32 = generator::MAX_LEVEL;
+    const PLURAL: &'static str = "word problems";
+    const DECORATION: &'static [&'static str] = &generator::ITEMS;
+    fn new(options: Self) -> Self {
+        options
+    }
+    /// Returns the text between the last `####` and the end of its line, or the whole text.
+    fn read_answer(turn: &str) -> Option<String> {
+        let text = match turn.rsplit_once("####") {
+            Some((_, rest)) => rest.lines().next().unwrap_or(""),
+            None => turn,
+        };
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_string())
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
         generator::generate(level, index, chance).problem
     }
     fn demonstration(
         &self,
+        dialogue: &Dialogue,
         level: u32,
         index: u64,
         chance: &Chance,
@@ -84,26 +63,20 @@ impl ProblemGenerator for WordProblems {
         mistake_chance: &Chance,
     ) -> Demonstration {
         let generated = generator::generate(level, index, chance);
-        let python = self.0.options().tools.first().is_some_and(|tool| tool.kind() == "python");
+        let python = dialogue.options().tools.first().is_some_and(|tool| tool.kind() == "python");
         let programs = if python {
             generated.demonstration(mistakes, mistake_chance)
         } else {
             mistakes::attempts(&generated.expression(), mistakes, mistake_chance)
         };
-        let first = programs.iter().filter_map(|program| self.0.call(program));
+        let first = programs.iter().filter_map(|program| dialogue.call(program));
         // With a second tool, half of the demonstrations verify the result with it.
-        let second = self.0.options().tools.get(1).filter(|_| mistake_chance.at("second tool", &[]).below(2) == 0);
+        let second = dialogue.options().tools.get(1).filter(|_| mistake_chance.at("second tool", &[]).below(2) == 0);
         let check = second.and_then(|tool| {
             let text = if tool.kind() == "python" { generated.program() } else { generated.expression() };
-            self.0.call_of(tool.kind(), &text)
+            dialogue.call_of(tool.kind(), &text)
         });
         let calls = first.chain(check).map(ScriptedTurn::Call);
         Demonstration { turns: calls.chain([ScriptedTurn::RepeatResult]).collect(), mistaken: programs.len() > 1 }
-    }
-    fn decoration(&self) -> &'static [&'static str] {
-        &generator::ITEMS
-    }
-    fn plural(&self) -> &'static str {
-        "word problems"
     }
 }

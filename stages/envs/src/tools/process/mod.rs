@@ -8,9 +8,10 @@ pub(crate) mod result;
 pub mod session;
 
 pub use crate::tools::program::{Offers, Program};
-pub use options::{OwnToolOptions, OwnToolPage};
+pub use options::{OwnToolOptions, ToolRole};
 pub use session::{Reply, Session};
 
+use crate::programs::PeerOptions;
 use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
 use result::CallClaim;
 use serde_json::{Map, Value, json};
@@ -30,7 +31,7 @@ pub(crate) fn ends_stage(error: &Error) -> bool {
     error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
 
-impl<P: OwnToolPage> Tool for OwnTools<P> {
+impl<P: PeerOptions> Tool for OwnTools<P> {
     fn name(&self) -> &'static str {
         P::KIND
     }

@@ -1,6 +1,6 @@
 //! Options of tools in user-defined code.
 
-use crate::programs::PeerOptions;
+use crate::programs::{OwnPage, PeerOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -17,23 +17,21 @@ pub struct OwnToolOptions<P> {
     pub peer: P,
 }
 
-/// Documentation of user-defined tools.
-pub trait OwnToolPage: PeerOptions {
-    /// See [`PartOptions`].
-    const SUMMARY: &'static str;
-    /// See [`PartOptions`].
-    const DOC: &'static str;
-}
+/// User-defined code as tools.
+pub struct ToolRole;
 
-impl OwnToolPage for ProgramOptions {
+impl OwnPage<ProgramOptions> for ToolRole {
     const SUMMARY: &'static str = "tools of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 
-impl<P: OwnToolPage> PartOptions for OwnToolOptions<P> {
+impl<P: PeerOptions> PartOptions for OwnToolOptions<P>
+where
+    ToolRole: OwnPage<P>,
+{
     const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = P::SUMMARY;
-    const DOC: &'static str = P::DOC;
+    const SUMMARY: &'static str = <ToolRole as OwnPage<P>>::SUMMARY;
+    const DOC: &'static str = <ToolRole as OwnPage<P>>::DOC;
     fn check(&self) -> Vec<OptionProblem> {
         self.peer.problems()
     }

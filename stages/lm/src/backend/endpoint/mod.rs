@@ -10,14 +10,9 @@ mod gate;
 mod hand_over;
 mod identity;
 mod options;
-pub mod served;
-#[cfg(test)]
-mod tests;
 
 pub use dialect::Server;
-pub use options::Endpoint;
-#[cfg(test)]
-pub use tests::conforms;
+pub use options::{Endpoint, Weights};
 
 use super::{Backend, Forced, Gpus, Learner, LearnerOptions, Offers, Rostered, Sampler, SamplerOptions};
 use crate::config::ModelConfig;

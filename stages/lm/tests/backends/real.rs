@@ -1,11 +1,11 @@
 //! A real llama.cpp server with a real model, where both are available.
 
-use super::super::dialect::Server;
-use super::kit::{open, options, turn};
-use crate::generate::{DrawKey, Request};
-use crate::gguf;
+use crate::kit::{open, options, turn};
 use std::path::PathBuf;
 use trainyard_core::Chance;
+use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::generate::{DrawKey, Request};
+use trainyard_lm::gguf;
 use trainyard_tables::Sampling;
 
 /// Set TRAINYARD_TEST_GGUF to SmolLM2-135M-Instruct-Q4_1, and TRAINYARD_TEST_LLAMA_CPP to the URL of a llama.cpp server

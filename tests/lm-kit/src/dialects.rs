@@ -1,12 +1,12 @@
 //! Requests and responses in the fields of each server.
 
-use super::compute::{Done, Job};
-use super::shared::{Answer, MODEL, Shared, lock};
-use crate::backend::endpoint::dialect::Server;
-use crate::generate::DrawKey;
+use crate::compute::{Done, Job};
+use crate::shared::{Answer, MODEL, Shared, lock};
 use serde_json::{Value, json};
 use std::path::Path;
 use trainyard_core::Result;
+use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::generate::DrawKey;
 use trainyard_tables::Sampling;
 
 /// Number of turns whose draws are searched.

@@ -1,15 +1,14 @@
 //! Requests to each server, and the interpretation of its numbers.
 
-use super::super::dialect::Server;
-use super::super::served::{Served, Started, Vice};
-use super::kit::{GREEDY, PLAIN, open, options, refusal, request, turn};
-use crate::backend::conformance::model;
-use crate::backend::endpoint::EndpointBackend;
-use crate::backend::{Backend as _, Sampler};
-use crate::generate::{Finish, Request, SequenceState};
+use crate::kit::{GREEDY, PLAIN, open, options, refusal, request, turn};
 use serde_json::{Value, json};
 use trainyard_core::{ErrorKind, Secrets};
+use trainyard_lm::backend::conformance::model;
+use trainyard_lm::backend::endpoint::{EndpointBackend, Server};
+use trainyard_lm::backend::{Backend as _, Sampler};
+use trainyard_lm::generate::{Finish, Request, SequenceState};
 use trainyard_tables::Sampling;
+use trainyard_testkit_lm::{Served, Started, Vice};
 
 const WARM: Sampling = Sampling { temperature: 0.7, ..PLAIN };
 const TRUNCATED: Sampling = Sampling { temperature: 0.9, top_p: 0.8, top_k: 7 };

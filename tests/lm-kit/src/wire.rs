@@ -1,8 +1,8 @@
 //! HTTP/1.1, to the extent that one client needs.
 
-use super::dialects;
-use super::shared::{Shared, lock};
-use super::vice::Vice;
+use crate::dialects;
+use crate::shared::{Shared, lock};
+use crate::vice::Vice;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -1,12 +1,12 @@
 //! State shared by the threads of a server.
 
-use super::compute::Computer;
-use super::vice::Vice;
-use crate::backend::endpoint::dialect::Server;
-use crate::generate::DrawKey;
+use crate::compute::Computer;
+use crate::vice::Vice;
 use serde_json::Value;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::generate::DrawKey;
 
 /// Name of the served model.
 pub const MODEL: &str = "served";

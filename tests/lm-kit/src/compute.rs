@@ -1,11 +1,11 @@
 //! Computation of a server in any dialect: turns, given sequences, token ids, and its weights.
 
-use crate::adapter::peft;
-use crate::folder::ModelFolder;
-use crate::generate::{DrawKey, Finish, Generator, Request};
 use std::collections::BTreeMap;
 use std::path::Path;
 use trainyard_core::{Chance, Error, Result};
+use trainyard_lm::adapter::peft;
+use trainyard_lm::folder::ModelFolder;
+use trainyard_lm::generate::{DrawKey, Finish, Generator, Request};
 use trainyard_tables::Sampling;
 
 const PLAIN: Sampling = Sampling { temperature: 1.0, top_p: 1.0, top_k: 0 };

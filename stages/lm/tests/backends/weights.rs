@@ -1,19 +1,18 @@
 //! Weight updates of a server.
 
-use super::super::dialect::Server;
-use super::super::options::{Endpoint, Weights};
-use super::super::served::{Served, Started, Vice};
-use super::kit::{GREEDY, PLAIN, finish, open, options, refusal, request, turn};
-use crate::adapter::{Adapter, AdapterOptions};
-use crate::backend::conformance::model;
-use crate::backend::cpu::Cpu;
-use crate::backend::{Backend as _, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
-use crate::folder::ModelFolder;
+use crate::kit::{GREEDY, PLAIN, finish, open, options, refusal, request, turn};
 use serde_json::json;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 use trainyard_core::{Chance, ErrorKind};
+use trainyard_lm::adapter::{Adapter, AdapterOptions};
+use trainyard_lm::backend::conformance::model;
+use trainyard_lm::backend::cpu::Cpu;
+use trainyard_lm::backend::endpoint::{Endpoint, Server, Weights};
+use trainyard_lm::backend::{Backend as _, LearnerOptions, Learns, Parameters, Place, SamplerOptions, Slopes};
+use trainyard_lm::folder::ModelFolder;
+use trainyard_testkit_lm::{Served, Started, Vice};
 
 fn handed(server: Server, url: &str, folder: &Path) -> Endpoint {
     let weights = Weights { folder: folder.display().to_string(), seen_as: None };

@@ -1,17 +1,15 @@
 //! A backend that starts a server for every model, and helpers of the tests.
 
-use super::super::dialect::Server;
-use super::super::options::{Endpoint, Weights};
-use super::super::served::{Served, Started};
-use crate::backend::conformance;
-use crate::backend::endpoint::EndpointBackend;
-use crate::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Parameters, Sampler, SamplerOptions};
-use crate::folder::ModelFolder;
-use crate::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
 use serde_json::json;
 use tempfile::TempDir;
 use trainyard_core::{Chance, Error, Result, Secrets};
+use trainyard_lm::backend::conformance;
+use trainyard_lm::backend::endpoint::{Endpoint, EndpointBackend, Server, Weights};
+use trainyard_lm::backend::{Backend, Gpus, Learner, LearnerOptions, Offers, Parameters, Sampler, SamplerOptions};
+use trainyard_lm::folder::ModelFolder;
+use trainyard_lm::generate::{DrawKey, Finish, Request, Scored, SequenceId, SequenceState};
 use trainyard_tables::Sampling;
+use trainyard_testkit_lm::{Served, Started};
 
 /// Options for a server, as a file gives them.
 pub fn options(server: Server, url: &str) -> Endpoint {

@@ -1,15 +1,13 @@
 //! Servers that fail, return wrong values or are unreachable.
 
-use super::super::dialect::Server;
-use super::super::options::Endpoint;
-use super::super::served::{MODEL, Served, Started, Vice};
-use super::kit::{PLAIN, open, options, refusal, request, turn};
-use crate::backend::conformance::model;
-use crate::backend::endpoint::EndpointBackend;
-use crate::backend::{Backend as _, SamplerOptions};
+use crate::kit::{PLAIN, open, options, refusal, request, turn};
 use serde_json::{Value, json};
 use std::time::Duration;
 use trainyard_core::{ErrorKind, SecretName, Secrets};
+use trainyard_lm::backend::conformance::model;
+use trainyard_lm::backend::endpoint::{Endpoint, EndpointBackend, Server};
+use trainyard_lm::backend::{Backend as _, SamplerOptions};
+use trainyard_testkit_lm::{MODEL, Served, Started, Vice};
 
 fn served(server: Server) -> Served {
     Served::start(server, &model(), Started::default()).unwrap()

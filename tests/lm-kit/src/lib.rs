@@ -14,8 +14,6 @@ mod wire;
 pub use shared::{MODEL, Seen, Started};
 pub use vice::Vice;
 
-use super::dialect::Server;
-use crate::folder::ModelFolder;
 use compute::Computer;
 use shared::{Shared, lock};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -24,6 +22,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use trainyard_core::Result;
 use trainyard_core::error::Error;
+use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::folder::ModelFolder;
 
 /// A running server, which stops when dropped.
 pub struct Served {

@@ -1,0 +1,102 @@
+//! Environments that are a dialogue over generated problems, defined by their options, their generator and the state of
+//! their episodes. The verifiers that problems name judge the answers.
+
+use crate::environments::answer::marked_or_last_line;
+use crate::environments::dialogue::Dialogue;
+use crate::environments::{
+    Demonstration, DialogueEnvironment, Episode, ExtraOptions, ProblemGenerator, Setup, WithDialogue,
+};
+use std::sync::Arc;
+use trainyard_core::{Chance, Result};
+use trainyard_tables::Problem;
+
+/// An environment that generates problems for a dialogue. [`GeneratingEnvironment`] is the environment of it.
+pub trait Generating: Send + Sync + Sized + 'static {
+    /// Options besides those of the dialogue, with the environment's page; `Self`, if there is nothing else to keep.
+    type Options: ExtraOptions;
+    /// See [`ProblemGenerator::max_level`].
+    const MAX_LEVEL: u32;
+    /// See [`ProblemGenerator::plural`].
+    const PLURAL: &'static str;
+    /// See [`ProblemGenerator::decoration`].
+    const DECORATION: &'static [&'static str] = &[];
+    /// Returns the environment's own part. Must not start anything.
+    fn new(options: Self::Options) -> Self;
+    /// Returns the answer in a turn without calls, by default the marked text or the last line; `None` if it has none.
+    fn read_answer(turn: &str) -> Option<String> {
+        marked_or_last_line(turn)
+    }
+    /// Starts an episode, by default without environment-specific tools or state.
+    fn open(&self, dialogue: &Arc<Dialogue>, _problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        dialogue.start(seed)
+    }
+    /// Returns whether there are problems to generate under these options.
+    fn generates(&self) -> bool {
+        true
+    }
+    /// See [`ProblemGenerator::problem`].
+    fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem;
+    /// See [`ProblemGenerator::demonstration`].
+    fn demonstration(
+        &self,
+        dialogue: &Dialogue,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration;
+}
+
+/// A dialogue over the problems of `G`.
+pub struct GeneratingEnvironment<G> {
+    dialogue: Arc<Dialogue>,
+    pub(crate) own: G,
+}
+
+impl<G: Generating> GeneratingEnvironment<G> {
+    /// Returns the environment with these options.
+    pub fn new(options: WithDialogue<G::Options>, setup: &Setup) -> Result<Self> {
+        let tools = <G::Options as ExtraOptions>::tools();
+        let dialogue = Dialogue::with_tools(options.dialogue, setup, &tools, G::read_answer)?;
+        Ok(Self { dialogue, own: G::new(options.extra) })
+    }
+}
+
+impl<G: Generating> DialogueEnvironment for GeneratingEnvironment<G> {
+    const KIND: &'static str = <G::Options as ExtraOptions>::KIND;
+    fn dialogue(&self) -> &Arc<Dialogue> {
+        &self.dialogue
+    }
+    fn open(&self, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
+        self.own.open(&self.dialogue, problem, seed)
+    }
+    fn makes_problems(&self) -> Option<&dyn ProblemGenerator> {
+        if self.own.generates() { Some(self) } else { None }
+    }
+}
+
+impl<G: Generating> ProblemGenerator for GeneratingEnvironment<G> {
+    fn max_level(&self) -> u32 {
+        G::MAX_LEVEL
+    }
+    fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
+        self.own.problem(level, index, chance)
+    }
+    fn demonstration(
+        &self,
+        level: u32,
+        index: u64,
+        chance: &Chance,
+        mistakes: f64,
+        mistake_chance: &Chance,
+    ) -> Demonstration {
+        self.own.demonstration(&self.dialogue, level, index, chance, mistakes, mistake_chance)
+    }
+    fn decoration(&self) -> &'static [&'static str] {
+        G::DECORATION
+    }
+    fn plural(&self) -> &'static str {
+        G::PLURAL
+    }
+}

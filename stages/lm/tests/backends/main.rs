@@ -1,0 +1,37 @@
+//! All backends of this build in the suite of backends, and the endpoint in front of servers that compute with the
+//! reference, in three dialects.
+
+mod faults;
+mod kit;
+mod real;
+mod semantics;
+mod weights;
+
+use kit::Fronted;
+use serde_json::json;
+use trainyard_api::PartOptions as _;
+use trainyard_core::Secrets;
+use trainyard_lm::backend::endpoint::{Endpoint, Server};
+use trainyard_lm::backend::{conformance, registry};
+use trainyard_testkit_lm::Started;
+
+/// Runs the suite over servers that draw as the reference does. Real servers have a different random generator.
+fn endpoint_conforms() {
+    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
+        let started = Started { processed: true, keys: conformance::draws(), ..Started::default() };
+        conformance::suite(&Fronted::new(server, started));
+    }
+}
+
+/// Covers the local backends, and `endpoint` in front of a server that computes with the reference.
+#[test]
+fn every_backend_conforms() {
+    let family = registry::family();
+    for kind in family.names() {
+        if kind == Endpoint::KIND {
+            endpoint_conforms();
+        } else {
+            conformance::suite(&*family.build(&json!({ "kind": kind }), &Secrets::default()).unwrap());
+        }
+    }
+}
