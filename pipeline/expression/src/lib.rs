@@ -1,10 +1,10 @@
 //! The expression language: parse, print, check, rewrite, evaluate. `docs/workflows.md` is its reference.
 //!
 //! It has the operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals and functions. There are no
-//! loops, no assignment and no ambient values. A use of the language says which names there are and which form it has:
+//! loops, no assignment and no ambient values. A use of the language adds names and a form:
 //!
 //! - [`Name`]: the names, how they are read, their types, and the kind of their values ([`Domain`])
-//! - [`Dialect`]: switches, such as numbers alone, or `and` beside `&&`
+//! - [`Dialect`]: switches, such as numbers alone, or `and` in addition to `&&`
 //! - [`Scope`]: the values of the names
 //!
 //! `trainyard-spec` uses it for `${{ … }}`, with exact values and names such as `params.<name>`; the reward `expression`

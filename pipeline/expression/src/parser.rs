@@ -97,7 +97,7 @@ impl<N: Name> Parser<N> {
         Ok(left)
     }
 
-    /// Parses a comparison after any number of `not`, if the dialect has words; or else what [`Self::unary`] parses.
+    /// Parses a comparison after any number of `not`, if the dialect has words; without any `not`, one operand.
     fn negated(&mut self, loosest: u8) -> Result<Expression<N>, Fault> {
         let mut signs = Vec::new();
         while N::DIALECT.words

@@ -63,7 +63,7 @@ impl Words {
     pub fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, Fault> {
         self.take(symbol).ok_or_else(|| Fault::misplaced(&self.range(), format!("expected `{symbol}` here")))
     }
-    /// Reads a name and returns it with its place. Fails, with what was `wanted`, if something else is next.
+    /// Reads a name and returns it with its place. Fails if something else is next; the message has `wanted`.
     pub fn name(&mut self, wanted: &str) -> Result<(String, Range<usize>), Fault> {
         match self.tokens.get(self.next).cloned() {
             Some((Token::Name(name), range)) => {
