@@ -5,8 +5,8 @@ use super::functions::Function;
 /// Form of the language in one use.
 #[derive(Debug, Clone, Copy)]
 pub struct Dialect {
-    /// Whether every value is a 64-bit float: numbers may be written `.5` and `1.`, whole numbers are floats as well, and
-    /// there are no strings, lists, keys, `true`, `false` and `null`. The values then belong to [`f64`].
+    /// Whether every value is a 64-bit float: numbers may be written `.5` and `1.`, whole numbers are floats as well,
+    /// and strings, lists, keys, `true`, `false` and `null` do not exist. [`crate::Name::Value`] is then `f64`.
     pub numbers: bool,
     /// Whether `and`, `or` and `not` are spellings of `&&`, `||` and `!`. `not` applies to a whole comparison:
     /// `not a == b` is `!(a == b)`.
@@ -15,7 +15,7 @@ pub struct Dialect {
     pub functions: &'static [Function],
     /// Most words and signs; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
     pub most_tokens: usize,
-    /// Most levels of operands; parentheses have a limit of their own, [`crate::DEEPEST`].
+    /// Most levels of operands; parentheses have a separate limit, [`crate::DEEPEST`].
     pub deepest: usize,
 }
 

@@ -15,7 +15,7 @@ pub trait Domain: Clone {
     fn list(items: Vec<Self>) -> Self;
     /// Whether `default` replaces the value.
     fn is_null(&self) -> bool;
-    /// Returns the truth of a condition; `None` if the value has none.
+    /// Returns the truth of a condition; `None` for a value that is neither true nor false.
     fn truth(&self) -> Option<bool>;
     /// Indexes a list or a map. Errors, as texts: a wrong type, nothing there.
     fn index(&self, at: &Self) -> Result<Self, String>;

@@ -10,7 +10,7 @@ pub struct Fault {
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
-    /// Sort of the mistake, for callers with messages of their own.
+    /// Sort of the mistake, for callers with other messages.
     pub cause: Cause,
 }
 

@@ -7,8 +7,8 @@
 //! - [`Dialect`]: switches, such as numbers alone, or `and` in addition to `&&`
 //! - [`Scope`]: the values of the names
 //!
-//! `trainyard-spec` uses it for `${{ … }}`, with exact values and names such as `params.<name>`; the reward `expression`
-//! uses it over counts of an episode, with floats.
+//! `trainyard-spec` uses it for `${{ … }}`, with exact values and names such as `params.<name>`; the reward
+//! `expression` uses it over counts of an episode, with floats.
 
 mod dialect;
 mod domain;

@@ -16,8 +16,8 @@ pub trait Name: Clone + PartialEq + Debug + Display {
     /// Form of the language.
     const DIALECT: Dialect;
 
-    /// Reads the name that begins with the word `root` at `range`; `words` are those after it. Fails if there is no such
-    /// name.
+    /// Reads the name that begins with the word `root` at `range`; `words` are those after it. Fails if no name begins
+    /// so.
     fn read(root: &str, range: &Range<usize>, words: &mut Words) -> Result<Self, Fault>;
     /// Creates the fault of a call of a function that the dialect does not have.
     fn no_function(name: &str, range: &Range<usize>) -> Fault;
