@@ -4,34 +4,29 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use trainyard_core::Of;
+use trainyard_spec::expression::Reference;
 use trainyard_spec::{Expression, Scope};
 
 struct Known;
 
-impl Scope for Known {
-    fn param(&self, name: &str) -> Option<Value> {
-        match name {
-            "steps" => Some(json!(200)),
-            "lr" => Some(json!(0.5)),
-            "name" => Some(json!("qwen")),
-            "list" => Some(json!([3, 1, 2])),
-            "map" => Some(json!({"k": {"v": 7}})),
-            "none" => Some(json!(null)),
+impl Scope<Reference> for Known {
+    fn value(&self, reference: &Reference) -> Option<Value> {
+        match reference {
+            Reference::Param(name) => match name.as_str() {
+                "steps" => Some(json!(200)),
+                "lr" => Some(json!(0.5)),
+                "name" => Some(json!("qwen")),
+                "list" => Some(json!([3, 1, 2])),
+                "map" => Some(json!({"k": {"v": 7}})),
+                "none" => Some(json!(null)),
+                _ => None,
+            },
+            Reference::Matrix(axis) => (axis == "seed").then(|| json!(-1)),
+            Reference::Item => Some(json!({"id": "x", "n": 1.5})),
+            Reference::Metric { stage, .. } => (stage == "gate").then(|| json!(0.25)),
+            Reference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
             _ => None,
         }
-    }
-    fn matrix(&self, axis: &str) -> Option<Value> {
-        (axis == "seed").then(|| json!(-1))
-    }
-    fn item(&self) -> Option<Value> {
-        Some(json!({"id": "x", "n": 1.5}))
-    }
-    fn metric(&self, stage: &str, _: &str, _: Option<Of>) -> Option<Value> {
-        (stage == "gate").then(|| json!(0.25))
-    }
-    fn status(&self, stage: &str) -> Option<Value> {
-        (stage == "gate").then(|| json!("succeeded"))
     }
 }
 

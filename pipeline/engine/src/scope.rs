@@ -7,7 +7,7 @@ use crate::io::NodeId;
 use crate::node::{Ending, State};
 use serde_json::{Number, Value};
 use trainyard_core::{Of, StageKey, metric};
-use trainyard_spec::expression::Scope;
+use trainyard_spec::expression::{Reference, Scope};
 
 pub(crate) struct LateScope<'a> {
     pub engine: &'a Engine,
@@ -43,10 +43,20 @@ impl Engine {
     }
 }
 
-impl Scope for LateScope<'_> {
-    fn item(&self) -> Option<Value> {
-        self.engine.state(self.node).item.as_ref().map(|(_, row, _)| row.clone())
+impl Scope<Reference> for LateScope<'_> {
+    fn value(&self, reference: &Reference) -> Option<Value> {
+        match reference {
+            Reference::Item => self.engine.state(self.node).item.as_ref().map(|(_, row, _)| row.clone()),
+            Reference::Metric { stage, name, of } => self.metric(stage, name, *of),
+            Reference::Status { stage } => self.status(stage),
+            _ => None,
+        }
     }
+}
+
+impl LateScope<'_> {
+    /// Returns a metric of a stage instance's manifest (for a late fan-out a list of numbers, in order, without skipped
+    /// instances). `None` also if the stage did not report it.
     fn metric(&self, stage: &str, name: &str, of: Option<Of>) -> Option<Value> {
         let own = self.engine.state(self.node);
         let found = self.engine.bound(own, self.engine.find(stage)?);
@@ -58,6 +68,7 @@ impl Scope for LateScope<'_> {
         let unbound = own.item.is_some() && self.engine.same_axes(own, found);
         if unbound { None } else { self.engine.metrics_of(&state.instances, name, of) }
     }
+    /// Returns the final status of a stage instance: `succeeded`, `failed`, `skipped`, `blocked` or `cancelled`.
     fn status(&self, stage: &str) -> Option<Value> {
         let found = self.engine.bound(self.engine.state(self.node), self.engine.find(stage)?);
         self.engine.state(found).ending().map(|e| e.status().into())

@@ -1,64 +1,27 @@
-//! Expressions inside `${{ … }}`: parse, print, rewrite, evaluate. `docs/workflows.md` is the language's reference.
+//! Expressions inside `${{ … }}`: the language of [`trainyard_expression`] over the names of a workflow file.
+//! `docs/workflows.md` is the language's reference.
 //!
-//! The language has operators `|| && ! == != < <= > >= + - * / %`, `a[i]`, `a.b`, list literals, the functions of
-//! [`Function`], and the roots `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`,
-//! `stages.<id>.metrics.<name>`, `stages.<id>.status`. There are no loops, no assignment and no ambient values, so a
-//! file's logic can be checked before anything runs.
+//! The roots are `params`, `matrix`, `item`, `inputs`, `outputs`, `stages.<id>.<port>`, `stages.<id>.metrics.<name>`
+//! and `stages.<id>.status`; values are JSON values of exact types. A file's logic can be checked before anything runs.
 //!
 //! In a plan, the stage of a reference is the key of an instance (`rl[seed=1]`), printed `stages["rl[seed=1]"]`.
 //! Everything known is a literal by then; what is left reads metrics, status, or the `item` of a late fan-out.
 
-mod evaluate;
-mod fault;
-mod fold;
-mod functions;
-mod lexer;
-mod operators;
-mod parser;
-mod print;
-mod scope;
+mod reference;
+mod roots;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod types;
-mod value;
 
-pub use fault::Fault;
-pub use fold::{Replace, Replaced};
-pub use functions::Function;
-pub use operators::{Binary, Unary};
-pub use parser::parse_embedded;
-pub use print::is_name;
-pub use scope::Scope;
-pub use tree::{Expression, Reference, Term};
-pub use types::Type;
-pub use value::value_text;
+pub use reference::Reference;
+pub use trainyard_expression::{Binary, Fault, Function, Scope, Type, Unary, is_name, value_text};
 
-use serde_json::Value;
-use trainyard_core::Result;
+/// An expression over the names of a workflow file.
+pub type Expression = trainyard_expression::Expression<Reference>;
+/// The forms of an expression.
+pub type Term = trainyard_expression::Term<Reference>;
 
-impl Expression {
-    /// Parses the text between `${{` and `}}`.
-    pub fn parse(text: &str) -> std::result::Result<Self, Fault> {
-        parser::parse(text)
-    }
-    /// Evaluates under `scope`. An error of kind invalid names the unknown reference or the mismatch.
-    pub fn evaluate(&self, scope: &dyn Scope) -> Result<Value> {
-        evaluate::evaluate(self, scope).map_err(|f| {
-            let error = trainyard_core::Error::invalid(format!("in `{self}`: {}", f.message));
-            match f.help {
-                Some(help) => error.help(help),
-                None => error,
-            }
-        })
-    }
-    /// Replaces references by the results of `replace` (`None` keeps one), then computes all known parts. Returns the
-    /// first error.
-    pub fn rewrite(&self, replace: Replace<'_>) -> std::result::Result<Self, Fault> {
-        fold::rewrite(self, replace)
-    }
-    /// Infers the type as far as it is known; reports type errors.
-    pub fn check_types(&self) -> std::result::Result<Type, Fault> {
-        types::infer(self)
-    }
+/// Parses an expression that starts right after `${{`; ranges are within `text`. Also returns the position after its
+/// `}}`.
+pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
+    trainyard_expression::parse_embedded(text, start)
 }

@@ -32,6 +32,15 @@ pub enum Piece {
     Expression(Expression),
 }
 
+/// A scope without any value.
+struct Nothing;
+
+impl Scope<Reference> for Nothing {
+    fn value(&self, _: &Reference) -> Option<Value> {
+        None
+    }
+}
+
 impl Template {
     pub fn null() -> Self {
         Self::Literal(Value::Null)
@@ -48,12 +57,10 @@ impl Template {
     }
     /// Returns the value, if all parts are known.
     pub fn as_literal(&self) -> Option<Value> {
-        struct Nothing;
-        impl Scope for Nothing {}
         if self.is_literal() { self.resolve(&Nothing).ok() } else { None }
     }
     /// Resolves the value under `scope`.
-    pub fn resolve(&self, scope: &dyn Scope) -> Result<Value> {
+    pub fn resolve(&self, scope: &dyn Scope<Reference>) -> Result<Value> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
             Self::Expression(e) => e.evaluate(scope)?,
@@ -86,7 +93,7 @@ impl Piece {
     }
 }
 
-fn resolve_text(pieces: &[Piece], scope: &dyn Scope) -> Result<String> {
+fn resolve_text(pieces: &[Piece], scope: &dyn Scope<Reference>) -> Result<String> {
     let mut text = String::new();
     for piece in pieces {
         match piece {
@@ -137,9 +144,10 @@ mod tests {
     use serde_json::json;
 
     struct Known;
-    impl Scope for Known {
-        fn metric(&self, stage: &str, name: &str, _of: Option<trainyard_core::Of>) -> Option<Value> {
-            (stage == "gate" && name == "accuracy").then(|| json!(0.25))
+    impl Scope<Reference> for Known {
+        fn value(&self, reference: &Reference) -> Option<Value> {
+            matches!(reference, Reference::Metric { stage, name, .. } if stage == "gate" && name == "accuracy")
+                .then(|| json!(0.25))
         }
     }
 
@@ -161,8 +169,6 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named() {
-        struct Nothing;
-        impl Scope for Nothing {}
         let error = Template::Expression(late()).resolve(&Nothing).unwrap_err();
         assert!(error.message.contains("stages.gate.metrics.accuracy"), "{error}");
     }

@@ -1,29 +1,31 @@
 use super::*;
 use proptest::prelude::*;
-use serde_json::json;
-use trainyard_core::Of;
+use serde_json::{Value, json};
 
 struct Known;
-impl Scope for Known {
-    fn param(&self, name: &str) -> Option<Value> {
-        match name {
-            "steps" => Some(json!(200)),
-            "lr" => Some(json!(0.5)),
-            "name" => Some(json!("qwen")),
-            "list" => Some(json!([3, 1, 2])),
-            "map" => Some(json!({"k": {"v": 7}})),
-            "none" => Some(json!(null)),
+impl Scope<Reference> for Known {
+    fn value(&self, reference: &Reference) -> Option<Value> {
+        match reference {
+            Reference::Param(name) => param(name),
+            Reference::Metric { stage, name, of: None } => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
+            Reference::Metric { stage, name, of: Some(of) } => {
+                (stage == "compare" && name == "clip.fraction").then(|| json!(of.name()))
+            }
+            Reference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
             _ => None,
         }
     }
-    fn metric(&self, stage: &str, name: &str, of: Option<Of>) -> Option<Value> {
-        match of {
-            None => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
-            Some(of) => (stage == "compare" && name == "clip.fraction").then(|| json!(of.name())),
-        }
-    }
-    fn status(&self, stage: &str) -> Option<Value> {
-        (stage == "gate").then(|| json!("succeeded"))
+}
+
+fn param(name: &str) -> Option<Value> {
+    match name {
+        "steps" => Some(json!(200)),
+        "lr" => Some(json!(0.5)),
+        "name" => Some(json!("qwen")),
+        "list" => Some(json!([3, 1, 2])),
+        "map" => Some(json!({"k": {"v": 7}})),
+        "none" => Some(json!(null)),
+        _ => None,
     }
 }
 
@@ -156,7 +158,7 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
         let e = Expression::parse(text).unwrap();
         e.rewrite(&mut |r, range| match r {
             Reference::Param(p) => {
-                Known.param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}")))
+                param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}")))
             }
             _ => Ok(None),
         })
@@ -164,7 +166,7 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
     for (text, expected) in [
         ("params.none == null || len(params.none) > 3", "true"),
         ("params.none != null && len(params.none) > 3", "false"),
-        ("default(params.steps, len(params.none))", &Known.param("steps").unwrap().to_string()),
+        ("default(params.steps, len(params.none))", &param("steps").unwrap().to_string()),
     ] {
         assert_eq!(fold(text).unwrap().to_string(), expected, "{text}");
     }
@@ -178,7 +180,7 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
 fn folding_keeps_what_is_late() {
     let e = Expression::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
     let folded = e
-        .rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None }))
+        .rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { param(p).map(Term::Literal) } else { None }))
         .unwrap();
     assert_eq!(folded.to_string(), "stages.gate.metrics.accuracy > 0.25");
     assert_eq!(folded.check_types().unwrap(), Type::Bool);
@@ -293,7 +295,7 @@ proptest! {
     fn evaluating_at_once_and_in_two_steps_agree(text in texts()) {
         let e = Expression::parse(&text).unwrap();
         let folded = e.rewrite(&mut |r, _| {
-            Ok(if let Reference::Param(p) = r { Known.param(p).map(Term::Literal) } else { None })
+            Ok(if let Reference::Param(p) = r { param(p).map(Term::Literal) } else { None })
         });
         if let (Ok(value), Ok(folded)) = (e.evaluate(&Known), &folded) {
             prop_assert_eq!(Some(value), folded.evaluate(&Known).ok());

@@ -199,7 +199,7 @@ impl Binder<'_> {
         let result = e.rewrite(&mut |reference, range| {
             self.names.resolve(reference).map_err(|t| {
                 code = t.code;
-                Fault { range: range.clone(), message: t.message, help: t.help }
+                Fault { help: t.help, ..Fault::new(range, t.message) }
             })
         });
         let resolved = result.map_err(|f| (code, f))?;

@@ -1,15 +1,12 @@
 //! `expression`: a reward in one line, computed from the counts of an episode.
 
-use crate::rewards::formula::Formula;
+use crate::rewards::count::{Counts, Formula, parse};
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
 use trainyard_core::{Error, OptionProblem, Result};
 use trainyard_tables::{Problem, Trajectory};
-
-/// Names available in an expression.
-const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "tool_calls", "tool_errors", "turns"];
 
 /// Options of the reward `expression`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,13 +30,14 @@ impl PartOptions for ExpressionOptions {
         `correct` (1 if the answer is right, else 0), `answered` (1 if there is an answer), `tool_calls`,\n\
         `tool_errors`, `turns`, `tokens` (that the policy sampled), `level` (of the problem) and `step` (of the run,\n\
         from 0).\n\n\
-        It has `+ - * /`, comparisons (`< <= > >= == !=`, which are 1 or 0), `and`, `or`, `not`, and the functions\n\
+        It is the language of `${{ … }}` over numbers: `+ - * / %`, comparisons (`< <= > >= == !=`, which are 1 or\n\
+        0), `&&`, `||`, `!` (or `and`, `or`, `not`; `not` applies to a whole comparison), and the functions\n\
         `abs(a)`, `if(condition, then, else)`, `max(a, …)`, `min(a, …)`, `sqrt(a)`. A value that is not finite,\n\
         as after a division by zero, ends the stage.";
     fn check(&self) -> Vec<OptionProblem> {
         let problem =
             |words| OptionProblem::new("/value", words).help("write for example `correct - 0.01 * tool_calls`");
-        Formula::parse(&self.value, &NAMES).err().map(problem).into_iter().collect()
+        parse(&self.value).err().map(problem).into_iter().collect()
     }
 }
 
@@ -51,7 +49,7 @@ pub struct Expression {
 impl Expression {
     /// Returns the reward. Errors: invalid, if the expression cannot be read.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
-        let formula = Formula::parse(&options.value, &NAMES).map_err(Error::invalid)?;
+        let formula = parse(&options.value).map_err(Error::invalid)?;
         Ok(Self { options, formula })
     }
 }
@@ -63,8 +61,9 @@ impl Reward for Expression {
         let counts = [p.level, r.tool_calls, r.tool_errors, r.turns].map(f64::from);
         let [level, tool_calls, tool_errors, turns] = counts;
         let (answered, correct) = (truth(r.answer.is_some()), truth(g.right(r, p)));
-        let value =
-            self.formula.value(&[answered, correct, level, g.step as f64, tokens, tool_calls, tool_errors, turns]);
+        let step = g.step as f64;
+        let counts = Counts([answered, correct, level, step, tokens, tool_calls, tool_errors, turns]);
+        let value = self.formula.evaluate(&counts)?;
         if value.is_finite() {
             return Ok(Score::of(value));
         }
@@ -76,6 +75,7 @@ impl Reward for Expression {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewards::count::NAMES;
     use crate::rewards::reward::score_alone;
 
     fn reward(value: &str) -> Expression {

@@ -3,9 +3,9 @@
 pub mod answer;
 pub mod call_match;
 pub mod context;
+pub(crate) mod count;
 pub mod expression;
 pub mod format;
-pub(crate) mod formula;
 pub mod hierarchical;
 pub mod http;
 pub mod json_path;

@@ -1,8 +1,8 @@
-//! The functions of the language: `len min max contains starts_with default join`.
+//! The functions of the language; a dialect has some of them.
 //!
 //! To add one, add a variant, an arm in [`Function::call`] and one in the type pass.
 
-use super::operators::{Binary, compare};
+use super::operators::{Binary, Unary, compare, finite};
 use super::value::{type_name, value_text};
 use serde_json::Value;
 use std::cmp::Ordering;
@@ -24,12 +24,15 @@ pub enum Function {
     Default,
     /// `join(list, separator)`.
     Join,
+    /// Magnitude of a number.
+    Abs,
+    /// Square root of a number.
+    Sqrt,
+    /// `if(condition, then, else)`; only one of the two is computed.
+    If,
 }
 
 impl Function {
-    /// All functions, sorted by name.
-    pub const ALL: [Self; 7] =
-        [Self::Contains, Self::Default, Self::Join, Self::Len, Self::Max, Self::Min, Self::StartsWith];
     /// Returns the name in expressions.
     pub fn name(self) -> &'static str {
         match self {
@@ -40,21 +43,22 @@ impl Function {
             Self::StartsWith => "starts_with",
             Self::Default => "default",
             Self::Join => "join",
+            Self::Abs => "abs",
+            Self::Sqrt => "sqrt",
+            Self::If => "if",
         }
-    }
-    /// Finds a function by name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|f| f.name() == name)
     }
     /// Returns the least and most number of arguments.
     pub fn arity(self) -> (usize, usize) {
         match self {
-            Self::Len => (1, 1),
+            Self::Len | Self::Abs | Self::Sqrt => (1, 1),
             Self::Min | Self::Max => (1, usize::MAX),
             Self::Contains | Self::StartsWith | Self::Default | Self::Join => (2, 2),
+            Self::If => (3, 3),
         }
     }
-    /// Calls the function. The parser has checked the number of arguments.
+    /// Calls the function; the parser has checked the number of arguments. Errors, as texts: wrong types, a result out
+    /// of range.
     pub fn call(self, arguments: &[Value]) -> Result<Value, String> {
         match (self, arguments) {
             (Self::Len, [Value::String(s)]) => Ok(s.chars().count().into()),
@@ -75,6 +79,12 @@ impl Function {
             (Self::Join, [Value::Array(items), Value::String(separator)]) => {
                 Ok(items.iter().map(value_text).collect::<Vec<_>>().join(separator).into())
             }
+            (Self::Abs, [value @ Value::Number(n)]) if n.as_f64().is_some_and(f64::is_sign_negative) => {
+                Unary::Negate.apply(value)
+            }
+            (Self::Abs, [value @ Value::Number(_)]) => Ok(value.clone()),
+            (Self::Sqrt, [Value::Number(n)]) => finite(n.as_f64().unwrap_or(f64::NAN).sqrt()),
+            (Self::If, [Value::Bool(condition), then, other]) => Ok(if *condition { then } else { other }.clone()),
             _ => {
                 let found: Vec<&str> = arguments.iter().map(type_name).collect();
                 Err(format!("`{}` takes {}, found {}", self.name(), self.takes(), found.join(" and ")))
@@ -90,6 +100,8 @@ impl Function {
             Self::StartsWith => "two strings",
             Self::Default => "two values",
             Self::Join => "a list and a string",
+            Self::Abs | Self::Sqrt => "a number",
+            Self::If => "a bool and two values",
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Prints an expression as text that parses back to an equal expression, with as few parentheses as possible.
 
-use super::{Expression, Reference, Term, Unary};
+use super::name::Name;
+use super::operators::Unary;
+use super::tree::{Expression, Term};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{Display, Formatter, Result};
 
-impl Display for Expression {
+impl<N: Name> Display for Expression<N> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match &self.term {
             Term::Literal(value) => write!(f, "{value}"),
-            Term::Reference(reference) => write!(f, "{reference}"),
+            Term::Reference(name) => write!(f, "{name}"),
             Term::List(items) => {
                 f.write_str("[")?;
                 comma_separated(f, items)?;
@@ -24,11 +26,11 @@ impl Display for Expression {
             Term::Binary(operator, left, right) => {
                 let level = operator.precedence();
                 let comparison = matches!(level, 3 | 4);
-                let inner = |e: &Expression| match &e.term {
+                let inner = |e: &Self| match &e.term {
                     Term::Binary(o, ..) => o.precedence(),
                     _ => u8::MAX,
                 };
-                let chained = |e: &Expression| comparison && matches!(inner(e), 3 | 4);
+                let chained = |e: &Self| comparison && matches!(inner(e), 3 | 4);
                 grouped(f, left, inner(left) < level || chained(left))?;
                 write!(f, " {} ", operator.symbol())?;
                 grouped(f, right, inner(right) <= level || chained(right))
@@ -42,7 +44,7 @@ impl Display for Expression {
                 };
                 grouped(f, base, !simple)?;
                 match &index.term {
-                    Term::Literal(Value::String(name)) if is_name(name) && !is_metric(base) => {
+                    Term::Literal(Value::String(name)) if is_name(name) && !takes_word(base) => {
                         // `1.e5` would parse as a number.
                         let number = matches!(base.term, Term::Literal(Value::Number(_)));
                         write!(f, "{}.{name}", if number { " " } else { "" })
@@ -59,41 +61,22 @@ impl Display for Expression {
     }
 }
 
-/// Whether a dot and a name after it parse as a number of a comparison, not as a key: `stages.a.metrics.m.low`.
-fn is_metric(base: &Expression) -> bool {
-    matches!(base.term, Term::Reference(Reference::Metric { of: None, .. }))
-}
-
 /// Serializes an expression as text.
-impl Serialize for Expression {
+impl<N: Name> Serialize for Expression<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl Display for Reference {
-    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match self {
-            Self::Param(name) => write!(f, "params{}", member(name)),
-            Self::Matrix(axis) => write!(f, "matrix{}", member(axis)),
-            Self::Item => f.write_str("item"),
-            Self::Input(port) => write!(f, "inputs{}", member(port)),
-            Self::Output(port) => write!(f, "outputs{}", member(port)),
-            Self::Artifact { stage, port } => write!(f, "stages{}{}", member(stage), member(port)),
-            Self::Metric { stage, name, of } => {
-                write!(f, "stages{}.metrics{}", member(stage), member(name))?;
-                of.map_or(Ok(()), |of| write!(f, ".{}", of.name()))
-            }
-            Self::Status { stage } => write!(f, "stages{}.status", member(stage)),
-        }
-    }
+fn takes_word<N: Name>(e: &Expression<N>) -> bool {
+    matches!(&e.term, Term::Reference(name) if name.takes_word())
 }
 
-fn grouped(f: &mut Formatter<'_>, e: &Expression, parentheses: bool) -> Result {
+fn grouped<N: Name>(f: &mut Formatter<'_>, e: &Expression<N>, parentheses: bool) -> Result {
     if parentheses { write!(f, "({e})") } else { write!(f, "{e}") }
 }
 
-fn comma_separated(f: &mut Formatter<'_>, items: &[Expression]) -> Result {
+fn comma_separated<N: Name>(f: &mut Formatter<'_>, items: &[Expression<N>]) -> Result {
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
             f.write_str(", ")?;
@@ -104,7 +87,7 @@ fn comma_separated(f: &mut Formatter<'_>, items: &[Expression]) -> Result {
 }
 
 /// Formats a member: `.name`, or `["any text"]`.
-fn member(name: &str) -> String {
+pub fn member(name: &str) -> String {
     if is_name(name) { format!(".{name}") } else { format!("[{}]", Value::String(name.to_string())) }
 }
 

@@ -116,7 +116,8 @@ impl Binary {
             Self::Multiply | Self::Divide | Self::Remainder => 6,
         }
     }
-    /// Applies the operator to two known values. `||` and `&&` read both here; the caller short-circuits.
+    /// Applies the operator to two known values; `||` and `&&` read both here, and the caller short-circuits. Errors,
+    /// as texts: wrong types, a division by zero, a result out of range.
     pub fn apply(self, a: &Value, b: &Value) -> Result<Value, String> {
         match self {
             Self::Or | Self::And => match (a, b) {

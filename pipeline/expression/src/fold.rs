@@ -1,22 +1,27 @@
 //! Replaces known references and computes with them; late parts stay expressions.
 
-use super::evaluate::index;
-use super::types::{Type, infer};
-use super::{Binary, Expression, Fault, Function, Reference, Term};
+use super::fault::Fault;
+use super::functions::Function;
+use super::infer::infer;
+use super::name::Name;
+use super::operators::Binary;
+use super::tree::{Expression, Term};
+use super::types::Type;
+use super::value::index;
 use serde_json::Value;
 use std::ops::Range;
 
 /// Replaces a reference (with its place): a term, `None` to keep it, or a fault.
-pub type Replace<'a> = &'a mut dyn FnMut(&Reference, &Range<usize>) -> Replaced;
+pub type Replace<'a, N> = &'a mut dyn FnMut(&N, &Range<usize>) -> Replaced<N>;
 /// Result of a [`Replace`]: `None` keeps the reference.
-pub type Replaced = Result<Option<Term>, Fault>;
+pub type Replaced<N> = Result<Option<Term<N>>, Fault>;
 
-/// Replaces references and computes all known parts.
-pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault> {
+/// Replaces references and computes all known parts. Returns the first fault.
+pub fn rewrite<N>(e: &Expression<N>, replace: Replace<'_, N>) -> Result<Expression<N>, Fault>
+where
+    N: Name<Value = Value>,
+{
     let at = |message: String| Fault::new(&e.range, message);
-    let all = |items: &[Expression], replace: Replace<'_>| {
-        items.iter().map(|i| rewrite(i, replace)).collect::<Result<Vec<_>, _>>()
-    };
     let term = match &e.term {
         Term::Literal(_) => e.term.clone(),
         Term::Reference(reference) => replace(reference, &e.range)?.unwrap_or_else(|| e.term.clone()),
@@ -63,6 +68,18 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
                 None => Term::Call(Function::Default, vec![first, rewrite(&arguments[1], replace)?]),
             }
         }
+        Term::Call(Function::If, arguments) => {
+            let condition = rewrite(&arguments[0], replace)?;
+            let [then, other] = [&arguments[1], &arguments[2]];
+            match condition.as_literal() {
+                Some(Value::Bool(holds)) => {
+                    let (chosen, left_out) = if *holds { (then, other) } else { (other, then) };
+                    names(left_out, replace)?;
+                    rewrite(chosen, replace)?.term
+                }
+                _ => Term::Call(Function::If, vec![condition, rewrite(then, replace)?, rewrite(other, replace)?]),
+            }
+        }
         Term::Call(function, arguments) => {
             let arguments = all(arguments, replace)?;
             literals(&arguments)
@@ -73,8 +90,15 @@ pub fn rewrite(e: &Expression, replace: Replace<'_>) -> Result<Expression, Fault
     Ok(Expression { term, range: e.range.clone() })
 }
 
+fn all<N>(items: &[Expression<N>], replace: Replace<'_, N>) -> Result<Vec<Expression<N>>, Fault>
+where
+    N: Name<Value = Value>,
+{
+    items.iter().map(|i| rewrite(i, replace)).collect()
+}
+
 /// Checks that branches that are never computed name existing things as well.
-fn names(e: &Expression, replace: Replace<'_>) -> Result<(), Fault> {
+fn names<N: Name>(e: &Expression<N>, replace: Replace<'_, N>) -> Result<(), Fault> {
     let mut held = Ok(());
     e.visit(&mut |e| {
         if let (Term::Reference(reference), true) = (&e.term, held.is_ok()) {
@@ -89,11 +113,11 @@ fn short_cut(operator: Binary, left: &Value) -> bool {
 }
 
 /// Whether an operation is its right side (`true && x`, `false || x`), if that is a bool.
-fn neutral(operator: Binary, known: &Value, late: &Expression) -> bool {
+fn neutral<N: Name>(operator: Binary, known: &Value, late: &Expression<N>) -> bool {
     let says_nothing = matches!((operator, known), (Binary::And, Value::Bool(true)) | (Binary::Or, Value::Bool(false)));
     says_nothing && infer(late) == Ok(Type::Bool)
 }
 
-fn literals(items: &[Expression]) -> Option<Vec<Value>> {
+fn literals<N>(items: &[Expression<N>]) -> Option<Vec<Value>> {
     items.iter().map(|i| i.as_literal().cloned()).collect()
 }

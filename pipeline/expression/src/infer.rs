@@ -1,99 +1,23 @@
-//! Types of values that are still unknown, so that a comparison of a metric with a string fails at `check` and not
-//! after hours of GPU time.
+//! Inference of types, so that a comparison of a metric with a string fails at `check` and not after hours of GPU time.
 //!
-//! Metrics are floats, a status is a string, the `item` of a late list can have any type. Known parts are already
-//! computed literals, so only unknown operands are checked here.
+//! Known parts are already computed literals, so only unknown operands are checked here. With numbers alone, every type
+//! is a float.
 
-use super::{Binary, Expression, Fault, Function, Reference, Term, Unary};
-use serde_json::Value;
-use std::fmt;
-
-/// The type of a value that may not be known yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Type {
-    Null,
-    Bool,
-    Int,
-    /// A number that may have a fraction.
-    Float,
-    String,
-    /// A list whose items are all of this type.
-    List(Box<Type>),
-    /// A map with any values.
-    Map,
-    /// An output of a stage.
-    Artifact,
-    /// Not known before the run.
-    Any,
-}
-
-impl fmt::Display for Type {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Null => "null",
-            Self::Bool => "a bool",
-            Self::Int => "an int",
-            Self::Float => "a float",
-            Self::String => "a string",
-            Self::List(_) => "a list",
-            Self::Map => "a map",
-            Self::Artifact => "an artifact",
-            Self::Any => "any value",
-        })
-    }
-}
-
-impl Type {
-    /// Returns the type of a known value.
-    pub fn of(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(_) => Self::Bool,
-            Value::Number(n) if n.is_f64() => Self::Float,
-            Value::Number(_) => Self::Int,
-            Value::String(_) => Self::String,
-            Value::Array(items) => Self::list_of(items.iter().map(Self::of)),
-            Value::Object(_) => Self::Map,
-        }
-    }
-    fn list_of(mut items: impl Iterator<Item = Self>) -> Self {
-        let first = items.next().unwrap_or(Self::Any);
-        Self::List(Box::new(items.fold(first, |a, b| {
-            if a == b {
-                a
-            } else if a.number() && b.number() {
-                Self::Float
-            } else {
-                Self::Any
-            }
-        })))
-    }
-    fn number(&self) -> bool {
-        matches!(self, Self::Int | Self::Float | Self::Any)
-    }
-    fn text(&self) -> bool {
-        matches!(self, Self::String | Self::Any)
-    }
-    fn bool(&self) -> bool {
-        matches!(self, Self::Bool | Self::Any)
-    }
-    fn comparable(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Null | Self::Any, _) | (_, Self::Null | Self::Any) => true,
-            (Self::List(_), Self::List(_)) => true,
-            _ => self == other || (self.number() && other.number()),
-        }
-    }
-}
+use super::fault::Fault;
+use super::functions::Function;
+use super::name::Name;
+use super::operators::{Binary, Unary};
+use super::tree::{Expression, Term};
+use super::types::Type;
 
 /// Infers the type of an expression as far as it is known; returns the first mismatch as the fault.
-pub fn infer(e: &Expression) -> Result<Type, Fault> {
+pub fn infer<N: Name>(e: &Expression<N>) -> Result<Type, Fault> {
+    if N::DIALECT.numbers {
+        return Ok(Type::Float);
+    }
     Ok(match &e.term {
         Term::Literal(value) => Type::of(value),
-        Term::Reference(Reference::Metric { .. }) => Type::Float,
-        Term::Reference(Reference::Status { .. }) => Type::String,
-        Term::Reference(Reference::Artifact { .. }) => Type::Artifact,
-        Term::Reference(_) => Type::Any,
+        Term::Reference(name) => name.type_of(),
         Term::List(items) => Type::list_of(items.iter().map(infer).collect::<Result<Vec<_>, _>>()?.into_iter()),
         Term::Unary(operator, operand) => unary(e, *operator, &infer(operand)?)?,
         Term::Binary(operator, a, b) => binary(e, *operator, &infer(a)?, &infer(b)?)?,
@@ -105,7 +29,7 @@ pub fn infer(e: &Expression) -> Result<Type, Fault> {
     })
 }
 
-fn unary(e: &Expression, operator: Unary, operand: &Type) -> Result<Type, Fault> {
+fn unary<N>(e: &Expression<N>, operator: Unary, operand: &Type) -> Result<Type, Fault> {
     match operator {
         Unary::Not if operand.bool() => Ok(Type::Bool),
         Unary::Negate if operand.number() => Ok(operand.clone()),
@@ -114,7 +38,7 @@ fn unary(e: &Expression, operator: Unary, operand: &Type) -> Result<Type, Fault>
     }
 }
 
-fn binary(e: &Expression, operator: Binary, a: &Type, b: &Type) -> Result<Type, Fault> {
+fn binary<N>(e: &Expression<N>, operator: Binary, a: &Type, b: &Type) -> Result<Type, Fault> {
     let wanted = match operator {
         Binary::Or | Binary::And if a.bool() && b.bool() => return Ok(Type::Bool),
         Binary::Or | Binary::And => "two bools",
@@ -140,7 +64,7 @@ fn binary(e: &Expression, operator: Binary, a: &Type, b: &Type) -> Result<Type, 
     Err(Fault::new(&e.range, format!("`{}` takes {wanted}, found {a} and {b}", operator.symbol())))
 }
 
-fn indexed(e: &Expression, base: Type, index: &Type) -> Result<Type, Fault> {
+fn indexed<N>(e: &Expression<N>, base: Type, index: &Type) -> Result<Type, Fault> {
     match (base, index) {
         (Type::List(item), Type::Int | Type::Any) => Ok(*item),
         (Type::Map | Type::Any, Type::String | Type::Any) | (Type::Any, Type::Int) => Ok(Type::Any),
@@ -148,7 +72,7 @@ fn indexed(e: &Expression, base: Type, index: &Type) -> Result<Type, Fault> {
     }
 }
 
-fn call(e: &Expression, function: Function, types: &[Type]) -> Result<Type, Fault> {
+fn call<N>(e: &Expression<N>, function: Function, types: &[Type]) -> Result<Type, Fault> {
     let fits = match (function, types) {
         (Function::Len, [Type::String | Type::List(_) | Type::Map | Type::Any]) => Some(Type::Int),
         (Function::Min | Function::Max, [Type::List(item)]) if item.number() => Some((**item).clone()),
@@ -162,6 +86,13 @@ fn call(e: &Expression, function: Function, types: &[Type]) -> Result<Type, Faul
         (Function::Default, [a, b]) => Some(match (a, b) {
             _ if a == b => a.clone(),
             (Type::Null, b) => b.clone(),
+            _ if a.number() && b.number() => Type::Float,
+            _ => Type::Any,
+        }),
+        (Function::Abs, [a]) if a.number() => Some(a.clone()),
+        (Function::Sqrt, [a]) if a.number() => Some(Type::Float),
+        (Function::If, [condition, a, b]) if condition.bool() => Some(match (a, b) {
+            _ if a == b => a.clone(),
             _ if a.number() && b.number() => Type::Float,
             _ => Type::Any,
         }),

@@ -4,18 +4,17 @@ use super::functions::Function;
 use super::operators::{Binary, Unary};
 use serde_json::Value;
 use std::ops::Range;
-use trainyard_core::Of;
 
-/// A parsed expression with the places of all parts.
+/// A parsed expression over the names `N`, with the places of all parts.
 #[derive(Debug, Clone)]
-pub struct Expression {
-    pub term: Term,
+pub struct Expression<N> {
+    pub term: Term<N>,
     /// Byte range in the parsed text.
     pub range: Range<usize>,
 }
 
 /// Compares meaning; places are ignored.
-impl PartialEq for Expression {
+impl<N: PartialEq> PartialEq for Expression<N> {
     fn eq(&self, other: &Self) -> bool {
         self.term == other.term
     }
@@ -23,66 +22,30 @@ impl PartialEq for Expression {
 
 /// The forms of an expression.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Term {
+pub enum Term<N> {
     /// A value that is known.
     Literal(Value),
     /// A name, replaced once its value is known.
-    Reference(Reference),
+    Reference(N),
     /// `[a, b, …]`.
-    List(Vec<Expression>),
+    List(Vec<Expression<N>>),
     /// An operator before its operand.
-    Unary(Unary, Box<Expression>),
+    Unary(Unary, Box<Expression<N>>),
     /// Left side, right side.
-    Binary(Binary, Box<Expression>, Box<Expression>),
+    Binary(Binary, Box<Expression<N>>, Box<Expression<N>>),
     /// `a[i]`, or `a.name` with a string literal as index.
-    Index(Box<Expression>, Box<Expression>),
+    Index(Box<Expression<N>>, Box<Expression<N>>),
     /// A function with its arguments; their number is checked.
-    Call(Function, Vec<Expression>),
+    Call(Function, Vec<Expression<N>>),
 }
 
-/// A name of a value from outside the expression.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reference {
-    /// `params.<name>`.
-    Param(String),
-    /// `matrix.<axis>`.
-    Matrix(String),
-    /// `item` of a `for_each`.
-    Item,
-    /// Local path of an input; `run` stages only.
-    Input(String),
-    /// Local path of an output; `run` stages only.
-    Output(String),
-    /// `stages.<id>.<port>`.
-    Artifact {
-        /// Stage id, or the key of an instance in a plan.
-        stage: String,
-        /// Name of the output port.
-        port: String,
-    },
-    /// `stages.<id>.metrics.<name>`, known after the stage has ended.
-    Metric {
-        /// Stage id, or the key of an instance in a plan.
-        stage: String,
-        /// Name of the metric or comparison.
-        name: String,
-        /// Number of a comparison.
-        of: Option<Of>,
-    },
-    /// `stages.<id>.status`, known after the stage has ended.
-    Status {
-        /// Stage id, or the key of an instance in a plan.
-        stage: String,
-    },
-}
-
-impl Expression {
+impl<N> Expression<N> {
     /// Creates a literal with an empty range.
     pub fn literal(value: Value) -> Self {
         Self { term: Term::Literal(value), range: 0..0 }
     }
     /// Returns all references, in source order.
-    pub fn references(&self) -> Vec<&Reference> {
+    pub fn references(&self) -> Vec<&N> {
         let mut found = Vec::new();
         self.visit(&mut |e| {
             if let Term::Reference(r) = &e.term {
@@ -99,7 +62,7 @@ impl Expression {
         }
     }
     /// Visits every part, each before the parts inside it.
-    pub(super) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Self)) {
+    pub(crate) fn visit<'a>(&'a self, see: &mut dyn FnMut(&'a Self)) {
         see(self);
         match &self.term {
             Term::Literal(_) | Term::Reference(_) => {}

@@ -1,6 +1,7 @@
 //! Text → tokens with byte ranges.
 
-use super::Fault;
+use super::dialect::Dialect;
+use super::fault::Fault;
 use serde_json::Value;
 use std::ops::Range;
 
@@ -23,9 +24,13 @@ const SYMBOLS: [&str; 22] = [
     "||", "&&", "==", "!=", "<=", ">=", "<", ">", "!", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".", "{", "}",
 ];
 
+/// Symbols that only lists, keys and maps need.
+const OF_PARTS: [&str; 5] = ["[", "]", ".", "{", "}"];
+
 /// Splits `text` into tokens from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns
-/// its position.
-pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, usize), Fault> {
+/// its position. Fails at the first text that is no token of the dialect.
+pub fn tokens(text: &str, start: usize, embedded: bool, dialect: &Dialect) -> Result<(Vec<Placed>, usize), Fault> {
+    let known = |s: &&'static str| !dialect.numbers || !OF_PARTS.contains(s);
     let mut found = Vec::new();
     let mut at = start;
     loop {
@@ -46,17 +51,19 @@ pub fn tokens(text: &str, start: usize, embedded: bool) -> Result<(Vec<Placed>, 
             return Ok((found, at));
         }
         let (token, length) = match first {
+            '0'..='9' | '.' if dialect.numbers => loose_number(rest, at)?,
             '0'..='9' => number(rest, at)?,
-            '\'' => single_quoted(rest, at)?,
-            '"' => double_quoted(rest, at)?,
+            '\'' if !dialect.numbers => single_quoted(rest, at)?,
+            '"' if !dialect.numbers => double_quoted(rest, at)?,
             c if c.is_ascii_alphabetic() || c == '_' => {
                 let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
                 (Token::Name(rest[..length].to_string()), length)
             }
-            c => match SYMBOLS.into_iter().find(|s| rest.starts_with(s)) {
+            c => match SYMBOLS.into_iter().filter(known).find(|s| rest.starts_with(s)) {
                 Some(symbol) => (Token::Symbol(symbol), symbol.len()),
                 None => {
-                    let fault = Fault::new(&(at..at + c.len_utf8()), format!("`{c}` has no meaning in an expression"));
+                    let place = at..at + c.len_utf8();
+                    let fault = Fault::misplaced(&place, format!("`{c}` has no meaning in an expression"));
                     return Err(match c {
                         '=' => fault.help("to compare, write `==`"),
                         '&' => fault.help("write `&&`"),
@@ -102,6 +109,22 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     value
         .map(|v| (Token::Number(v), length))
         .ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
+}
+
+/// Reads a number such as `.5`, `1.` or `1e-3`, always a float; a word may follow at once.
+fn loose_number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+    let mut length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    if rest[length..].starts_with(['e', 'E']) {
+        let signed = rest[length + 1..].starts_with(['-', '+']);
+        let from = length + 1 + usize::from(signed);
+        let digits = rest[from..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - from);
+        length = if digits > 0 { from + digits } else { length };
+    }
+    let text = &rest[..length];
+    let value = text.parse::<f64>().ok().filter(|f| f.is_finite());
+    value
+        .map(|f| (Token::Number(f.into()), length))
+        .ok_or_else(|| Fault::misplaced(&(at..at + length), format!("`{text}` is no number")))
 }
 
 /// Reads a string in single quotes: `'it''s'`.

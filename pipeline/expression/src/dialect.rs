@@ -1,0 +1,27 @@
+//! Switches in which the uses of the language differ.
+
+use super::functions::Function;
+
+/// Form of the language in one use.
+#[derive(Debug, Clone, Copy)]
+pub struct Dialect {
+    /// Whether every value is a 64-bit float: numbers may be written `.5` and `1.`, whole numbers are floats as well,
+    /// and strings, lists, keys, `true`, `false` and `null` do not exist. [`crate::Name::Value`] is then `f64`.
+    pub numbers: bool,
+    /// Whether `and`, `or` and `not` are spellings of `&&`, `||` and `!`. `not` applies to a whole comparison:
+    /// `not a == b` is `!(a == b)`.
+    pub words: bool,
+    /// Functions, sorted by name.
+    pub functions: &'static [Function],
+    /// Most words and signs; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
+    pub most_tokens: usize,
+    /// Most levels of operands; parentheses have a separate limit, [`crate::DEEPEST`].
+    pub deepest: usize,
+}
+
+impl Dialect {
+    /// Finds a function by name.
+    pub fn function(&self, name: &str) -> Option<Function> {
+        self.functions.iter().copied().find(|f| f.name() == name)
+    }
+}

@@ -1,0 +1,59 @@
+//! The values that expressions compute with: JSON values here, floats in [`super::numbers`].
+
+use super::functions::Function;
+use super::operators::{Binary, Unary};
+use super::value::index;
+use serde_json::Value;
+
+/// A kind of values, and the operators and functions on it.
+pub trait Domain: Clone {
+    /// Converts a literal.
+    fn known(literal: &Value) -> Self;
+    /// Returns the value of a name that may be missing and is.
+    fn null() -> Self;
+    /// Makes a list.
+    fn list(items: Vec<Self>) -> Self;
+    /// Whether `default` replaces the value.
+    fn is_null(&self) -> bool;
+    /// Returns the truth of a condition; `None` for a value that is neither true nor false.
+    fn truth(&self) -> Option<bool>;
+    /// Indexes a list or a map. Errors, as texts: a wrong type, nothing there.
+    fn index(&self, at: &Self) -> Result<Self, String>;
+    /// Applies an operator. Errors, as texts: a wrong type, a result out of range.
+    fn unary(operator: Unary, operand: &Self) -> Result<Self, String>;
+    /// Applies an operator to both sides. Errors, as texts: wrong types, a result out of range.
+    fn binary(operator: Binary, a: &Self, b: &Self) -> Result<Self, String>;
+    /// Calls a function. Errors, as texts: wrong types, a result out of range.
+    fn call(function: Function, arguments: &[Self]) -> Result<Self, String>;
+}
+
+/// Values of exact types: ints are not floats, truth is a bool, and a result that is not finite is an error.
+impl Domain for Value {
+    fn known(literal: &Value) -> Self {
+        literal.clone()
+    }
+    fn null() -> Self {
+        Self::Null
+    }
+    fn list(items: Vec<Self>) -> Self {
+        Self::Array(items)
+    }
+    fn is_null(&self) -> bool {
+        Value::is_null(self)
+    }
+    fn truth(&self) -> Option<bool> {
+        self.as_bool()
+    }
+    fn index(&self, at: &Self) -> Result<Self, String> {
+        index(self, at)
+    }
+    fn unary(operator: Unary, operand: &Self) -> Result<Self, String> {
+        operator.apply(operand)
+    }
+    fn binary(operator: Binary, a: &Self, b: &Self) -> Result<Self, String> {
+        operator.apply(a, b)
+    }
+    fn call(function: Function, arguments: &[Self]) -> Result<Self, String> {
+        function.call(arguments)
+    }
+}

@@ -1,0 +1,42 @@
+//! Mistakes inside an expression, with their places.
+
+use std::ops::Range;
+
+/// A mistake inside an expression: its bytes, a message and a help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Byte range in the expression's text.
+    pub range: Range<usize>,
+    pub message: String,
+    /// How to fix it.
+    pub help: Option<String>,
+    /// Sort of the mistake, for callers with other messages.
+    pub cause: Cause,
+}
+
+/// Sort of a mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The text at the place breaks the grammar.
+    Misplaced,
+    /// Too many levels.
+    TooDeep,
+    /// An unknown name, a wrong type, a value out of range, ….
+    Other,
+}
+
+impl Fault {
+    /// Creates a fault without help.
+    pub fn new(range: &Range<usize>, message: impl Into<String>) -> Self {
+        Self { range: range.clone(), message: message.into(), help: None, cause: Cause::Other }
+    }
+    /// Creates the fault of a text that breaks the grammar.
+    pub fn misplaced(range: &Range<usize>, message: impl Into<String>) -> Self {
+        Self { cause: Cause::Misplaced, ..Self::new(range, message) }
+    }
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}

@@ -1,0 +1,160 @@
+//! The names of the reward `expression`, and the form that the language has over them.
+
+use std::fmt::{Display, Formatter};
+use std::ops::Range;
+use trainyard_expression::{Cause, DEEPEST, Dialect, Expression, Fault, Function, Name, Scope, Words};
+
+/// Names available in an expression.
+pub const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "tool_calls", "tool_errors", "turns"];
+
+const FUNCTIONS: [Function; 5] = [Function::Abs, Function::If, Function::Max, Function::Min, Function::Sqrt];
+const MOST_BYTES: usize = 4096;
+
+/// An expression over the counts of an episode. Its value may be infinite or not a number.
+pub type Formula = Expression<Count>;
+
+/// Index into [`NAMES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count(usize);
+
+impl Display for Count {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(NAMES[self.0])
+    }
+}
+
+/// Numbers alone; truth is 1 and 0, so `2 * (turns < 3)` is a bonus.
+impl Name for Count {
+    type Value = f64;
+    // An expression has as many words, and as many levels of operands, as fit in its bytes.
+    const DIALECT: Dialect =
+        Dialect { numbers: true, words: true, functions: &FUNCTIONS, most_tokens: MOST_BYTES, deepest: MOST_BYTES };
+    fn read(root: &str, range: &Range<usize>, _: &mut Words) -> Result<Self, Fault> {
+        if let Some(place) = NAMES.iter().position(|name| *name == root) {
+            return Ok(Self(place));
+        }
+        if Self::DIALECT.function(root).is_some() {
+            return Err(Fault::new(range, format!("`{root}` is a function: write `{root}(…)`")));
+        }
+        Err(unknown(root, range))
+    }
+    fn no_function(name: &str, range: &Range<usize>) -> Fault {
+        if NAMES.contains(&name) {
+            return Fault::misplaced(&(range.end..range.end), format!("`{name}` is a number"));
+        }
+        unknown(name, range)
+    }
+    fn wrong_number(function: Function, found: usize, range: &Range<usize>) -> Fault {
+        let name = function.name();
+        Fault::new(
+            range,
+            match function.arity() {
+                (least, most) if least == most => format!("`{name}` takes {least} values, not {found}"),
+                (least, _) => format!("`{name}` takes {least} or more values, not {found}"),
+            },
+        )
+    }
+}
+
+/// Values of [`NAMES`], in their order.
+pub struct Counts(pub [f64; NAMES.len()]);
+
+impl Scope<Count> for Counts {
+    fn value(&self, name: &Count) -> Option<f64> {
+        self.0.get(name.0).copied()
+    }
+}
+
+/// Parses an expression over [`NAMES`]. The error describes the problem and its position.
+pub fn parse(text: &str) -> Result<Formula, String> {
+    if text.len() > MOST_BYTES {
+        return Err(format!("an expression has at most {MOST_BYTES} bytes"));
+    }
+    Formula::parse(text).map_err(|fault| describe(text, fault))
+}
+
+fn unknown(name: &str, range: &Range<usize>) -> Fault {
+    let functions = FUNCTIONS.map(|function| format!("{}(…)", function.name())).join(", ");
+    Fault::new(range, format!("nothing is called `{name}`; there are {}, and {functions}", NAMES.join(", ")))
+}
+
+/// Describes a mistake in one line of text, which has no underline below it.
+fn describe(text: &str, fault: Fault) -> String {
+    match fault.cause {
+        Cause::Other => fault.message,
+        Cause::TooDeep => format!("the expression is nested deeper than {DEEPEST}"),
+        Cause::Misplaced => {
+            let rest = text[fault.range.start..].trim_start();
+            match rest.chars().next() {
+                None => "the expression ends too early".to_string(),
+                Some(c) => format!("`{c}` at byte {} does not belong there", text.len() - rest.len() + 1),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> f64 {
+        let counts = NAMES.map(|name| match name {
+            "correct" => 1.0,
+            "tool_calls" => 3.0,
+            _ => 0.0,
+        });
+        parse(text).unwrap_or_else(|said| panic!("{text}: {said}")).evaluate(&Counts(counts)).unwrap()
+    }
+
+    #[test]
+    fn values_are_those_of_arithmetic() {
+        for (text, expected) in [
+            ("correct - 0.01 * tool_calls", 0.97),
+            ("1 + 2 * 3", 7.0),
+            ("(1 + 2) * 3", 9.0),
+            ("8 / 4 / 2", 1.0),
+            ("5 - 3 - 1", 1.0),
+            ("- -2", 2.0),
+            ("-2 + 5", 3.0),
+            ("1e-3 * 1E3", 1.0),
+            ("tool_calls > 2", 1.0),
+            ("tool_calls >= 3 and not correct", 0.0),
+            ("0 or correct == 1", 1.0),
+            ("tool_calls != 3", 0.0),
+            ("if(correct, 2, 1 / 0)", 2.0),
+            ("max(1, tool_calls, 2) + min(4, 5) + abs(-1) + sqrt(9)", 11.0),
+            ("not not correct", 1.0),
+            ("tool_calls >= 3 && !correct || tool_calls % 2", 1.0),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, words) in [
+            ("", "ends too early"),
+            ("1 +", "ends too early"),
+            ("1 2", "`2` at byte 3"),
+            ("(1", "ends too early"),
+            ("corect", "nothing is called `corect`; there are answered, correct, level, "),
+            ("corect", "tool_errors, turns, and abs(…), if(…), max(…), min(…), sqrt(…)"),
+            ("corect(1)", "nothing is called `corect`"),
+            ("correct(1)", "`(` at byte 8 does not belong there"),
+            ("max", "is a function"),
+            ("abs(1, 2)", "`abs` takes 1 values, not 2"),
+            ("1..2", "does not belong"),
+            ("correct $", "`$` at byte 9"),
+            ("1 é", "`é`"),
+            ("2turns", "`t` at byte 2"),
+            ("1 < 2 < 3", "`<` at byte 7"),
+            ("correct == 'yes'", "`'` at byte 12"),
+            ("len(1)", "nothing is called `len`"),
+        ] {
+            let said = parse(text).unwrap_err();
+            assert!(said.contains(words), "{text}: {said}");
+        }
+        assert!(parse(&"(".repeat(100)).unwrap_err().contains("nested"));
+        assert!(parse(&"1+".repeat(3_000)).unwrap_err().contains("at most"));
+    }
+}
