@@ -26,7 +26,7 @@ pub use language::{Conversation, Heard, Language};
 pub use options::{ProgramOptions, command_schema, files_schema};
 pub use peer::{Peer, Seat};
 pub use solo::{Ended, Home, Solo};
-pub use ticket::{Answer, Reply, Responder, Ticket};
+pub use ticket::{Answer, Reply, Responder, Ticket, claim};
 pub use wire::{Request, about, answer, hello, ready, shown};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};

@@ -7,7 +7,7 @@ use crate::options::ProgramOptions;
 use crate::peer::{Peer, Seat};
 use crate::program::unblocked;
 use crate::queue::{Job, Queue};
-use crate::ticket::Ticket;
+use crate::ticket::{Ticket, claim};
 use crate::wire::{self, Request};
 use crate::words::Log;
 use serde::Serialize;
@@ -91,13 +91,13 @@ impl Workers {
     }
     /// Requests the features that one process reported when it was ready, starting it if necessary.
     pub fn ready_on(&self, lane: usize) -> Ticket {
-        let (ticket, responder) = Ticket::new();
+        let (ticket, responder) = claim();
         self.queue.put_on(lane % self.lanes(), Job::new(None, responder, None));
         ticket
     }
     /// Sends a request like [`Workers::ask_on`], for one that is already serialized.
     pub fn put_on(&self, lane: usize, life: Option<u64>, request: Request) -> Ticket {
-        let (ticket, responder) = Ticket::new();
+        let (ticket, responder) = claim();
         self.queue.put_on(lane % self.lanes(), Job::new(Some(request), responder, life));
         ticket
     }
@@ -119,14 +119,14 @@ impl Peer for Workers {
         self.ready_on(0)
     }
     fn put(&self, request: Request) -> Ticket {
-        let (ticket, responder) = Ticket::new();
+        let (ticket, responder) = claim();
         self.queue.put(Job::new(Some(request), responder, None));
         ticket
     }
     fn put_in(&self, seat: Seat, op: &str, mut body: Map<String, Value>) -> Result<Ticket> {
         if op == "close" && seat.life.is_none() {
             // No process is known to have the state, and none is started for that.
-            return Ok(Ticket::new().0);
+            return Ok(claim().0);
         }
         body.insert("session".into(), json!(seat.session));
         self.ask_on(seat.lane, seat.life, op, &body)
