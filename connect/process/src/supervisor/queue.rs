@@ -1,0 +1,92 @@
+//! The queue of a supervisor: jobs for any lane, and jobs for one.
+
+use super::wire::Capacity;
+use std::collections::VecDeque;
+use std::io::{PipeWriter, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Number of jobs of a lane with which those without haste wake it.
+const PILE: usize = 256;
+
+/// Queue shared by all lanes.
+pub struct Queue<J> {
+    state: Mutex<State<J>>,
+    wakers: Vec<PipeWriter>,
+}
+
+struct State<J> {
+    common: VecDeque<J>,
+    own: Vec<VecDeque<J>>,
+    /// Process ids of the running workers by lane.
+    workers: Vec<Option<u32>>,
+    shut: bool,
+}
+
+impl<J> Queue<J> {
+    /// Creates a queue with one waker for each lane.
+    pub fn new(wakers: Vec<PipeWriter>) -> Self {
+        let own = wakers.iter().map(|_| VecDeque::new()).collect();
+        let workers = vec![None; wakers.len()];
+        Self { state: Mutex::new(State { common: VecDeque::new(), own, workers, shut: false }), wakers }
+    }
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    pub fn lanes(&self) -> usize {
+        self.wakers.len()
+    }
+    /// Queues a job for any lane.
+    pub fn put(&self, job: J) {
+        self.lock().common.push_back(job);
+        (0..self.wakers.len()).for_each(|lane| self.wake(lane));
+    }
+    /// Queues a job for one lane.
+    pub fn put_on(&self, lane: usize, job: J) {
+        self.lock().own[lane].push_back(job);
+        self.wake(lane);
+    }
+    /// Queues a job for one lane that may wait for the next one, unless many wait.
+    pub fn put_later(&self, lane: usize, job: J) {
+        let mut state = self.lock();
+        state.own[lane].push_back(job);
+        let piled = state.own[lane].len() >= PILE;
+        drop(state);
+        if piled {
+            self.wake(lane);
+        }
+    }
+    /// Takes the next job for a lane with this many open ones.
+    pub fn take(&self, lane: usize, open: usize, capacity: Capacity) -> Option<J> {
+        let mut state = self.lock();
+        let own = if open < capacity.own { state.own[lane].pop_front() } else { None };
+        own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None })
+    }
+    /// Takes all waiting jobs that a lane may have.
+    pub fn take_all(&self, lane: usize) -> Vec<J> {
+        let mut state = self.lock();
+        let own = std::mem::take(&mut state.own[lane]);
+        std::mem::take(&mut state.common).into_iter().chain(own).collect()
+    }
+    /// Takes all waiting jobs of one lane alone.
+    pub fn take_own(&self, lane: usize) -> Vec<J> {
+        Vec::from(std::mem::take(&mut self.lock().own[lane]))
+    }
+    pub fn set_worker(&self, lane: usize, worker: Option<u32>) {
+        self.lock().workers[lane] = worker;
+    }
+    /// Returns the process ids of the running workers.
+    pub fn worker_ids(&self) -> Vec<u32> {
+        self.lock().workers.iter().copied().flatten().collect()
+    }
+    pub fn shut(&self) {
+        self.lock().shut = true;
+        (0..self.wakers.len()).for_each(|lane| self.wake(lane));
+    }
+    pub fn is_shut(&self) -> bool {
+        self.lock().shut
+    }
+    /// Wakes a lane; a full pipe wakes as well.
+    fn wake(&self, lane: usize) {
+        let _ = (&self.wakers[lane]).write(&[0]);
+    }
+}
