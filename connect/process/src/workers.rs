@@ -64,7 +64,7 @@ impl Workers {
         };
         let lanes: Vec<Lines> = (0..options.workers).map(|_| Lines::new(Arc::clone(&setting))).collect();
         let supervisor = Supervisor::start("program", described, lanes)
-            .map_err(|e| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
+            .map_err(|(_, e)| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
         Ok(Arc::new(Self { supervisor, place }))
     }
     /// Requests the end of the processes; open requests are not answered any more.

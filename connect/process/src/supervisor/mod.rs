@@ -15,7 +15,7 @@ pub use wire::{Capacity, Decoded, Failure, Wire};
 use crate::program::unblocked;
 use lane::Lane;
 use queue::Queue;
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -26,12 +26,16 @@ pub struct Supervisor<J> {
 }
 
 impl<J: Send + 'static> Supervisor<J> {
-    /// Starts the threads of these lanes, called `name` and their number. Errors: those of the operating system.
-    pub fn start<W: Wire<Job = J>>(name: &str, described: Described, wires: Vec<W>) -> io::Result<Self> {
+    /// Starts the threads of these lanes, called `name` and their number. Errors: the lane that cannot be started, and
+    /// why.
+    pub fn start<W: Wire<Job = J>>(
+        name: &str,
+        described: Described,
+        wires: Vec<W>,
+    ) -> Result<Self, (usize, io::Error)> {
         let (mut ears, mut wakers) = (Vec::new(), Vec::new());
-        for _ in &wires {
-            let (ear, waker) = io::pipe()?;
-            unblocked(&ear).and_then(|()| unblocked(&waker))?;
+        for number in 0..wires.len() {
+            let (ear, waker) = pipe().map_err(|e| (number, e))?;
             ears.push(ear);
             wakers.push(waker);
         }
@@ -40,10 +44,17 @@ impl<J: Send + 'static> Supervisor<J> {
         for (number, (wire, ear)) in wires.into_iter().zip(ears).enumerate() {
             let lane = Lane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, ear);
             let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
-            supervisor.threads.push(thread.spawn(move || lane.run())?);
+            supervisor.threads.push(thread.spawn(move || lane.run()).map_err(|e| (number, e))?);
         }
         Ok(supervisor)
     }
+}
+
+/// Returns a nonblocking pipe.
+fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
+    let (reader, writer) = io::pipe()?;
+    unblocked(&reader).and_then(|()| unblocked(&writer))?;
+    Ok((reader, writer))
 }
 
 impl<J> Supervisor<J> {

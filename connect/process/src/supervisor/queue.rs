@@ -17,6 +17,8 @@ pub struct Queue<J> {
 struct State<J> {
     common: VecDeque<J>,
     own: Vec<VecDeque<J>>,
+    /// Whether a lane found no job, so that the next one must wake it.
+    idle: Vec<bool>,
     /// Process ids of the running workers by lane.
     workers: Vec<Option<u32>>,
     shut: bool,
@@ -26,8 +28,8 @@ impl<J> Queue<J> {
     /// Creates a queue with one waker for each lane.
     pub fn new(wakers: Vec<PipeWriter>) -> Self {
         let own = wakers.iter().map(|_| VecDeque::new()).collect();
-        let workers = vec![None; wakers.len()];
-        Self { state: Mutex::new(State { common: VecDeque::new(), own, workers, shut: false }), wakers }
+        let (idle, workers) = (vec![false; wakers.len()], vec![None; wakers.len()]);
+        Self { state: Mutex::new(State { common: VecDeque::new(), own, idle, workers, shut: false }), wakers }
     }
     fn lock(&self) -> MutexGuard<'_, State<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -37,29 +39,37 @@ impl<J> Queue<J> {
     }
     /// Queues a job for any lane.
     pub fn put(&self, job: J) {
-        self.lock().common.push_back(job);
-        (0..self.wakers.len()).for_each(|lane| self.wake(lane));
+        let mut state = self.lock();
+        state.common.push_back(job);
+        let idle: Vec<bool> = state.idle.iter_mut().map(std::mem::take).collect();
+        drop(state);
+        idle.iter().enumerate().filter(|(_, idle)| **idle).for_each(|(lane, _)| self.wake(lane));
     }
     /// Queues a job for one lane.
     pub fn put_on(&self, lane: usize, job: J) {
-        self.lock().own[lane].push_back(job);
-        self.wake(lane);
+        self.push_on(lane, job, 1);
     }
     /// Queues a job for one lane that may wait for the next one, unless many wait.
     pub fn put_later(&self, lane: usize, job: J) {
+        self.push_on(lane, job, PILE);
+    }
+    /// Queues a job for one lane, and wakes the lane if as many are queued and it found none.
+    fn push_on(&self, lane: usize, job: J, enough: usize) {
         let mut state = self.lock();
         state.own[lane].push_back(job);
-        let piled = state.own[lane].len() >= PILE;
+        let wakes = state.own[lane].len() >= enough && std::mem::take(&mut state.idle[lane]);
         drop(state);
-        if piled {
+        if wakes {
             self.wake(lane);
         }
     }
-    /// Takes the next job for a lane with this many open ones.
+    /// Takes the next job for a lane with this many open ones. A lane that gets none is woken by the next job.
     pub fn take(&self, lane: usize, open: usize, capacity: Capacity) -> Option<J> {
         let mut state = self.lock();
         let own = if open < capacity.own { state.own[lane].pop_front() } else { None };
-        own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None })
+        let job = own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None });
+        state.idle[lane] = job.is_none();
+        job
     }
     /// Takes all waiting jobs that a lane may have.
     pub fn take_all(&self, lane: usize) -> Vec<J> {

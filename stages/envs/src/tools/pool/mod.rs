@@ -39,7 +39,7 @@ impl Pool {
             log: silent(),
         };
         let supervisor = Supervisor::start("tools", described, lanes)
-            .map_err(|e| Error::retryable(format!("cannot start a thread for a tool worker: {e}")))?;
+            .map_err(|(index, e)| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?;
         Ok(Self { supervisor, records, next: AtomicU64::new(0) })
     }
     /// Opens a fresh session.
