@@ -83,8 +83,8 @@ impl Received {
         }
         Ok(frame)
     }
-    /// Removes the taken bytes. Deferred until no frame is complete, since otherwise the rest of many short frames would
-    /// be moved for each of them.
+    /// Removes the taken bytes. Deferred until no frame is complete, since otherwise the rest of many short frames
+    /// would be moved for each of them.
     fn compact(&mut self) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
@@ -106,7 +106,7 @@ mod tests {
         received.extend(b"o\n");
         assert_eq!(received.take(), Ok(Some(b"two".to_vec())));
         assert_eq!((received.take(), received.unfinished()), (Ok(None), String::new()));
-        received.extend(&vec![b'x'; (1 << 20) + 1]);
+        received.extend("x".repeat((1 << 20) + 1).as_bytes());
         assert!(received.take().unwrap_err().contains("a line of more than 1 MiB"));
     }
 

@@ -1,7 +1,7 @@
 //! A job of a lane with the workers that ended during it, which decide when the job is at fault.
 //!
-//! A worker that ends takes all its open jobs with it, so each of them is sent again alone. A job is at fault if alone it
-//! makes a worker late, crashes a fresh worker, or has [`DEATHS`] workers end.
+//! A worker that ends takes all its open jobs with it, so each of them is sent again alone. A job is at fault if alone
+//! it makes a worker late, crashes a fresh worker, or has [`DEATHS`] workers end.
 
 /// Maximum workers that may end for an unknown cause while a job is alone.
 const DEATHS: u32 = 3;

@@ -45,6 +45,7 @@ pub struct Lane<W: Wire> {
     program: Option<Program>,
     /// Number of the worker, from 1.
     life: u64,
+    /// Number of the last job that was sent.
     next: u64,
     open: BTreeMap<u64, Entry<W::Job>>,
     /// Jobs to send again alone.
@@ -127,13 +128,14 @@ impl<W: Wire> Lane<W> {
             }
             return self.wire.fail(job, Failure::Start(error));
         }
-        self.next += 1;
-        let Some(job) = self.wire.encode(job, self.next, self.life) else { return };
+        let number = self.next + 1;
+        let Some(job) = self.wire.encode(job, number, self.life) else { return };
         entry.job = job;
+        self.next = number;
         if self.open.is_empty() {
             self.moved = self.clock.monotonic();
         }
-        self.open.insert(self.next, entry);
+        self.open.insert(number, entry);
     }
     fn wait(&mut self) {
         let left = self.limit.saturating_sub(self.clock.monotonic().saturating_sub(self.moved));

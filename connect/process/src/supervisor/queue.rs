@@ -100,3 +100,56 @@ impl<J> Queue<J> {
         let _ = (&self.wakers[lane]).write(&[0]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, PipeReader, Read as _};
+
+    const CAPACITY: Capacity = Capacity { common: 1, own: 2, in_batches: false };
+
+    /// Returns a queue of one lane, and the pipe by which the lane is woken.
+    fn queue() -> (Queue<u8>, PipeReader) {
+        let (ear, waker) = io::pipe().unwrap();
+        (Queue::new(vec![waker]), ear)
+    }
+
+    /// Returns the number of times that a dropped queue woke its lane.
+    fn wakes(queue: Queue<u8>, mut ear: PipeReader) -> usize {
+        drop(queue);
+        let mut all = Vec::new();
+        ear.read_to_end(&mut all).unwrap()
+    }
+
+    #[test]
+    fn a_lane_takes_its_own_jobs_first_and_few_of_the_common_ones() {
+        let (queue, _ear) = queue();
+        queue.put(1);
+        queue.put_on(0, 2);
+        assert_eq!([0, 0, 1].map(|open| queue.take(0, open, CAPACITY)), [Some(2), Some(1), None]);
+        queue.put(3);
+        assert_eq!(queue.take(0, 1, CAPACITY), None);
+        queue.put_on(0, 4);
+        assert_eq!((queue.take(0, 2, CAPACITY), queue.take(0, 1, CAPACITY)), (None, Some(4)));
+        assert_eq!(queue.take_all(0), [3]);
+    }
+
+    #[test]
+    fn only_a_lane_that_found_no_job_is_woken() {
+        let (queue, ear) = queue();
+        queue.put_on(0, 1);
+        assert_eq!(wakes(queue, ear), 0);
+        let (queue, ear) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (0..10).for_each(|job| queue.put_on(0, job));
+        assert_eq!(wakes(queue, ear), 1);
+        let (queue, ear) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (1..PILE).for_each(|_| queue.put_later(0, 0));
+        assert_eq!(wakes(queue, ear), 0);
+        let (queue, ear) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (0..2 * PILE).for_each(|_| queue.put_later(0, 0));
+        assert_eq!(wakes(queue, ear), 1);
+    }
+}

@@ -196,3 +196,87 @@ fn frame(payload: &[u8]) -> Vec<u8> {
         Err(_) => Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::{Ticket, ToolLimits};
+
+    fn worker(records: &Arc<Records>) -> Worker {
+        let key = PoolKey { limits: ToolLimits::default(), cpython: None };
+        Worker::new(Arc::clone(records), WorkerProgram("worker".into()), key)
+    }
+
+    /// Adds a call of session 7 as this number.
+    fn call(worker: &mut Worker, number: u64, life: u64) -> (Ticket, Work) {
+        let (ticket, answer) = Ticket::new();
+        let job = Work::Call(Call { session: 7, code: Arc::from("x"), answer });
+        (ticket, worker.encode(job, number, life).expect("a call has a response"))
+    }
+
+    fn sent(worker: &mut Worker) -> Vec<Job> {
+        let bytes = worker.take_bytes().expect("a batch").0;
+        wire::decode_jobs(&bytes[4..]).expect("jobs")
+    }
+
+    fn reply(answered: Answered) -> Reply {
+        Reply { text: "y".to_string(), ..Reply::without_session(answered) }
+    }
+
+    #[test]
+    fn a_worker_that_does_not_hold_a_session_gets_its_recipe() {
+        let records = Arc::<Records>::default();
+        records.enter(7, Recipe::default());
+        let mut worker = worker(&records);
+        let code: Arc<str> = Arc::from("x");
+        let run = || Job::Call { session: 7, code: Arc::clone(&code) };
+        let (first, job) = call(&mut worker, 1, 1);
+        let (second, other) = call(&mut worker, 2, 1);
+        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe: Recipe::default() }, run(), run()]);
+        assert!(worker.settle(job, reply(Answered::Fine), 1).is_none());
+        assert_eq!(first.poll(), Some(ToolResult::ok("y")));
+        let again = worker.settle(other, reply(Answered::Missing), 1);
+        assert!(matches!(again, Some(Work::Call(_))) && second.poll().is_none());
+        let recipe =
+            Recipe { snapshot: None, history: vec![Past { code: Arc::clone(&code), seen: wire::digest("y") }] };
+        assert_eq!(records.recipe(7), recipe);
+        drop(call(&mut worker, 3, 2));
+        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe }, run()]);
+    }
+
+    #[test]
+    fn only_the_worker_that_holds_a_session_is_sent_its_end() {
+        let records = Arc::<Records>::default();
+        let mut worker = worker(&records);
+        for (life, is_sent) in [(Some(1), true), (Some(2), false), (None, false)] {
+            records.enter(7, Recipe::default());
+            drop(call(&mut worker, 1, 1));
+            sent(&mut worker);
+            assert_eq!(worker.settle_unsent(Work::Close(7), life).is_some(), is_sent, "{life:?}");
+            assert!(records.forget(7).is_none());
+        }
+    }
+
+    #[test]
+    fn replies_belong_to_the_calls_in_order() {
+        let records = Arc::<Records>::default();
+        let mut worker = worker(&records);
+        let calls: Vec<_> = (4..6).map(|number| call(&mut worker, number, 1)).collect();
+        let mut frame = Vec::new();
+        (0..3).for_each(|_| wire::encode_reply(&reply(Answered::Fine), &mut frame));
+        let decoded = worker.decode(&frame).unwrap();
+        assert_eq!(decoded.responses.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [4, 5]);
+        assert!(worker.decode(b"garbage").is_err());
+        drop(calls);
+    }
+
+    #[test]
+    fn a_failure_names_its_cause() {
+        let worker = worker(&Arc::default());
+        let error = trainyard_core::Error::lost("no worker");
+        let death = |cause| worker.failed(Failure::Deaths { error: error.clone(), cause });
+        assert!(death(Death::Late).timed_out && death(Death::Foreign).infrastructure);
+        assert!(death(Death::Own).text.contains("MemoryError"));
+        assert_eq!(worker.failed(Failure::Start(error.clone())).text, "error: no worker");
+    }
+}
