@@ -33,16 +33,16 @@ impl<J: Send + 'static> Supervisor<J> {
         described: Described,
         wires: Vec<W>,
     ) -> Result<Self, (usize, io::Error)> {
-        let (mut ears, mut wakers) = (Vec::new(), Vec::new());
+        let (mut readers, mut wakers) = (Vec::new(), Vec::new());
         for number in 0..wires.len() {
-            let (ear, waker) = pipe().map_err(|e| (number, e))?;
-            ears.push(ear);
+            let (reader, waker) = pipe().map_err(|e| (number, e))?;
+            readers.push(reader);
             wakers.push(waker);
         }
         let described = Arc::new(described);
         let mut supervisor = Self { queue: Arc::new(Queue::new(wakers)), threads: Vec::new() };
-        for (number, (wire, ear)) in wires.into_iter().zip(ears).enumerate() {
-            let lane = Lane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, ear);
+        for (number, (wire, reader)) in wires.into_iter().zip(readers).enumerate() {
+            let lane = Lane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, reader);
             let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
             supervisor.threads.push(thread.spawn(move || lane.run()).map_err(|e| (number, e))?);
         }

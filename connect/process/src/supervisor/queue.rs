@@ -110,15 +110,15 @@ mod tests {
 
     /// Returns a queue of one lane, and the pipe by which the lane is woken.
     fn queue() -> (Queue<u8>, PipeReader) {
-        let (ear, waker) = io::pipe().unwrap();
-        (Queue::new(vec![waker]), ear)
+        let (reader, waker) = io::pipe().unwrap();
+        (Queue::new(vec![waker]), reader)
     }
 
     /// Returns the number of times that a dropped queue woke its lane.
-    fn wakes(queue: Queue<u8>, mut ear: PipeReader) -> usize {
+    fn wakes(queue: Queue<u8>, mut reader: PipeReader) -> usize {
         drop(queue);
         let mut all = Vec::new();
-        ear.read_to_end(&mut all).unwrap()
+        reader.read_to_end(&mut all).unwrap()
     }
 
     #[test]
@@ -136,20 +136,20 @@ mod tests {
 
     #[test]
     fn only_a_lane_that_found_no_job_is_woken() {
-        let (queue, ear) = queue();
+        let (queue, reader) = queue();
         queue.put_on(0, 1);
-        assert_eq!(wakes(queue, ear), 0);
-        let (queue, ear) = self::queue();
+        assert_eq!(wakes(queue, reader), 0);
+        let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
         (0..10).for_each(|job| queue.put_on(0, job));
-        assert_eq!(wakes(queue, ear), 1);
-        let (queue, ear) = self::queue();
+        assert_eq!(wakes(queue, reader), 1);
+        let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
         (1..PILE).for_each(|_| queue.put_later(0, 0));
-        assert_eq!(wakes(queue, ear), 0);
-        let (queue, ear) = self::queue();
+        assert_eq!(wakes(queue, reader), 0);
+        let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
         (0..2 * PILE).for_each(|_| queue.put_later(0, 0));
-        assert_eq!(wakes(queue, ear), 1);
+        assert_eq!(wakes(queue, reader), 1);
     }
 }
