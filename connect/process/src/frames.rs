@@ -47,7 +47,7 @@ impl Received {
             Framing::Lengths(most) => self.take_length(most),
         }
     }
-    /// Returns the unfinished frame in words, for messages about the end; empty if there is none.
+    /// Returns the unfinished frame in words, for messages about the end; may be empty.
     pub fn unfinished(&self) -> String {
         match self.framing {
             _ if self.taken == self.bytes.len() => String::new(),

@@ -118,7 +118,7 @@ impl<W: Wire> Lane<W> {
         }
         self.queue.take(self.number, self.open.len(), W::CAPACITY).map(Entry::new)
     }
-    /// Adds a job to the bytes to send, starting a worker if there is none.
+    /// Adds a job to the bytes to send, starting a worker if necessary.
     fn encode(&mut self, mut entry: Entry<W::Job>) {
         let life = self.program.as_ref().map(|_| self.life);
         let Some(job) = self.wire.settle_unsent(entry.job, life) else { return };
@@ -192,7 +192,7 @@ impl<W: Wire> Lane<W> {
             self.again.push_back(entry);
             return;
         }
-        // It was alone, and this worker cannot process it.
+        // A job that was alone cannot be processed by this worker.
         self.stop();
         let error = self.gone("did not process a request", "");
         self.again_or_fail(entry, Death::Foreign, true, error);
@@ -223,7 +223,7 @@ impl<W: Wire> Lane<W> {
             self.again_or_fail(entry, cause, counts, error);
         }
     }
-    /// Queues a job to be sent again, before those behind it, unless it is at fault.
+    /// Queues a job to be sent again, before those after it, unless it is at fault.
     fn again_or_fail(&mut self, mut entry: Entry<W::Job>, cause: Death, alone: bool, error: Error) {
         let was_alone = entry.suspect;
         if entry.is_at_fault(cause, alone) {

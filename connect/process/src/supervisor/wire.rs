@@ -63,11 +63,11 @@ pub trait Wire: Send + 'static {
     fn is_ready(&self) -> bool {
         true
     }
-    /// Settles a job that must not be sent to the worker of this life (`None`: there is none), or returns it.
+    /// Settles a job that must not be sent to the worker of this life (`None`: no worker runs), or returns it.
     fn settle_unsent(&mut self, job: Self::Job, life: Option<u64>) -> Option<Self::Job>;
     /// Adds a job to the next bytes to send. Returns it if it has a response.
     fn encode(&mut self, job: Self::Job, number: u64, life: u64) -> Option<Self::Job>;
-    /// Takes the bytes of all added jobs, and the time limit of each response; `None` if there are none.
+    /// Takes the bytes of all added jobs, and the time limit of each response; `None` without a job.
     fn take_bytes(&mut self) -> Option<(Vec<u8>, Duration)>;
     /// Decodes a frame. Errors: description of the fault; the worker is ended.
     fn decode(&mut self, frame: &[u8]) -> Result<Decoded<Self::Response>, String>;
