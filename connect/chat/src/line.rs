@@ -5,9 +5,8 @@ use crate::chat::{Chat, Ticket};
 use crate::question::Question;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use trainyard_core::{Error, Result};
+use trainyard_core::{Error, Resolver, Result};
 
 /// Interval at which new questions are read while answers are awaited.
 const LOOK: Duration = Duration::from_millis(10);
@@ -16,18 +15,11 @@ const LOOK: Duration = Duration::from_millis(10);
 /// question alone.
 pub type Reply = Result<Result<Answer>>;
 
-/// A model for several threads. Ends with its last handle.
-pub struct Line(Sender<(Question, Promise)>);
-
 /// A pending answer.
-#[derive(Clone)]
-pub struct Promise(Arc<Slot>);
+pub type Promise = trainyard_core::Promise<Reply>;
 
-#[derive(Default)]
-struct Slot {
-    reply: Mutex<Option<Reply>>,
-    came: Condvar,
-}
+/// A model for several threads. Ends with its last handle.
+pub struct Line(Sender<(Question, Resolver<Reply>)>);
 
 impl Line {
     /// Starts the thread. Errors: retryable, if there is no thread for it.
@@ -39,34 +31,16 @@ impl Line {
     }
     /// Sends a question.
     pub fn ask(&self, question: Question) -> Promise {
-        let promise = Promise(Arc::default());
-        if self.0.send((question, promise.clone())).is_err() {
-            promise.keep(Err(Error::bug("the thread that asks a model is gone")));
-        }
+        let (promise, resolver) = Promise::new(|| Err(Error::bug("the thread that asks a model is gone")));
+        // If the thread is gone, the resolver is dropped, which is that error.
+        self.0.send((question, resolver)).ok();
         promise
     }
 }
 
-impl Promise {
-    /// Returns the reply, if it has arrived.
-    pub fn poll(&self) -> Option<Reply> {
-        self.wait(Duration::ZERO)
-    }
-    /// Blocks up to `wait` for the reply.
-    pub fn wait(&self, wait: Duration) -> Option<Reply> {
-        let reply = self.0.reply.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.came.wait_timeout_while(reply, wait, |reply| reply.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-    fn keep(&self, reply: Reply) {
-        *self.0.reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(reply);
-        self.0.came.notify_all();
-    }
-}
-
 /// Sends questions until all handles are dropped. An error that ends the stage is the reply to all later questions.
-fn serve(mut chat: Chat, asked: &Receiver<(Question, Promise)>) {
-    let mut waiting: BTreeMap<Ticket, Promise> = BTreeMap::new();
+fn serve(mut chat: Chat, asked: &Receiver<(Question, Resolver<Reply>)>) {
+    let mut waiting: BTreeMap<Ticket, Resolver<Reply>> = BTreeMap::new();
     let mut broken = None;
     loop {
         let first = match waiting.is_empty() {
@@ -76,17 +50,21 @@ fn serve(mut chat: Chat, asked: &Receiver<(Question, Promise)>) {
         if matches!(first, Err(TryRecvError::Disconnected)) {
             return;
         }
-        for (question, promise) in first.into_iter().chain(asked.try_iter()) {
+        for (question, resolver) in first.into_iter().chain(asked.try_iter()) {
             match broken.clone().map_or_else(|| chat.send(&question), Err) {
-                Ok(ticket) => drop(waiting.insert(ticket, promise)),
-                Err(error) => promise.keep(Err(error)),
+                Ok(ticket) => drop(waiting.insert(ticket, resolver)),
+                Err(error) => resolver.give(Err(error)),
             }
         }
         match chat.next(LOOK) {
-            Ok(Some((ticket, answer))) => waiting.remove(&ticket).iter().for_each(|p| p.keep(Ok(answer.clone()))),
+            Ok(Some((ticket, answer))) => {
+                if let Some(resolver) = waiting.remove(&ticket) {
+                    resolver.give(Ok(answer));
+                }
+            }
             Ok(None) => {}
             Err(error) => {
-                std::mem::take(&mut waiting).values().for_each(|promise| promise.keep(Err(error.clone())));
+                std::mem::take(&mut waiting).into_values().for_each(|resolver| resolver.give(Err(error.clone())));
                 broken = Some(error);
             }
         }
@@ -98,6 +76,7 @@ mod tests {
     use super::*;
     use crate::models::Models;
     use crate::options::ChatOptions;
+    use std::sync::Arc;
     use trainyard_core::ErrorKind;
     use trainyard_testkit::chat::{Reply as Served, Served as Server, says};
 

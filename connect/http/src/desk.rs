@@ -40,25 +40,12 @@ impl Desk {
     }
     /// Sends a request and waits for its response.
     pub fn ask(&self, call: Call) -> Answer {
-        let mut answers = self.ask_all(vec![call]);
-        answers.pop().unwrap_or_else(|| Err(gone()))
+        self.start(call).recv().unwrap_or_else(|_| Err(gone()))
     }
     /// Sends requests together and waits for all responses, which are in the same order.
     pub fn ask_all(&self, calls: Vec<Call>) -> Vec<Answer> {
-        let (sender, receiver) = channel();
-        let count = calls.len();
-        for (number, call) in calls.into_iter().enumerate() {
-            let (client, sender) = (self.client.clone(), sender.clone());
-            self.spawn(async move {
-                sender.send((number, client.exchange(&call).await)).ok();
-            });
-        }
-        drop(sender);
-        let mut answers: Vec<Answer> = (0..count).map(|_| Err(gone())).collect();
-        for (number, answer) in receiver {
-            answers[number] = answer;
-        }
-        answers
+        let started: Vec<_> = calls.into_iter().map(|call| self.start(call)).collect();
+        started.into_iter().map(|answer| answer.recv().unwrap_or_else(|_| Err(gone()))).collect()
     }
     /// Sends a request whose response [`Desk::next`] returns. `held` is dropped when the request is over.
     pub fn send(&mut self, call: Call, held: impl Send + 'static) -> Ticket {
@@ -89,6 +76,14 @@ impl Desk {
         }
     }
 
+    fn start(&self, call: Call) -> oneshot::Receiver<Answer> {
+        let (sender, receiver) = oneshot::channel();
+        let client = self.client.clone();
+        self.spawn(async move {
+            sender.send(client.exchange(&call).await).ok();
+        });
+        receiver
+    }
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
         self.runtime.as_ref().map(|runtime| runtime.spawn(task).abort_handle())
     }

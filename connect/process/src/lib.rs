@@ -2,18 +2,22 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`Workers`] starts several processes of one program, sends them requests,
-//! restarts those that die and kills those that hang. It is independent of the role: the caller defines the meaning of
-//! a request. An outage and an exception of the program are different [`Fault`]s, because only the first may pass.
+//! (`docs/own-code.md` has the protocol). [`Workers`] are the processes of one program. They are independent of the
+//! role: the caller defines the meaning of a request. An outage and an exception of the program are different
+//! [`Fault`]s, because only the first may pass.
+//!
+//! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is
+//! independent of the protocol, which is a [`Wire`]: [`Workers`] speak lines, other users their own.
 mod fault;
 mod folder;
-mod lane;
+mod frames;
 mod language;
+mod lines;
 mod options;
 mod peer;
 mod program;
-mod queue;
 mod solo;
+mod supervisor;
 #[cfg(test)]
 mod tests;
 mod ticket;
@@ -22,11 +26,14 @@ mod words;
 mod workers;
 
 pub use fault::{Fault, Raised};
+pub use frames::Framing;
 pub use language::{Conversation, Heard, Language};
 pub use options::{ProgramOptions, command_schema, files_schema};
 pub use peer::{Peer, Seat};
+pub use program::{Grace, Program};
 pub use solo::{Ended, Home, Solo};
-pub use ticket::{Answer, Reply, Responder, Ticket};
+pub use supervisor::{Capacity, Death, Decoded, Described, Failure, Supervisor, Wire};
+pub use ticket::{Answer, Reply, Responder, Ticket, claim};
 pub use wire::{Request, about, answer, hello, ready, shown};
 pub use words::{Log, silent};
 pub use workers::{Hello, Workers};

@@ -1,8 +1,8 @@
 //! One process of a program from its owner's side: started with a clean environment, written to and read without
 //! blocking, killed with all its descendants.
 
-use crate::wire;
-use crate::words::{Log, Words};
+use crate::frames::{Framing, Received};
+use crate::words::{Log, Words, silent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,6 +12,7 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 
 /// Maximum bytes of one response.
@@ -23,6 +24,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
+/// A running process. Killed when dropped.
 pub struct Program {
     child: Child,
     /// `None` once it was closed.
@@ -33,18 +35,26 @@ pub struct Program {
     words: Words,
     unsent: Vec<u8>,
     sent: usize,
-    received: Vec<u8>,
-    /// Bytes of `received` that were returned as lines.
-    taken: usize,
-    /// Bytes of `received` that were searched for the end of a line.
-    searched: usize,
+    received: Received,
     /// Whether the program has closed its output.
     ended: bool,
+    grace: Grace,
+    /// Removed after the process has ended.
+    _folder: Option<TempDir>,
+}
+
+/// How long a process may end by itself after its input was closed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Grace {
+    /// When it would be killed.
+    pub killed: Duration,
+    /// When it is not needed any more.
+    pub closed: Duration,
 }
 
 impl Program {
     /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
-    pub fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
+    pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
         starting.args(arguments).current_dir(folder).env_clear().process_group(0);
@@ -54,35 +64,47 @@ impl Program {
         // is written next to the program.
         starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
         starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = starting.spawn().map_err(|e| not_started(name, &e))?;
-        let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
+        let child = starting.spawn().map_err(|e| not_started(name, &e))?;
+        let grace = Grace { killed: Duration::ZERO, closed: FAREWELL };
+        let mut program = Self::over(child, Framing::Lines(LINE), grace, None)?;
+        program.words = Words::new(log);
+        Ok(program)
+    }
+    /// Owns a process that was started with pipes for its input and output, and optionally for its errors; `folder` is
+    /// removed after its end. Errors: bug (no pipes), retryable.
+    pub fn over(mut child: Child, framing: Framing, grace: Grace, folder: Option<TempDir>) -> Result<Self> {
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a program was started without pipes"));
         };
-        let set = unblocked(&input).and_then(|()| unblocked(&output)).and_then(|()| unblocked(&errors));
+        let errors = child.stderr.take();
+        let set = unblocked(&input).and_then(|()| unblocked(&output));
+        let set = set.and_then(|()| errors.as_ref().map_or(Ok(()), unblocked));
         let program = Self {
             child,
             input: Some(input),
             output,
-            errors: Some(errors),
-            words: Words::new(log),
+            errors,
+            words: Words::new(silent()),
             unsent: Vec::new(),
             sent: 0,
-            received: Vec::new(),
-            taken: 0,
-            searched: 0,
+            received: Received::new(framing),
             ended: false,
+            grace,
+            _folder: folder,
         };
         set.map_err(|e| Error::retryable(format!("cannot set up the pipes of a program: {e}")))?;
         Ok(program)
     }
-    /// Queues a line, to be sent when the program reads.
-    pub fn send(&mut self, line: &str) {
-        self.unsent.extend_from_slice(line.as_bytes());
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+    /// Queues bytes, to be sent when the program reads.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
         self.write();
     }
     /// Waits until the program or `wake` is ready, or the time is over, then reads and writes without blocking.
-    pub fn wait(&mut self, wake: &PipeReader, within: Option<Duration>) {
+    pub(crate) fn wait(&mut self, wake: &PipeReader, within: Option<Duration>) {
         let mut pipes = vec![PollFd::new(wake, PollFlags::IN)];
         if !self.ended {
             pipes.push(PollFd::new(&self.output, PollFlags::IN));
@@ -99,42 +121,35 @@ impl Program {
         self.read_errors();
         self.read();
     }
-    /// Returns the next line of its output, or `None` if there is no complete one yet. Errors: why there will be no
-    /// more lines.
-    pub fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
-        if let Some(at) = memchr::memchr(b'\n', &self.received[self.searched..]) {
-            let end = self.searched + at;
-            let line = self.received[self.taken..end].to_vec();
-            (self.taken, self.searched) = (end + 1, end + 1);
-            return Ok(Some(line));
+    /// Returns the next frame of its output, or `None` if there is no complete one yet. Errors: why there will be no
+    /// more frames.
+    pub(crate) fn frame(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let frame = self.received.take()?;
+        if frame.is_some() || !self.ended {
+            return Ok(frame);
         }
-        // Deferred, since otherwise a program that writes many short lines would have the rest moved for each of them.
-        self.received.drain(..self.taken);
-        self.taken = 0;
-        self.searched = self.received.len();
-        if self.received.len() > LINE {
-            return Err(format!("wrote a line of more than {} MiB", LINE >> 20));
-        }
-        if !self.ended {
-            return Ok(None);
-        }
-        let half = if self.received.is_empty() {
-            String::new()
-        } else {
-            format!(" in the middle of a line: {}", wire::shown(&self.received))
-        };
-        Err(format!("{}{half}", self.end()))
+        let unfinished = self.received.unfinished();
+        Err(format!("{}{unfinished}", self.end()))
+    }
+    /// Returns the exit status, if the process has ended.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
     /// Kills the process and returns the last lines of its standard error.
-    pub fn last_words(mut self) -> String {
+    pub(crate) fn last_words(mut self) -> String {
         self.kill();
         self.read_errors();
-        std::mem::replace(&mut self.words, Words::new(crate::silent())).last()
+        std::mem::replace(&mut self.words, Words::new(silent())).last()
     }
     /// Closes its input and waits for the grace period.
-    pub fn close(mut self) {
+    pub(crate) fn close(mut self) {
+        self.leave(self.grace.closed);
+        self.read_errors();
+    }
+
+    /// Closes the input and waits for the process to end.
+    fn leave(&mut self, mut left: Duration) {
         self.input = None;
-        let mut left = FAREWELL;
         while !left.is_zero() && matches!(self.child.try_wait(), Ok(None)) {
             self.read_errors();
             self.read();
@@ -142,7 +157,6 @@ impl Program {
             std::thread::sleep(LOOK);
             left = left.saturating_sub(LOOK);
         }
-        self.read_errors();
     }
 
     fn write(&mut self) {
@@ -161,11 +175,11 @@ impl Program {
     }
     fn read(&mut self) {
         let mut chunk = [0; 1 << 16];
-        while !self.ended && self.received.len() <= LINE {
+        while !self.ended && self.received.has_room() {
             match self.output.read(&mut chunk) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
-                    self.received.extend_from_slice(&chunk[..count]);
+                    self.received.extend(&chunk[..count]);
                     if count < chunk.len() {
                         return;
                     }
@@ -205,6 +219,9 @@ impl Program {
         "closed its standard output".to_string()
     }
     fn kill(&mut self) {
+        if !self.grace.killed.is_zero() {
+            self.leave(self.grace.killed);
+        }
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
@@ -262,5 +279,28 @@ pub fn in_words(status: ExitStatus) -> String {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_neither_reads_nor_ends_is_killed_and_reaped() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let mut program = Program::over(child, Framing::Lines(LINE), Grace::default(), None).unwrap();
+        let entry = format!("/proc/{}", program.id());
+        let (wake, _waker) = io::pipe().unwrap();
+        // This line is printed once it has closed its end of the pipe.
+        while program.frame().unwrap().is_none() {
+            program.wait(&wake, None);
+        }
+        program.send(b"hello");
+        assert!(Path::new(&entry).exists());
+        drop(program);
+        assert!(!Path::new(&entry).exists(), "it is neither running nor a zombie");
     }
 }

@@ -1,20 +1,17 @@
 //! The processes of one program from the requester's side.
 
 use crate::folder::Folder;
-use crate::lane::{Lane, Setting};
 use crate::language::{Language, Own};
+use crate::lines::{Job, Lines, Setting};
 use crate::options::ProgramOptions;
 use crate::peer::{Peer, Seat};
-use crate::program::unblocked;
-use crate::queue::{Job, Queue};
-use crate::ticket::Ticket;
+use crate::supervisor::{Described, Supervisor};
+use crate::ticket::{Ticket, claim};
 use crate::wire::{self, Request};
 use crate::words::Log;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use trainyard_core::{Error, Result};
 
 /// Purpose of a program.
@@ -30,8 +27,7 @@ pub struct Hello<'a> {
 
 /// Processes of one program. They start with the first request and end when this is dropped.
 pub struct Workers {
-    queue: Arc<Queue>,
-    threads: Vec<JoinHandle<()>>,
+    supervisor: Supervisor<Job>,
     place: String,
 }
 
@@ -60,30 +56,24 @@ impl Workers {
             place: place.clone(),
             log,
         });
-        let failed = |e: io::Error| Error::retryable(format!("cannot start the threads of a program: {e}"));
-        let (mut ears, mut wakers) = (Vec::new(), Vec::new());
-        for _ in 0..options.workers {
-            let (ear, waker) = io::pipe().map_err(failed)?;
-            unblocked(&ear).and_then(|()| unblocked(&waker)).map_err(failed)?;
-            ears.push(ear);
-            wakers.push(waker);
-        }
-        let queue = Arc::new(Queue::new(wakers));
-        let mut workers = Self { queue, threads: Vec::new(), place };
-        for (number, ear) in ears.into_iter().enumerate() {
-            let lane = Lane::new(number, Arc::clone(&workers.queue), Arc::clone(&setting), ear);
-            let thread = std::thread::Builder::new().name(format!("program-{number}"));
-            workers.threads.push(thread.spawn(move || lane.run()).map_err(failed)?);
-        }
-        Ok(Arc::new(workers))
+        let described = Described {
+            place: place.clone(),
+            help: setting.language.help(),
+            timeout: setting.timeout,
+            log: setting.log.clone(),
+        };
+        let lanes: Vec<Lines> = (0..options.workers).map(|_| Lines::new(Arc::clone(&setting))).collect();
+        let supervisor = Supervisor::start("program", described, lanes)
+            .map_err(|(_, e)| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
+        Ok(Arc::new(Self { supervisor, place }))
     }
     /// Requests the end of the processes; open requests are not answered any more.
     pub fn shut(&self) {
-        self.queue.shut();
+        self.supervisor.shut();
     }
     /// Returns whether all processes have ended after [`Workers::shut`].
     pub fn has_ended(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        self.supervisor.has_ended()
     }
     /// Sends a request to any process. `body` is a map of the keys of the operation `op`.
     pub fn ask(&self, op: &str, body: &impl Serialize) -> Result<Ticket> {
@@ -91,14 +81,14 @@ impl Workers {
     }
     /// Requests the features that one process reported when it was ready, starting it if necessary.
     pub fn ready_on(&self, lane: usize) -> Ticket {
-        let (ticket, responder) = Ticket::new();
-        self.queue.put_on(lane % self.lanes(), Job::new(None, responder, None));
+        let (ticket, responder) = claim();
+        self.supervisor.put_on(lane % self.lanes(), Job { request: None, responder, life: None });
         ticket
     }
     /// Sends a request like [`Workers::ask_on`], for one that is already serialized.
     pub fn put_on(&self, lane: usize, life: Option<u64>, request: Request) -> Ticket {
-        let (ticket, responder) = Ticket::new();
-        self.queue.put_on(lane % self.lanes(), Job::new(Some(request), responder, life));
+        let (ticket, responder) = claim();
+        self.supervisor.put_on(lane % self.lanes(), Job { request: Some(request), responder, life });
         ticket
     }
     /// Sends a request to one process. A request that requires the state of an earlier one names the `life` of that
@@ -113,32 +103,22 @@ impl Peer for Workers {
         &self.place
     }
     fn lanes(&self) -> usize {
-        self.queue.lanes()
+        self.supervisor.lanes()
     }
     fn ready(&self) -> Ticket {
         self.ready_on(0)
     }
     fn put(&self, request: Request) -> Ticket {
-        let (ticket, responder) = Ticket::new();
-        self.queue.put(Job::new(Some(request), responder, None));
+        let (ticket, responder) = claim();
+        self.supervisor.put(Job { request: Some(request), responder, life: None });
         ticket
     }
     fn put_in(&self, seat: Seat, op: &str, mut body: Map<String, Value>) -> Result<Ticket> {
         if op == "close" && seat.life.is_none() {
             // No process is known to have the state, and none is started for that.
-            return Ok(Ticket::new().0);
+            return Ok(claim().0);
         }
         body.insert("session".into(), json!(seat.session));
         self.ask_on(seat.lane, seat.life, op, &body)
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.queue.shut();
-        for thread in self.threads.drain(..) {
-            // After a panic the process has already ended with its thread.
-            let _ = thread.join();
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Plain data that every other crate of Trainyard shares: identifiers, digests, the records of artifacts, attempts and
-//! runs, error kinds, descriptions of stage kinds, units, and the two injected effects (clock and chance).
+//! runs, error kinds, descriptions of stage kinds, units, results that arrive once, and the two injected effects (clock
+//! and chance).
 //!
 //! The other crates agree on these types without depending on each other. There is no I/O here: only
 //! [`clock::SystemClock`] reads the machine's clock, and no random number comes from the machine.
@@ -17,6 +18,7 @@ pub mod ids;
 pub mod kinds;
 pub mod metric;
 pub mod peers;
+pub mod promise;
 pub mod resources;
 pub mod secret;
 pub mod source;
@@ -30,4 +32,5 @@ pub use error::{Error, ErrorKind, Result};
 pub use ids::{AttemptNumber, Epoch, RunId, StageKey};
 pub use kinds::{Cardinality, Facts, KindInfo, OptionProblem, Placement, PortInfo, Settled, StageKinds, Wired, above};
 pub use metric::{Comparison, Declared, Metric, MetricRead, Of, Producer, Producers, Reduce};
+pub use promise::{Promise, Resolver};
 pub use secret::{Secret, SecretName, Secrets};

@@ -1,8 +1,9 @@
 //! A claim on the result of a submitted call, like a future that can also be polled without a runtime.
 
 use crate::tools::ToolResult;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use trainyard_core::{Promise, Resolver};
 
 /// Source of a result.
 pub(crate) trait Claim: Send + Sync {
@@ -16,19 +17,13 @@ pub(crate) trait Claim: Send + Sync {
 #[derive(Clone)]
 pub struct Ticket(Arc<dyn Claim>);
 
-#[derive(Default)]
-struct Slot {
-    result: Mutex<Option<ToolResult>>,
-    filled: Condvar,
-}
-
 /// The answering side.
-pub(crate) struct Responder(Arc<Slot>);
+pub(crate) type Responder = Resolver<ToolResult>;
 
 impl Ticket {
     pub(crate) fn new() -> (Self, Responder) {
-        let slot = Arc::new(Slot::default());
-        (Self(Arc::clone(&slot) as Arc<dyn Claim>), Responder(slot))
+        let (promise, responder) = Promise::new(|| ToolResult::infrastructure("error: the tool was lost"));
+        (Self::on(promise), responder)
     }
     /// Returns a ticket whose result has another source.
     pub(crate) fn on(claim: impl Claim + 'static) -> Self {
@@ -50,25 +45,12 @@ impl Ticket {
     }
 }
 
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<ToolResult>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Claim for Slot {
+impl Claim for Promise<ToolResult> {
     fn poll(&self) -> Option<ToolResult> {
-        self.lock().clone()
+        // The inherent method.
+        Self::poll(self)
     }
     fn wait(&self, wait: Duration) -> Option<ToolResult> {
-        let waited = self.filled.wait_timeout_while(self.lock(), wait, |result| result.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-}
-
-impl Responder {
-    pub(crate) fn give(self, result: ToolResult) {
-        *self.0.lock() = Some(result);
-        self.0.filled.notify_all();
+        Self::wait(self, wait)
     }
 }

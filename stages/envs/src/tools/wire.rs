@@ -9,7 +9,8 @@ use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-const MAX_FRAME: u32 = 256 << 20;
+/// Maximum bytes of a frame.
+pub const MAX_FRAME: u32 = 256 << 20;
 
 /// Recipe to rebuild a session: a snapshot, then the calls that followed it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,14 +106,6 @@ pub fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut payload = vec![0; length as usize];
     from.read_exact(&mut payload)?;
     Ok(Some(payload))
-}
-
-/// Takes the first complete frame off a growing buffer.
-pub fn take_frame(buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let length = u32::from_le_bytes(buffer.get(..4)?.try_into().ok()?) as usize;
-    let payload = buffer.get(4..4 + length)?.to_vec();
-    buffer.drain(..4 + length);
-    Some(payload)
 }
 
 /// A payload that is written.
@@ -293,17 +286,15 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_taken_whole() {
+    fn frames_are_read_whole() {
         let mut pipe = Vec::new();
         write_frame(&mut pipe, b"abc").unwrap();
         write_frame(&mut pipe, b"").unwrap();
-        assert_eq!(read_frame(&mut pipe.as_slice()).unwrap().unwrap(), b"abc");
-        let mut half = pipe[..5].to_vec();
-        assert_eq!(take_frame(&mut half), None);
-        assert_eq!(half.len(), 5);
-        assert_eq!(take_frame(&mut pipe).unwrap(), b"abc");
-        assert_eq!(take_frame(&mut pipe).unwrap(), b"");
-        assert_eq!(take_frame(&mut pipe), None);
+        let mut from = pipe.as_slice();
+        assert_eq!(read_frame(&mut from).unwrap().unwrap(), b"abc");
+        assert_eq!(read_frame(&mut from).unwrap().unwrap(), b"");
+        assert_eq!(read_frame(&mut from).unwrap(), None);
+        assert!(read_frame(&mut &pipe[..5]).is_err());
         assert_eq!(read_frame(&mut [].as_slice()).unwrap(), None);
         assert!(read_frame(&mut [255u8; 8].as_slice()).is_err());
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use trainyard_core::{Error, ErrorKind, OptionProblem, Result, Secrets};
 use trainyard_http::{Fault as Refusal, Heard, Post, Postbox, Reach};
 use trainyard_process::{
-    Answer, Fault, Hello, Log, Peer, Reply, Request, Responder, Seat, Ticket, about, answer, hello, ready,
+    Answer, Fault, Hello, Log, Peer, Reply, Request, Responder, Seat, Ticket, about, answer, claim, hello, ready,
 };
 
 /// How long the end of the client waits until the service has received the ends of sessions.
@@ -109,7 +109,7 @@ impl Core {
     }
     /// Sends a request once the handshake is complete; for a session, with its life.
     fn ask(self: &Arc<Self>, request: &Request, life: Option<u64>) -> Ticket {
-        let (ticket, to) = Ticket::new();
+        let (ticket, to) = claim();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let line = request.line_with(number, &self.about);
         let core = Arc::downgrade(self);
@@ -193,7 +193,7 @@ impl Peer for Service {
         &self.0.place
     }
     fn ready(&self) -> Ticket {
-        let (ticket, to) = Ticket::new();
+        let (ticket, to) = claim();
         self.0.greeted(Box::new(move |greeted| {
             to.give(greeted.map(|value| Reply { value, life: 0 }).map_err(Fault::Outage));
         }));
@@ -208,7 +208,7 @@ impl Peer for Service {
             ("close", _) => {
                 let life = lock(&core.sessions).remove(&seat.session);
                 life.into_iter().for_each(|life| core.close(life));
-                return Ok(Ticket::new().0);
+                return Ok(claim().0);
             }
             ("start", _) => core.begin(seat.session),
             ("fork", Some(from)) => {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trainyard_core::{Clock as _, Error, Result, SystemClock};
-use trainyard_process::{Fault, Log, Peer, ProgramOptions, Request, Responder, Seat, Ticket, Workers};
+use trainyard_process::{Fault, Log, Peer, ProgramOptions, Request, Responder, Seat, Ticket, Workers, claim};
 
 /// How long an episode waits for a server.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -138,7 +138,7 @@ impl State {
             return self.start(session);
         }
         if self.running.len() >= self.most {
-            let (ticket, responder) = Ticket::new();
+            let (ticket, responder) = claim();
             self.waiting.push_back((session, self.clock.monotonic(), responder));
             return Ok(ticket);
         }
@@ -192,11 +192,11 @@ impl Peer for PerSession {
     fn ready(&self) -> Ticket {
         let state = lock(&self.state);
         let first = state.spare.as_ref().or_else(|| state.running.values().next());
-        first.map_or_else(|| Ticket::new().0, |server| server.ready())
+        first.map_or_else(|| claim().0, |server| server.ready())
     }
     /// Requests outside of sessions are not supported.
     fn put(&self, _: Request) -> Ticket {
-        Ticket::new().0
+        claim().0
     }
     fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
         let mut state = lock(&self.state);
@@ -204,7 +204,7 @@ impl Peer for PerSession {
             "start" => state.open(seat.session),
             "close" => {
                 state.close(seat.session);
-                Ok(Ticket::new().0)
+                Ok(claim().0)
             }
             "call" => {
                 let request = call(|name| self.language.listing.own_name(name).to_string(), &body)?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use trainyard_core::attempt::LogLevel;
 use trainyard_core::{Error, Result, Secrets};
 use trainyard_http::{Address, Fault as Refusal, Heard as Answer, Limits, Post, Postbox};
-use trainyard_process::{Fault, Heard, Log, Peer, Reply, Request, Responder, Seat, Ticket};
+use trainyard_process::{Fault, Heard, Log, Peer, Reply, Request, Responder, Seat, Ticket, claim};
 
 /// Maximum size of an answer in bytes.
 const ANSWER: usize = 16 << 20;
@@ -74,7 +74,7 @@ impl Core {
     }
     /// Opens a session of the service under a number.
     fn open(self: &Arc<Self>, session: u64) -> Ticket {
-        let (ticket, to) = Ticket::new();
+        let (ticket, to) = claim();
         let (talk, lines) = (self.language.conversation(), VecDeque::from([protocol::initialize().to_string()]));
         self.go_on(Opening { session, talk, headers: Vec::new(), lines, ready: None, to });
         ticket
@@ -124,7 +124,7 @@ impl Core {
     }
     /// Makes a call in a session.
     fn call(self: &Arc<Self>, open: &Open, request: &Request) -> Ticket {
-        let (ticket, to) = Ticket::new();
+        let (ticket, to) = claim();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         // A request that changes a session's state must not be repeated.
         let again = self.kind == SessionKind::Shared;
@@ -211,7 +211,7 @@ impl Peer for Remote {
     }
     /// Requests outside of sessions are not supported.
     fn put(&self, _: Request) -> Ticket {
-        Ticket::new().0
+        claim().0
     }
     fn put_in(&self, seat: Seat, op: &str, body: Map<String, Value>) -> Result<Ticket> {
         let session = if self.0.kind == SessionKind::Shared { SHARED } else { seat.session };
@@ -222,7 +222,7 @@ impl Peer for Remote {
                 if let Some(open) = open {
                     self.0.postbox.post(Post { is_delete: true, ..post(String::new(), &open.headers, false) }, drop);
                 }
-                Ok(Ticket::new().0)
+                Ok(claim().0)
             }
             "call" => {
                 let request = super::local::call(|name| self.0.language.listing.own_name(name).to_string(), &body)?;

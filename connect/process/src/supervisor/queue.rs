@@ -1,0 +1,155 @@
+//! The queue of a supervisor: jobs for any lane, and jobs for one.
+
+use super::wire::Capacity;
+use std::collections::VecDeque;
+use std::io::{PipeWriter, Write as _};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Number of jobs of a lane with which those without haste wake it.
+const PILE: usize = 256;
+
+/// Queue shared by all lanes.
+pub struct Queue<J> {
+    state: Mutex<State<J>>,
+    wakers: Vec<PipeWriter>,
+}
+
+struct State<J> {
+    common: VecDeque<J>,
+    own: Vec<VecDeque<J>>,
+    /// Whether a lane found no job, so that the next one must wake it.
+    idle: Vec<bool>,
+    /// Process ids of the running workers by lane.
+    workers: Vec<Option<u32>>,
+    shut: bool,
+}
+
+impl<J> Queue<J> {
+    /// Creates a queue with one waker for each lane.
+    pub fn new(wakers: Vec<PipeWriter>) -> Self {
+        let own = wakers.iter().map(|_| VecDeque::new()).collect();
+        let (idle, workers) = (vec![false; wakers.len()], vec![None; wakers.len()]);
+        Self { state: Mutex::new(State { common: VecDeque::new(), own, idle, workers, shut: false }), wakers }
+    }
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    pub fn lanes(&self) -> usize {
+        self.wakers.len()
+    }
+    /// Queues a job for any lane.
+    pub fn put(&self, job: J) {
+        let mut state = self.lock();
+        state.common.push_back(job);
+        let idle: Vec<bool> = state.idle.iter_mut().map(std::mem::take).collect();
+        drop(state);
+        idle.iter().enumerate().filter(|(_, idle)| **idle).for_each(|(lane, _)| self.wake(lane));
+    }
+    /// Queues a job for one lane.
+    pub fn put_on(&self, lane: usize, job: J) {
+        self.push_on(lane, job, 1);
+    }
+    /// Queues a job for one lane that may wait for the next one, unless many wait.
+    pub fn put_later(&self, lane: usize, job: J) {
+        self.push_on(lane, job, PILE);
+    }
+    /// Queues a job for one lane, and wakes the lane if as many are queued and it found none.
+    fn push_on(&self, lane: usize, job: J, enough: usize) {
+        let mut state = self.lock();
+        state.own[lane].push_back(job);
+        let wakes = state.own[lane].len() >= enough && std::mem::take(&mut state.idle[lane]);
+        drop(state);
+        if wakes {
+            self.wake(lane);
+        }
+    }
+    /// Takes the next job for a lane with this many open ones. A lane that gets none is woken by the next job.
+    pub fn take(&self, lane: usize, open: usize, capacity: Capacity) -> Option<J> {
+        let mut state = self.lock();
+        let own = if open < capacity.own { state.own[lane].pop_front() } else { None };
+        let job = own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None });
+        state.idle[lane] = job.is_none();
+        job
+    }
+    /// Takes all waiting jobs that a lane may have.
+    pub fn take_all(&self, lane: usize) -> Vec<J> {
+        let mut state = self.lock();
+        let own = std::mem::take(&mut state.own[lane]);
+        std::mem::take(&mut state.common).into_iter().chain(own).collect()
+    }
+    /// Takes all waiting jobs of one lane alone.
+    pub fn take_own(&self, lane: usize) -> Vec<J> {
+        Vec::from(std::mem::take(&mut self.lock().own[lane]))
+    }
+    pub fn set_worker(&self, lane: usize, worker: Option<u32>) {
+        self.lock().workers[lane] = worker;
+    }
+    /// Returns the process ids of the running workers.
+    pub fn worker_ids(&self) -> Vec<u32> {
+        self.lock().workers.iter().copied().flatten().collect()
+    }
+    pub fn shut(&self) {
+        self.lock().shut = true;
+        (0..self.wakers.len()).for_each(|lane| self.wake(lane));
+    }
+    pub fn is_shut(&self) -> bool {
+        self.lock().shut
+    }
+    /// Wakes a lane; a full pipe wakes as well.
+    fn wake(&self, lane: usize) {
+        let _ = (&self.wakers[lane]).write(&[0]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, PipeReader, Read as _};
+
+    const CAPACITY: Capacity = Capacity { common: 1, own: 2, in_batches: false };
+
+    /// Returns a queue of one lane, and the pipe by which the lane is woken.
+    fn queue() -> (Queue<u8>, PipeReader) {
+        let (reader, waker) = io::pipe().unwrap();
+        (Queue::new(vec![waker]), reader)
+    }
+
+    /// Returns the number of times that a dropped queue woke its lane.
+    fn wakes(queue: Queue<u8>, mut reader: PipeReader) -> usize {
+        drop(queue);
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).unwrap()
+    }
+
+    #[test]
+    fn a_lane_takes_its_own_jobs_first_and_few_of_the_common_ones() {
+        let (queue, _ear) = queue();
+        queue.put(1);
+        queue.put_on(0, 2);
+        assert_eq!([0, 0, 1].map(|open| queue.take(0, open, CAPACITY)), [Some(2), Some(1), None]);
+        queue.put(3);
+        assert_eq!(queue.take(0, 1, CAPACITY), None);
+        queue.put_on(0, 4);
+        assert_eq!((queue.take(0, 2, CAPACITY), queue.take(0, 1, CAPACITY)), (None, Some(4)));
+        assert_eq!(queue.take_all(0), [3]);
+    }
+
+    #[test]
+    fn only_a_lane_that_found_no_job_is_woken() {
+        let (queue, reader) = queue();
+        queue.put_on(0, 1);
+        assert_eq!(wakes(queue, reader), 0);
+        let (queue, reader) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (0..10).for_each(|job| queue.put_on(0, job));
+        assert_eq!(wakes(queue, reader), 1);
+        let (queue, reader) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (1..PILE).for_each(|_| queue.put_later(0, 0));
+        assert_eq!(wakes(queue, reader), 0);
+        let (queue, reader) = self::queue();
+        assert_eq!(queue.take(0, 0, CAPACITY), None);
+        (0..2 * PILE).for_each(|_| queue.put_later(0, 0));
+        assert_eq!(wakes(queue, reader), 1);
+    }
+}

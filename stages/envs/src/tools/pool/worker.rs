@@ -1,0 +1,282 @@
+//! The wire of tool workers: batches of jobs in, replies in call order out.
+//!
+//! A call that kills a fresh process *alone* is at fault and gets a tool error; this depends only on the call and its
+//! session. Deaths with external causes are repaired silently: sessions are rebuilt exactly from their recipes, and no
+//! agent is affected by another's crash.
+
+use super::key::PoolKey;
+use super::process;
+use super::records::Records;
+use crate::tools::ToolResult;
+use crate::tools::cpython::setup::Setup;
+use crate::tools::ticket::Responder;
+use crate::tools::wire::{self, Answered, Job, Past, Recipe, Reply};
+use crate::tools::worker_program::WorkerProgram;
+use std::collections::VecDeque;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+use trainyard_process::{Capacity, Death, Decoded, Failure, Program, Wire};
+
+/// Calls per batch: enough to hide a round trip, few enough that losing a worker costs little.
+const MAX_BATCH: usize = 256;
+/// Time after a call's limit at which its worker is killed.
+const GRACE: Duration = Duration::from_secs(1);
+/// Grace period where the worker only supervises and ends late calls itself.
+const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
+/// Time for a worker to start the process of a session, in addition to the worker's own limit.
+const SUPERVISED_START: Duration = Duration::from_secs(40);
+
+/// An entry of the queue.
+pub enum Work {
+    Call(Call),
+    Close(u64),
+}
+
+pub struct Call {
+    pub session: u64,
+    pub code: Arc<str>,
+    pub answer: Responder,
+}
+
+/// Protocol of the workers of one lane.
+pub struct Worker {
+    records: Arc<Records>,
+    program: WorkerProgram,
+    key: PoolKey,
+    /// Setup of the current process, if it supervises CPython.
+    setup: Option<Setup>,
+    /// Jobs to send with the next batch.
+    jobs: Vec<Job>,
+    /// Time to rebuild the sessions of the next batch.
+    rebuilding: Duration,
+    /// Numbers of the calls that were sent and not answered.
+    sent: VecDeque<u64>,
+}
+
+impl Worker {
+    pub fn new(records: Arc<Records>, program: WorkerProgram, key: PoolKey) -> Self {
+        let (jobs, sent) = (Vec::new(), VecDeque::new());
+        Self { records, program, key, setup: None, jobs, rebuilding: Duration::ZERO, sent }
+    }
+    /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
+    fn missing_session(&self, session: u64, life: u64) -> Option<(Recipe, Duration)> {
+        let opened = self.records.with(session, |record| {
+            let held = std::mem::replace(&mut record.held_by, life) == life;
+            (!held).then(|| (record.recipe.clone(), record.cost))
+        });
+        opened.flatten()
+    }
+    /// Returns the times after a call's limit and for the start of a session.
+    fn allowances(&self) -> (Duration, Duration) {
+        match self.key.cpython {
+            Some(_) => (SUPERVISED_GRACE, SUPERVISED_START),
+            None => (GRACE, GRACE),
+        }
+    }
+    /// Returns the time limit of a call without sessions to rebuild.
+    pub fn timeout(&self) -> Duration {
+        self.key.limits.time() + self.allowances().0
+    }
+    /// Updates a session's record by the reply to a call.
+    fn record(&self, call: &Call, reply: &mut Reply) {
+        let snapshot = reply.snapshot.take();
+        self.records.with(call.session, |record| match reply.answered {
+            Answered::Fine | Answered::Failed => {
+                if let Some(snapshot) = snapshot {
+                    record.recipe = Recipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
+                    record.cost = Duration::ZERO;
+                } else {
+                    record.recipe.history.push(Past { code: Arc::clone(&call.code), seen: wire::digest(&reply.text) });
+                    record.cost += Duration::from_nanos(reply.cost);
+                }
+            }
+            Answered::TimedOut | Answered::Panicked | Answered::Missing | Answered::Broken => record.held_by = 0,
+        });
+    }
+    fn failed(&self, failure: Failure) -> ToolResult {
+        match failure {
+            Failure::Start(error) => ToolResult::infrastructure(format!("error: {error}")),
+            Failure::Shut => ToolResult::infrastructure("error: the tool is shutting down"),
+            Failure::Deaths { cause: Death::Late, .. } => ToolResult::timed_out(format!(
+                "TimeoutError: the call ran longer than {} ms",
+                self.key.limits.time_millis
+            )),
+            Failure::Deaths { cause: Death::Own, .. } => {
+                ToolResult::error("MemoryError: the program needs more memory than there is")
+            }
+            Failure::Deaths { cause: Death::Foreign, .. } | Failure::State { .. } => {
+                ToolResult::infrastructure("error: the tool was lost")
+            }
+        }
+    }
+}
+
+impl Wire for Worker {
+    type Job = Work;
+    type Response = Reply;
+    const CAPACITY: Capacity = Capacity { common: 0, own: MAX_BATCH, in_batches: true };
+
+    fn start(&mut self) -> trainyard_core::Result<Program> {
+        let (program, setup) = process::start(&self.program, &self.key)?;
+        self.setup = setup;
+        Ok(program)
+    }
+    fn greeting(&mut self) -> Vec<u8> {
+        self.jobs.clear();
+        self.rebuilding = Duration::ZERO;
+        self.sent.clear();
+        frame(&wire::encode_hello(&self.key.limits, self.setup.as_ref()))
+    }
+    fn settle_unsent(&mut self, job: Work, life: Option<u64>) -> Option<Work> {
+        let Work::Close(session) = job else { return Some(job) };
+        let held_by = self.records.forget(session).map(|record| record.held_by);
+        (life.is_some() && held_by == life).then_some(Work::Close(session))
+    }
+    fn encode(&mut self, job: Work, number: u64, life: u64) -> Option<Work> {
+        let call = match job {
+            Work::Call(call) => call,
+            Work::Close(session) => {
+                self.jobs.push(Job::Close { session });
+                return None;
+            }
+        };
+        if let Some((recipe, cost)) = self.missing_session(call.session, life) {
+            self.rebuilding += cost * 4 + self.allowances().1;
+            self.jobs.push(Job::Open { session: call.session, recipe });
+        }
+        self.jobs.push(Job::Call { session: call.session, code: Arc::clone(&call.code) });
+        self.sent.push_back(number);
+        Some(Work::Call(call))
+    }
+    fn take_bytes(&mut self) -> Option<(Vec<u8>, Duration)> {
+        if self.jobs.is_empty() {
+            return None;
+        }
+        let limit = self.timeout() + std::mem::take(&mut self.rebuilding);
+        Some((frame(&wire::encode_jobs(&std::mem::take(&mut self.jobs))), limit))
+    }
+    fn decode(&mut self, frame: &[u8]) -> Result<Decoded<Reply>, String> {
+        let replies = wire::decode_replies(frame).ok_or("wrote a frame that is no list of replies")?;
+        // Replies without a call are dropped.
+        let count = replies.len().min(self.sent.len());
+        Ok(Decoded { responses: self.sent.drain(..count).zip(replies).collect(), reply: Vec::new() })
+    }
+    fn settle(&mut self, job: Work, mut reply: Reply, _life: u64) -> Option<Work> {
+        let Work::Call(call) = job else { return None };
+        self.record(&call, &mut reply);
+        let Reply { answered, text, .. } = reply;
+        let result = match answered {
+            Answered::Missing => return Some(Work::Call(call)),
+            Answered::Fine => ToolResult::ok(text),
+            Answered::Failed | Answered::Panicked => ToolResult::error(text),
+            Answered::TimedOut => ToolResult::timed_out(text),
+            Answered::Broken => ToolResult::infrastructure(text),
+        };
+        call.answer.give(result);
+        None
+    }
+    fn fail(&mut self, job: Work, failure: Failure) {
+        match job {
+            Work::Call(call) => call.answer.give(self.failed(failure)),
+            Work::Close(session) => drop(self.records.forget(session)),
+        }
+    }
+    /// A supervisor runs no programs itself.
+    fn is_own_death(&self, status: ExitStatus) -> bool {
+        self.key.cpython.is_none() && process::died_of_its_program(status)
+    }
+}
+
+/// Returns a frame. One that is too large is not sent, and its calls are late.
+fn frame(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(payload.len() + 4);
+    match wire::write_frame(&mut bytes, payload) {
+        Ok(()) => bytes,
+        Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::{Ticket, ToolLimits};
+
+    fn worker(records: &Arc<Records>) -> Worker {
+        let key = PoolKey { limits: ToolLimits::default(), cpython: None };
+        Worker::new(Arc::clone(records), WorkerProgram("worker".into()), key)
+    }
+
+    /// Adds a call of session 7 as this number.
+    fn call(worker: &mut Worker, number: u64, life: u64) -> (Ticket, Work) {
+        let (ticket, answer) = Ticket::new();
+        let job = Work::Call(Call { session: 7, code: Arc::from("x"), answer });
+        (ticket, worker.encode(job, number, life).expect("a call has a response"))
+    }
+
+    fn sent(worker: &mut Worker) -> Vec<Job> {
+        let bytes = worker.take_bytes().expect("a batch").0;
+        wire::decode_jobs(&bytes[4..]).expect("jobs")
+    }
+
+    fn reply(answered: Answered) -> Reply {
+        Reply { text: "y".to_string(), ..Reply::without_session(answered) }
+    }
+
+    #[test]
+    fn a_worker_that_does_not_hold_a_session_gets_its_recipe() {
+        let records = Arc::<Records>::default();
+        records.enter(7, Recipe::default());
+        let mut worker = worker(&records);
+        let code: Arc<str> = Arc::from("x");
+        let run = || Job::Call { session: 7, code: Arc::clone(&code) };
+        let (first, job) = call(&mut worker, 1, 1);
+        let (second, other) = call(&mut worker, 2, 1);
+        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe: Recipe::default() }, run(), run()]);
+        assert!(worker.settle(job, reply(Answered::Fine), 1).is_none());
+        assert_eq!(first.poll(), Some(ToolResult::ok("y")));
+        let again = worker.settle(other, reply(Answered::Missing), 1);
+        assert!(matches!(again, Some(Work::Call(_))) && second.poll().is_none());
+        let recipe =
+            Recipe { snapshot: None, history: vec![Past { code: Arc::clone(&code), seen: wire::digest("y") }] };
+        assert_eq!(records.recipe(7), recipe);
+        drop(call(&mut worker, 3, 2));
+        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe }, run()]);
+    }
+
+    #[test]
+    fn only_the_worker_that_holds_a_session_is_sent_its_end() {
+        let records = Arc::<Records>::default();
+        let mut worker = worker(&records);
+        for (life, is_sent) in [(Some(1), true), (Some(2), false), (None, false)] {
+            records.enter(7, Recipe::default());
+            drop(call(&mut worker, 1, 1));
+            sent(&mut worker);
+            assert_eq!(worker.settle_unsent(Work::Close(7), life).is_some(), is_sent, "{life:?}");
+            assert!(records.forget(7).is_none());
+        }
+    }
+
+    #[test]
+    fn replies_belong_to_the_calls_in_order() {
+        let records = Arc::<Records>::default();
+        let mut worker = worker(&records);
+        let calls: Vec<_> = (4..6).map(|number| call(&mut worker, number, 1)).collect();
+        let mut frame = Vec::new();
+        (0..3).for_each(|_| wire::encode_reply(&reply(Answered::Fine), &mut frame));
+        let decoded = worker.decode(&frame).unwrap();
+        assert_eq!(decoded.responses.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [4, 5]);
+        assert!(worker.decode(b"garbage").is_err());
+        drop(calls);
+    }
+
+    #[test]
+    fn a_failure_names_its_cause() {
+        let worker = worker(&Arc::default());
+        let error = trainyard_core::Error::lost("no worker");
+        let death = |cause| worker.failed(Failure::Deaths { error: error.clone(), cause });
+        assert!(death(Death::Late).timed_out && death(Death::Foreign).infrastructure);
+        assert!(death(Death::Own).text.contains("MemoryError"));
+        assert_eq!(worker.failed(Failure::Start(error.clone())).text, "error: no worker");
+    }
+}
