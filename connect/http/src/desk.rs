@@ -1,6 +1,7 @@
 //! Requests from synchronous threads to asynchronous ones.
 
 use crate::address::Address;
+use crate::background::Background;
 use crate::client::{Call, Client, Limits};
 use crate::fault::{Fault, Reach};
 use serde_json::Value;
@@ -8,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 use trainyard_core::{Error, Result, Secret};
 
@@ -20,8 +20,7 @@ type Answer = Result<Value, Fault>;
 
 /// Sends requests to one service on separate threads. Requests in flight are cancelled when it is dropped.
 pub struct Desk {
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
+    background: Background,
     client: Arc<Client>,
     sender: Sender<(Ticket, Answer)>,
     receiver: Receiver<(Ticket, Answer)>,
@@ -32,11 +31,10 @@ pub struct Desk {
 impl Desk {
     /// Creates the desk without sending a request. `key` is the bearer token of every request.
     pub fn open(address: Address, key: Option<Secret>, limits: Limits) -> Result<Self> {
-        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("http").enable_all().build();
-        let runtime = runtime.map_err(|e| Error::retryable(format!("no runtime for requests: {e}")))?;
+        let background = Background::start()?;
         let (sender, receiver) = channel();
         let client = Arc::new(Client::new(address, key.into(), limits)?);
-        Ok(Self { runtime: Some(runtime), client, sender, receiver, flying: BTreeMap::new(), next: 0 })
+        Ok(Self { background, client, sender, receiver, flying: BTreeMap::new(), next: 0 })
     }
     /// Sends a request and waits for its response.
     pub fn ask(&self, call: Call) -> Answer {
@@ -52,7 +50,7 @@ impl Desk {
         let ticket = Ticket(self.next);
         self.next += 1;
         let (client, sender) = (self.client.clone(), self.sender.clone());
-        let handle = self.spawn(async move {
+        let handle = self.background.spawn(async move {
             let answer = client.exchange(&call).await;
             drop(held);
             // The receiver is gone if the desk is being dropped.
@@ -79,21 +77,10 @@ impl Desk {
     fn start(&self, call: Call) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
         let client = self.client.clone();
-        self.spawn(async move {
+        self.background.spawn(async move {
             sender.send(client.exchange(&call).await).ok();
         });
         receiver
-    }
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<AbortHandle> {
-        self.runtime.as_ref().map(|runtime| runtime.spawn(task).abort_handle())
-    }
-}
-
-impl Drop for Desk {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

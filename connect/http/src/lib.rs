@@ -5,6 +5,7 @@
 //! right kind. It is independent of the service: the caller defines the meaning of a request. Keys are used in headers
 //! only.
 mod address;
+mod background;
 mod client;
 mod desk;
 mod fault;

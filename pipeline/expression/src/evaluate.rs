@@ -8,6 +8,7 @@ use super::fault::Fault;
 use super::functions::Function;
 use super::name::Name;
 use super::operators::Binary;
+use super::domain::Domain as _;
 use super::scope::Scope;
 use super::tree::{Expression, Term};
 use serde_json::Value;

@@ -60,7 +60,9 @@ impl Harness {
         if let Some(running) = &*server {
             return Ok(Arc::clone(running));
         }
-        let settings = Settings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
+        let mut settings = Settings::new(Arc::new(SystemClock::new()), Chance::new(0).child("harness", &[]));
+        // Only programs of this stage connect, and `max_running` bounds their number.
+        settings.limits.connections = usize::MAX;
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
         let running = Arc::new(Running::start(address, self.setting.switchboard.clone(), settings)?);
         Ok(Arc::clone(server.insert(running)))

@@ -12,16 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct App {
     pub desk: Arc<dyn Desk>,
     pub settings: Settings,
-    /// Whether the server is reachable from this machine only.
-    pub loopback: bool,
     pub kept: Kept,
     answers: AtomicU64,
 }
 
 impl App {
-    pub fn new(desk: Arc<dyn Desk>, settings: Settings, loopback: bool) -> Self {
+    pub fn new(desk: Arc<dyn Desk>, settings: Settings) -> Self {
         let kept = Kept::new(settings.kept);
-        Self { desk, settings, loopback, kept, answers: AtomicU64::new(0) }
+        Self { desk, settings, kept, answers: AtomicU64::new(0) }
     }
     /// Returns the identity of the next answer.
     pub fn stamp(&self, form: Form) -> Stamp {

@@ -1,48 +1,51 @@
 //! Admission of requests before the body is read.
 //!
-//! Without a server key, requests must name this machine in `Host` while the server is bound to loopback: a web page
-//! whose name was rebound to 127.0.0.1 does not. A page of another origin is always rejected.
+//! Without a server key, requests must name this machine in `Host`, and a page of another origin is rejected.
 
+use super::settings::Settings;
 use crate::refusal::Refusal;
-use axum::http::{HeaderMap, header};
-use subtle::ConstantTimeEq as _;
-use trainyard_core::Secret;
+use axum::http::{HeaderMap, Uri};
+use trainyard_core::{Digest, Secret};
+use trainyard_http_server::{Denial, Policy, same_digest};
+
+/// Returns the choices of this server; `protected` = it has a key.
+fn policy(protected: bool) -> Policy {
+    Policy {
+        protected,
+        credential: "key",
+        x_api_key: true,
+        target_host: false,
+        help_unprotected: "give a key, or bind to 127.0.0.1",
+        help_unbound: "give another address",
+    }
+}
+
+/// Returns the choices of a server with these settings.
+pub fn policy_of(settings: &Settings) -> Policy {
+    policy(settings.key.is_some())
+}
 
 /// Returns the key of a request.
 pub fn key(headers: &HeaderMap) -> Option<String> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(header::AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-    bearer.or_else(|| text("x-api-key")).map(|key| key.trim().to_string())
+    trainyard_http_server::credential(&policy(true), headers).map(String::from)
 }
 
 /// Admits a request. Errors: 401 without the key; 403 for another host or origin.
-pub fn admit(headers: &HeaderMap, expected: Option<&Secret>, loopback: bool) -> Result<(), Refusal> {
-    if let Some(expected) = expected {
-        let brought = key(headers).unwrap_or_default();
-        if bool::from(brought.as_bytes().ct_eq(expected.reveal().as_bytes())) {
-            return Ok(());
-        }
-        let message = "no valid key; send the server's key as `Authorization: Bearer KEY` or `x-api-key: KEY`";
-        return Err(Refusal::new(401, message).code("invalid_api_key"));
-    }
-    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
-    if loopback && !text(header::HOST).is_some_and(is_this_machine) {
-        return Err(Refusal::new(403, "the request names another host; use http://127.0.0.1"));
-    }
-    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
-    if origin.is_some_and(|host| !is_this_machine(host)) {
-        return Err(Refusal::new(403, "the request comes from a page of another origin"));
-    }
-    Ok(())
+pub fn admit(headers: &HeaderMap, target: &Uri, expected: Option<&Secret>) -> Result<(), Refusal> {
+    let digest = |text: &str| Digest::of(text.as_bytes());
+    let same = |key: &str| expected.filter(|expected| same_digest(&digest(key), &digest(expected.reveal())));
+    trainyard_http_server::admit(&policy(expected.is_some()), headers, target, same).map(drop).map_err(refusal)
 }
 
-/// Returns whether a host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
-fn is_this_machine(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
-        _ => host,
-    };
-    ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+fn refusal(denial: Denial) -> Refusal {
+    match denial {
+        Denial::NoCredential => {
+            let message = "no valid key; send the server's key as `Authorization: Bearer KEY` or `x-api-key: KEY`";
+            Refusal::new(401, message).code("invalid_api_key")
+        }
+        Denial::OtherHost => Refusal::new(403, "the request names another host; use http://127.0.0.1"),
+        Denial::OtherOrigin => Refusal::new(403, "the request comes from a page of another origin"),
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +55,7 @@ mod tests {
     fn status(headers: &[(&'static str, &'static str)], expected: Option<&str>) -> u16 {
         let map = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         let expected = expected.map(Secret::new);
-        admit(&map, expected.as_ref(), true).map_or_else(|refusal| refusal.status, |()| 200)
+        admit(&map, &Uri::default(), expected.as_ref()).map_or_else(|refusal| refusal.status, |()| 200)
     }
 
     #[test]

@@ -4,21 +4,17 @@ use super::answer::{answer, json, refused};
 use super::app::App;
 use super::guard;
 use super::route::{self, Route};
+use super::settings::Settings;
 use crate::asked::{Asked, Form};
 use crate::desk::{Caller, Card};
 use crate::forms;
 use crate::refusal::Refusal;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::Response;
-use futures::StreamExt as _;
 use serde_json::{Value, json as value};
 use std::sync::Arc;
-use tokio::time::timeout;
-
-/// Factor over the permitted size up to which a body is read before the connection is closed.
-const READ_ON: usize = 8;
+use trainyard_http_server::{BodyFault, is_stalled, read_body};
 
 /// Handles any request.
 pub async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -29,7 +25,7 @@ pub async fn handle(State(app): State<Arc<App>>, request: Request) -> Response {
     let form = route.form();
     let asked = async {
         if route != Route::Health {
-            guard::admit(request.headers(), app.settings.key.as_ref(), app.loopback)?;
+            guard::admit(request.headers(), request.uri(), app.settings.key.as_ref())?;
         }
         let method = if route.takes_body() { Method::POST } else { Method::GET };
         if request.method() != method {
@@ -111,31 +107,14 @@ fn listed(card: &Card) -> Value {
 }
 
 async fn body(app: &App, request: Request) -> Result<Value, Refusal> {
-    let bytes = match timeout(app.settings.patience, collect(request.into_body(), app.settings.body)).await {
-        Ok(collected) => collected?,
-        Err(_) => {
-            let message = format!("the body did not come within {} s", app.settings.patience.as_secs());
-            return Err(Refusal::new(408, message));
+    let Settings { body: most, patience, .. } = app.settings;
+    let bytes = read_body(request.into_body(), most, patience).await.map_err(|fault| match fault {
+        BodyFault::TooLarge => Refusal::new(413, format!("the body has more than {most} bytes; send less")),
+        BodyFault::Late => Refusal::new(408, format!("the body did not come within {} s", patience.as_secs())),
+        BodyFault::Broken(error) => {
+            let status = if is_stalled(&error) { 408 } else { 400 };
+            Refusal::new(status, format!("the body broke off: {error}"))
         }
-    };
+    })?;
     serde_json::from_slice(&bytes).map_err(|error| Refusal::new(400, format!("the body is no JSON: {error}")))
-}
-
-/// Reads the bytes of a body. One that is somewhat too large is read to its end, so that the client receives the
-/// response.
-async fn collect(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
-    let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
-    while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|error| Refusal::new(400, format!("the body broke off: {error}")))?;
-        total = total.saturating_add(chunk.len());
-        if total <= most {
-            bytes.extend_from_slice(&chunk);
-        } else if total > most.saturating_mul(READ_ON) {
-            break;
-        }
-    }
-    if total > most {
-        return Err(Refusal::new(413, format!("the body has more than {most} bytes; send less")));
-    }
-    Ok(bytes)
 }

@@ -1,13 +1,13 @@
 //! Listening and shutdown.
 
 use super::app::App;
+use super::guard::policy_of;
 use super::handle::handle;
 use super::settings::Settings;
+use crate::asked::Form;
 use crate::desk::Desk;
+use crate::refusal::Refusal;
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::serve::ListenerExt as _;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,33 +17,15 @@ use trainyard_core::{Error, Result};
 
 /// Listens on an address. Errors: invalid (a network address without a key, or one that cannot be bound).
 pub async fn bind(address: SocketAddr, settings: &Settings) -> Result<TcpListener> {
-    if settings.key.is_none() && !address.ip().is_loopback() {
-        return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a key"))
-            .help("give a key, or bind to 127.0.0.1"));
-    }
-    TcpListener::bind(address)
-        .await
-        .map_err(|e| Error::invalid(format!("cannot listen on {address}: {e}")).help("give another address"))
+    trainyard_http_server::bind(address, &policy_of(settings)).await
 }
 
-/// Serves requests until `stop` is done, then ends those in flight. Errors: retryable (the server stopped by itself).
-pub async fn serve(
-    listener: TcpListener,
-    desk: Arc<dyn Desk>,
-    settings: Settings,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<()> {
-    let loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
-    let app = Arc::new(App::new(desk, settings, loopback));
-    let router = Router::new().fallback(handle).layer(DefaultBodyLimit::disable()).with_state(app);
-    // Events are small, and waiting for more of them would delay tokens.
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop)
-        .await
-        .map_err(|e| Error::retryable(format!("the HTTP server stopped: {e}")))
+/// Serves requests until `stop` is done, then completes the current ones.
+pub async fn serve(listener: TcpListener, desk: Arc<dyn Desk>, settings: Settings, stop: impl Future<Output = ()>) {
+    let limits = settings.limits;
+    let busy = Refusal::new(503, "too many connections are open; try again in a second").body(Form::Chat);
+    let router = Router::new().fallback(handle).with_state(Arc::new(App::new(desk, settings)));
+    trainyard_http_server::serve(listener, router, limits, busy.to_string(), stop).await;
 }
 
 /// A server on a separate thread, for synchronous programs. It ends when dropped: requests in flight are cut off.
@@ -67,17 +49,9 @@ impl Running {
         let (stop, mut stopped) = watch::channel(false);
         let work = move || {
             runtime.block_on(async move {
-                let mut told = stopped.clone();
-                let wait = async move {
-                    let _ = stopped.wait_for(|stop| *stop).await;
-                };
                 tokio::select! {
-                    ended = serve(listener, desk, settings, wait) => {
-                        if let Err(error) = ended {
-                            tracing::error!("{error}");
-                        }
-                    }
-                    _ = told.wait_for(|stop| *stop) => {}
+                    () = serve(listener, desk, settings, std::future::pending()) => {}
+                    _ = stopped.wait_for(|stop| *stop) => {}
                 }
             });
             runtime.shutdown_background();

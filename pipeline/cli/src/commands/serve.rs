@@ -55,16 +55,15 @@ pub fn run(args: &ServeArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         print_note(&format!("serving {folder} from {} on http://{address}", session.store.url()));
         let stopped = interrupt.clone();
         let server = async {
-            let answer = api::serve(listener, app, interrupt.clone()).await;
+            api::serve(listener, app, interrupt.clone()).await;
             // Without its API, the daemon stops too.
             stopped.raise();
-            answer
         };
-        let (answer, ()) = tokio::join!(server, daemon.run(&interrupt));
+        tokio::join!(server, daemon.run(&interrupt));
         if args.on_stop == OnStop::Stop && !started.stop(STOPPING).await {
             print_note("some runs have not ended yet; `trainyard runs list` shows them");
         }
-        answer
+        Ok(())
     })?;
     Ok(Exit::Done)
 }

@@ -25,7 +25,9 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let chance = wiring::chance(clock.as_ref()).child("serve_model", &[clock.monotonic().as_nanos() as u64]);
     let key = args.key_file.as_deref().map(key).transpose()?;
-    let settings = Settings { key, ..Settings::new(clock, chance) };
+    let mut settings = Settings { key, ..Settings::new(clock, chance) };
+    // Requests that wait have a connection each, and further ones need one for their refusal.
+    settings.limits.connections += args.max_batch as usize + args.max_waiting as usize;
     // Before minutes of loading: the address may be unavailable.
     let listener = session.block_on(server::bind(args.bind, &settings))?;
     let address = listener.local_addr().unwrap_or(args.bind);
@@ -50,9 +52,10 @@ pub fn run(args: &ServeModelArgs, catalogue: &Arc<Catalogue>) -> Result<Exit> {
         interrupt.on_signals()?;
         let stop = interrupt.clone();
         tokio::select! {
-            ended = server::serve(listener, host, settings, async move { stop.beyond(0).await }) => ended,
-            () = interrupt.beyond(1) => Ok(()),
+            () = server::serve(listener, host, settings, async move { stop.beyond(0).await }) => {}
+            () = interrupt.beyond(1) => {}
         }
+        Ok(())
     })?;
     Ok(Exit::Done)
 }

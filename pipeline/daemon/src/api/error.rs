@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Error, ErrorKind};
+use trainyard_http_server::is_stalled;
 
 /// Body of every error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +67,11 @@ impl From<QueryRejection> for ApiError {
 
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
+        if is_stalled(&rejection) {
+            let help = "send the request again, with its whole body".to_string();
+            let message = "no more of the request's body came";
+            return Self::new(StatusCode::REQUEST_TIMEOUT, "retryable", message, Some(help));
+        }
         let help = "send a JSON object with `content-type: application/json`".to_string();
         Self::new(rejection.status(), "invalid", rejection.body_text(), Some(help))
     }

@@ -7,12 +7,13 @@
 
 use super::app::App;
 use super::error::ApiError;
-use super::tokens::Role;
+use super::tokens::{Role, Tokens};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
+use trainyard_http_server::{Denial, Policy, admit};
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,21 +33,26 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     }
 }
 
-fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
-    if app.tokens.is_empty() {
-        require_loopback(request)?;
-        require_own_origin(request.headers())?;
-        return Ok(Sender("api:local".to_string()));
+/// Returns the choices of a server with these tokens.
+pub fn policy(tokens: &Tokens) -> Policy {
+    Policy {
+        protected: !tokens.is_empty(),
+        credential: "token",
+        x_api_key: false,
+        target_host: true,
+        help_unprotected: "give `--token-file FILE`, or bind to 127.0.0.1",
+        help_unbound: "give another address with `--bind`",
     }
-    if request.uri().path() == HEALTH {
+}
+
+fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
+    let policy = policy(&app.tokens);
+    if policy.protected && request.uri().path() == HEALTH {
         return Ok(Sender("api:anybody".to_string()));
     }
-    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|text| text.strip_prefix("Bearer "));
-    let holder = token.and_then(|token| app.tokens.holder(token.trim()));
-    let Some((role, name)) = holder else {
-        let help = "send `Authorization: Bearer TOKEN` with a token of the server's token file".to_string();
-        return Err(ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", "no valid token", Some(help)));
+    let find = |token: &str| app.tokens.holder(token);
+    let Some((role, name)) = admit(&policy, request.headers(), request.uri(), find)? else {
+        return Ok(Sender("api:local".to_string()));
     };
     if role < needed(request.method()) {
         let help = "this takes a token with the role operator".to_string();
@@ -61,46 +67,21 @@ pub fn needed(method: &Method) -> Role {
     if method.is_safe() { Role::Viewer } else { Role::Operator }
 }
 
-fn require_loopback(request: &Request) -> Result<(), ApiError> {
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    let host = host.or_else(|| request.uri().host()).unwrap_or("");
-    if is_this_machine(host) {
-        return Ok(());
-    }
-    let help = "use http://127.0.0.1, or start the server with `--token-file`".to_string();
-    Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "the request names another host", Some(help)))
-}
-
-/// Rejects pages of another origin, which the browser's headers reveal.
-fn require_own_origin(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(origin) = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok()) else { return Ok(()) };
-    let host = origin.split_once("://").map_or("", |(_, host)| host);
-    if is_this_machine(host) {
-        return Ok(());
-    }
-    Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", "the request comes from a page of another origin", None))
-}
-
-/// Whether the host is `localhost`, `127.0.0.1` or `[::1]`, with or without a port.
-fn is_this_machine(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse::<u16>().is_ok() => name,
-        _ => host,
-    };
-    matches!(name, "localhost" | "127.0.0.1" | "[::1]")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_names_of_this_machine_are_its_own() {
-        for host in ["localhost", "localhost:8675", "127.0.0.1:1", "[::1]", "[::1]:8675"] {
-            assert!(is_this_machine(host), "{host}");
-        }
-        for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "127.0.0.1:x", "::1"] {
-            assert!(!is_this_machine(host), "{host}");
-        }
+impl From<Denial> for ApiError {
+    fn from(denial: Denial) -> Self {
+        let (status, kind, message, help) = match denial {
+            Denial::NoCredential => {
+                let help = "send `Authorization: Bearer TOKEN` with a token of the server's token file";
+                (StatusCode::UNAUTHORIZED, "unauthorized", "no valid token", Some(help))
+            }
+            Denial::OtherHost => {
+                let help = "use http://127.0.0.1, or start the server with `--token-file`";
+                (StatusCode::FORBIDDEN, "forbidden", "the request names another host", Some(help))
+            }
+            Denial::OtherOrigin => {
+                (StatusCode::FORBIDDEN, "forbidden", "the request comes from a page of another origin", None)
+            }
+        };
+        Self::new(status, kind, message, help.map(String::from))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::error::ApiError;
-use super::guard::guard;
+use super::guard::{guard, policy};
 use super::openapi::ROOT;
 use super::routes;
 use super::tokens::Tokens;
@@ -13,7 +13,8 @@ use axum::middleware::from_fn_with_state;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use trainyard_core::{Error, Result};
+use trainyard_core::Result;
+use trainyard_http_server::Limits;
 use trainyard_runtime::Interrupt;
 
 /// Maximum bytes of a request's body.
@@ -35,22 +36,21 @@ pub fn router(app: Arc<App>) -> Router {
 
 /// Listens on an address. Errors: invalid (a network address without tokens, one that cannot be bound).
 pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
-    if tokens.is_empty() && !address.ip().is_loopback() {
-        return Err(Error::invalid(format!("{address} can be reached by others, and nobody would need a token"))
-            .help("give `--token-file FILE`, or bind to 127.0.0.1"));
-    }
-    TcpListener::bind(address).await.map_err(|e| {
-        Error::invalid(format!("cannot listen on {address}: {e}")).help("give another address with `--bind`")
-    })
+    trainyard_http_server::bind(address, &policy(tokens)).await
 }
 
-/// Serves until interrupted. Errors: retryable (the server stopped by itself).
-pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) -> Result<()> {
+/// Serves until interrupted.
+pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) {
     let stop = async move { interrupt.beyond(0).await };
-    axum::serve(listener, router(app))
-        .with_graceful_shutdown(stop)
-        .await
-        .map_err(|e| Error::retryable(format!("the HTTP server stopped: {e}")))
+    trainyard_http_server::serve(listener, router(app), Limits::default(), busy(), stop).await;
+}
+
+/// Returns the body of the refusal of a connection above the limit.
+fn busy() -> String {
+    let help = "try again in a second".to_string();
+    let message = "too many connections are open";
+    let error = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "retryable", message, Some(help));
+    serde_json::to_string(&error.body).unwrap_or_default()
 }
 
 async fn no_such_path() -> ApiError {

@@ -10,9 +10,9 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use subtle::{Choice, ConstantTimeEq};
 use trainyard_core::error::io_error;
 use trainyard_core::{Digest, Error, Result};
+use trainyard_http_server::same_digest;
 
 /// Minimum characters of a token.
 const SHORTEST: usize = 16;
@@ -63,8 +63,7 @@ impl Tokens {
         let hash = Digest::of(token.as_bytes());
         let mut found = None;
         for holder in &self.0 {
-            let same: Choice = holder.hash.as_str().as_bytes().ct_eq(hash.as_str().as_bytes());
-            if bool::from(same) {
+            if same_digest(&holder.hash, &hash) {
                 found = Some((holder.role, holder.name.as_str()));
             }
         }

@@ -126,7 +126,7 @@ impl Wire for Worker {
         self.jobs.clear();
         self.rebuilding = Duration::ZERO;
         self.sent.clear();
-        frame(&wire::encode_hello(&self.key.limits, self.setup.as_ref()))
+        frame(&crate::tools::hello::encode_hello(&self.key.limits, self.setup.as_ref()))
     }
     fn settle_unsent(&mut self, job: Work, life: Option<u64>) -> Option<Work> {
         let Work::Close(session) = job else { return Some(job) };

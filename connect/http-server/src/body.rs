@@ -1,0 +1,102 @@
+//! Reading of bodies.
+
+use axum::BoxError;
+use axum::body::Body;
+use futures::StreamExt as _;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use std::error::Error as StdError;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep, timeout};
+
+/// Factor over the permitted size up to which a body is read before the connection is closed.
+const READ_ON: usize = 8;
+
+/// Reason why a body could not be read.
+#[derive(Debug)]
+pub enum BodyFault {
+    /// The body has too many bytes.
+    TooLarge,
+    /// The body did not arrive in time.
+    Late,
+    /// The body ended early, or [no more of it came](is_stalled).
+    Broken(axum::Error),
+}
+
+/// Reads a body of at most `most` bytes, which must arrive within `within`. One that is somewhat too large is read to
+/// its end, so that the client receives the response.
+pub async fn read_body(body: Body, most: usize, within: Duration) -> Result<Vec<u8>, BodyFault> {
+    timeout(within, collect(body, most)).await.unwrap_or(Err(BodyFault::Late))
+}
+
+async fn collect(body: Body, most: usize) -> Result<Vec<u8>, BodyFault> {
+    let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(BodyFault::Broken)?;
+        total = total.saturating_add(chunk.len());
+        if total <= most {
+            bytes.extend_from_slice(&chunk);
+        } else if total > most.saturating_mul(READ_ON) {
+            break;
+        }
+    }
+    if total > most { Err(BodyFault::TooLarge) } else { Ok(bytes) }
+}
+
+/// Returns whether the cause of an error is a body that made no progress.
+pub fn is_stalled(error: &(dyn StdError + 'static)) -> bool {
+    error.is::<Stalled>() || error.source().is_some_and(is_stalled)
+}
+
+/// Error of a body that made no progress for this time.
+#[derive(Debug)]
+struct Stalled(Duration);
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no more of the body came for {} s", self.0.as_secs())
+    }
+}
+
+impl StdError for Stalled {}
+
+/// Body that fails when its reader has waited too long for the next bytes.
+pub struct TimedBody {
+    body: Incoming,
+    most: Duration,
+    /// End of the current wait.
+    wait: Option<Pin<Box<Sleep>>>,
+}
+
+impl TimedBody {
+    /// Bounds the waits of a body.
+    pub fn new(body: Incoming, most: Duration) -> Self {
+        Self { body, most, wait: None }
+    }
+}
+
+impl HttpBody for TimedBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.wait = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+        }
+        let most = this.most;
+        let wait = this.wait.get_or_insert_with(|| Box::pin(sleep(most)));
+        ready!(wait.as_mut().poll(cx));
+        this.wait = None;
+        Poll::Ready(Some(Err(BoxError::from(Stalled(most)))))
+    }
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

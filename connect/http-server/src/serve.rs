@@ -1,0 +1,76 @@
+//! Accepting of connections, and shutdown.
+
+use crate::connection::{handle_connection, refuse_connection};
+use crate::limits::Limits;
+use axum::Router;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// Number of connections that are refused at a time; further ones are closed without a response.
+const MOST_REFUSED: usize = 64;
+/// Pause after a connection could not be accepted, as when the process has too many open files.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Serves requests until `stop` is done, then completes the current ones. Dropping the future cuts them off. `busy` is
+/// the JSON body of the refusal of a connection above the limit.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    busy: String,
+    stop: impl Future<Output = ()>,
+) {
+    let busy: Arc<str> = busy.into();
+    let (stopping, stopped) = watch::channel(false);
+    let (mut open, mut refused) = (JoinSet::new(), JoinSet::new());
+    let mut stop = pin!(stop);
+    loop {
+        let stream = tokio::select! {
+            () = &mut stop => break,
+            stream = accept(&listener) => stream,
+        };
+        while open.try_join_next().is_some() {}
+        while refused.try_join_next().is_some() {}
+        if open.len() < limits.connections {
+            open.spawn(handle_connection(stream, router.clone(), limits, stopped.clone()));
+        } else {
+            tracing::info!(limit = limits.connections, "refused a connection, because too many are open");
+            if refused.len() < MOST_REFUSED {
+                refused.spawn(refuse_connection(stream, busy.clone()));
+            }
+        }
+    }
+    drop(listener);
+    stopping.send_replace(true);
+    while open.join_next().await.is_some() {}
+}
+
+/// Waits for the next connection.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Events are small, and waiting for more of them would delay tokens.
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) if is_of_client(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether the client gave up before its connection was accepted.
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
