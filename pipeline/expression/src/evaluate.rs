@@ -4,11 +4,11 @@
 //! nothing is computed from a value that was never measured. Only `default` replaces a value that may be missing, and
 //! `== null` tests for it.
 
+use super::domain::Domain as _;
 use super::fault::Fault;
 use super::functions::Function;
 use super::name::Name;
 use super::operators::Binary;
-use super::domain::Domain as _;
 use super::scope::Scope;
 use super::tree::{Expression, Term};
 use serde_json::Value;

@@ -8,9 +8,9 @@
 
 use super::Source;
 use super::intake::Intake;
-use super::options::Asynchronous as Options;
 use super::worker::Worker;
 use crate::rollouts::{Driver, Flow, Job, rescore};
+use crate::stages::rl::asynchronous::Asynchronous as Options;
 use crate::stages::rl::collect::{Collected, job};
 use crate::stages::rl::state::{Progress, Run};
 use std::collections::BTreeMap;
