@@ -3,7 +3,7 @@
 //! A web page whose domain resolves to 127.0.0.1 sends its own name in `Host`, and a page of another origin sends it in
 //! `Origin`: without credentials, these headers keep browsers from using a server of this machine for a foreign page.
 
-use crate::policy::Policy;
+use crate::policy::RequestPolicy;
 use axum::http::{HeaderMap, HeaderName, Uri, header};
 use subtle::ConstantTimeEq as _;
 use trainyard_core::Digest;
@@ -13,7 +13,7 @@ const THIS_MACHINE: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Reason why a request is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
+pub enum RequestDenial {
     /// The credential is missing or unknown.
     NoCredential,
     /// The request names another host.
@@ -25,28 +25,28 @@ pub enum Denial {
 /// Admits a request by its headers and its target. Returns the holder of its credential, which `find` looks up, or
 /// `None` if the server needs no credential.
 pub fn admit<T>(
-    policy: &Policy,
+    policy: &RequestPolicy,
     headers: &HeaderMap,
     target: &Uri,
     find: impl FnOnce(&str) -> Option<T>,
-) -> Result<Option<T>, Denial> {
+) -> Result<Option<T>, RequestDenial> {
     if policy.protected {
         let holder = credential(policy, headers).and_then(find);
-        return holder.map(Some).ok_or(Denial::NoCredential);
+        return holder.map(Some).ok_or(RequestDenial::NoCredential);
     }
     let host = text(headers, header::HOST).or_else(|| target.host().filter(|_| policy.target_host));
     if !host.is_some_and(is_this_machine) {
-        return Err(Denial::OtherHost);
+        return Err(RequestDenial::OtherHost);
     }
     let origin = text(headers, header::ORIGIN).map(|origin| origin.split_once("://").map_or("", |(_, host)| host));
     if origin.is_some_and(|host| !is_this_machine(host)) {
-        return Err(Denial::OtherOrigin);
+        return Err(RequestDenial::OtherOrigin);
     }
     Ok(None)
 }
 
 /// Returns the credential of a request.
-pub fn credential<'r>(policy: &Policy, headers: &'r HeaderMap) -> Option<&'r str> {
+pub fn credential<'r>(policy: &RequestPolicy, headers: &'r HeaderMap) -> Option<&'r str> {
     let bearer = text(headers, header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
     let api_key = || text(headers, HeaderName::from_static("x-api-key")).filter(|_| policy.x_api_key);
     bearer.or_else(api_key).map(str::trim)
@@ -75,7 +75,7 @@ fn is_this_machine(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const OPEN: Policy = Policy {
+    const OPEN: RequestPolicy = RequestPolicy {
         protected: false,
         credential: "key",
         x_api_key: false,
@@ -84,7 +84,7 @@ mod tests {
         help_unbound: "give another address",
     };
 
-    fn admitted(policy: &Policy, headers: &[(&str, &str)]) -> Result<Option<()>, Denial> {
+    fn admitted(policy: &RequestPolicy, headers: &[(&str, &str)]) -> Result<Option<()>, RequestDenial> {
         let map = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         let expected = Digest::of(b"k");
         let find = |key: &str| same_digest(&Digest::of(key.as_bytes()), &expected).then_some(());
@@ -105,21 +105,21 @@ mod tests {
     fn without_credentials_hosts_and_origins_are_checked() {
         let host = ("host", "127.0.0.1:8000");
         assert_eq!(admitted(&OPEN, &[host]), Ok(None));
-        assert_eq!(admitted(&OPEN, &[("host", "evil.example")]), Err(Denial::OtherHost));
-        assert_eq!(admitted(&OPEN, &[]), Err(Denial::OtherHost));
-        assert_eq!(admitted(&Policy { target_host: true, ..OPEN }, &[]), Ok(None));
-        assert_eq!(admitted(&OPEN, &[host, ("origin", "http://evil.example")]), Err(Denial::OtherOrigin));
-        assert_eq!(admitted(&OPEN, &[host, ("origin", "null")]), Err(Denial::OtherOrigin));
+        assert_eq!(admitted(&OPEN, &[("host", "evil.example")]), Err(RequestDenial::OtherHost));
+        assert_eq!(admitted(&OPEN, &[]), Err(RequestDenial::OtherHost));
+        assert_eq!(admitted(&RequestPolicy { target_host: true, ..OPEN }, &[]), Ok(None));
+        assert_eq!(admitted(&OPEN, &[host, ("origin", "http://evil.example")]), Err(RequestDenial::OtherOrigin));
+        assert_eq!(admitted(&OPEN, &[host, ("origin", "null")]), Err(RequestDenial::OtherOrigin));
         assert_eq!(admitted(&OPEN, &[host, ("origin", "http://localhost:3000")]), Ok(None));
     }
 
     #[test]
     fn with_credentials_only_they_are_checked() {
-        let protected = Policy { protected: true, ..OPEN };
-        assert_eq!(admitted(&protected, &[("host", "localhost")]), Err(Denial::NoCredential));
-        assert_eq!(admitted(&protected, &[("authorization", "Bearer other")]), Err(Denial::NoCredential));
+        let protected = RequestPolicy { protected: true, ..OPEN };
+        assert_eq!(admitted(&protected, &[("host", "localhost")]), Err(RequestDenial::NoCredential));
+        assert_eq!(admitted(&protected, &[("authorization", "Bearer other")]), Err(RequestDenial::NoCredential));
         assert_eq!(admitted(&protected, &[("host", "gpu-7"), ("authorization", "Bearer k")]), Ok(Some(())));
-        assert_eq!(admitted(&protected, &[("x-api-key", "k")]), Err(Denial::NoCredential));
-        assert_eq!(admitted(&Policy { x_api_key: true, ..protected }, &[("x-api-key", "k")]), Ok(Some(())));
+        assert_eq!(admitted(&protected, &[("x-api-key", "k")]), Err(RequestDenial::NoCredential));
+        assert_eq!(admitted(&RequestPolicy { x_api_key: true, ..protected }, &[("x-api-key", "k")]), Ok(Some(())));
     }
 }

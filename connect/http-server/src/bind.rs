@@ -1,12 +1,12 @@
 //! Binding to an address.
 
-use crate::policy::Policy;
+use crate::policy::RequestPolicy;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use trainyard_core::{Error, Result};
 
 /// Listens on an address. Errors: invalid (a network address without credentials, or one that cannot be bound).
-pub async fn bind(address: SocketAddr, policy: &Policy) -> Result<TcpListener> {
+pub async fn bind(address: SocketAddr, policy: &RequestPolicy) -> Result<TcpListener> {
     if !policy.protected && !address.ip().is_loopback() {
         let credential = policy.credential;
         let message = format!("{address} can be reached by others, and nobody would need a {credential}");

@@ -16,7 +16,7 @@ const READ_ON: usize = 8;
 
 /// Reason why a body could not be read.
 #[derive(Debug)]
-pub enum BodyFault {
+pub enum BodyError {
     /// The body has too many bytes.
     TooLarge,
     /// The body did not arrive in time.
@@ -27,14 +27,14 @@ pub enum BodyFault {
 
 /// Reads a body of at most `most` bytes, which must arrive within `within`. One that is somewhat too large is read to
 /// its end, so that the client receives the response.
-pub async fn read_body(body: Body, most: usize, within: Duration) -> Result<Vec<u8>, BodyFault> {
-    timeout(within, collect(body, most)).await.unwrap_or(Err(BodyFault::Late))
+pub async fn read_body(body: Body, most: usize, within: Duration) -> Result<Vec<u8>, BodyError> {
+    timeout(within, collect(body, most)).await.unwrap_or(Err(BodyError::Late))
 }
 
-async fn collect(body: Body, most: usize) -> Result<Vec<u8>, BodyFault> {
+async fn collect(body: Body, most: usize) -> Result<Vec<u8>, BodyError> {
     let (mut stream, mut bytes, mut total) = (body.into_data_stream(), Vec::new(), 0_usize);
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(BodyFault::Broken)?;
+        let chunk = chunk.map_err(BodyError::Broken)?;
         total = total.saturating_add(chunk.len());
         if total <= most {
             bytes.extend_from_slice(&chunk);
@@ -42,25 +42,25 @@ async fn collect(body: Body, most: usize) -> Result<Vec<u8>, BodyFault> {
             break;
         }
     }
-    if total > most { Err(BodyFault::TooLarge) } else { Ok(bytes) }
+    if total > most { Err(BodyError::TooLarge) } else { Ok(bytes) }
 }
 
 /// Returns whether the cause of an error is a body that made no progress.
 pub fn is_stalled(error: &(dyn StdError + 'static)) -> bool {
-    error.is::<Stalled>() || error.source().is_some_and(is_stalled)
+    error.is::<StalledBody>() || error.source().is_some_and(is_stalled)
 }
 
 /// Error of a body that made no progress for this time.
 #[derive(Debug)]
-struct Stalled(Duration);
+struct StalledBody(Duration);
 
-impl fmt::Display for Stalled {
+impl fmt::Display for StalledBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no more of the body came for {} s", self.0.as_secs())
     }
 }
 
-impl StdError for Stalled {}
+impl StdError for StalledBody {}
 
 /// Body that fails when its reader has waited too long for the next bytes.
 pub struct TimedBody {
@@ -91,7 +91,7 @@ impl HttpBody for TimedBody {
         let wait = this.wait.get_or_insert_with(|| Box::pin(sleep(most)));
         ready!(wait.as_mut().poll(cx));
         this.wait = None;
-        Poll::Ready(Some(Err(BoxError::from(Stalled(most)))))
+        Poll::Ready(Some(Err(BoxError::from(StalledBody(most)))))
     }
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()

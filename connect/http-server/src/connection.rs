@@ -1,7 +1,7 @@
 //! One connection: its requests, or its refusal.
 
 use crate::body::TimedBody;
-use crate::limits::Limits;
+use crate::limits::ServerLimits;
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -22,7 +22,12 @@ use tower::ServiceExt as _;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Answers the requests of a connection until it ends. Once `stopping` is true, the current request is the last one.
-pub async fn handle_connection(stream: TcpStream, router: Router, limits: Limits, stopping: watch::Receiver<bool>) {
+pub async fn handle_connection(
+    stream: TcpStream,
+    router: Router,
+    limits: ServerLimits,
+    stopping: watch::Receiver<bool>,
+) {
     let service = service_fn(move |request: Request<Incoming>| {
         router.clone().oneshot(request.map(|body| TimedBody::new(body, limits.body)))
     });

@@ -18,9 +18,9 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use admission::{Denial, admit, credential, same_digest};
+pub use admission::{RequestDenial, admit, credential, same_digest};
 pub use bind::bind;
-pub use body::{BodyFault, is_stalled, read_body};
-pub use limits::Limits;
-pub use policy::Policy;
+pub use body::{BodyError, is_stalled, read_body};
+pub use limits::ServerLimits;
+pub use policy::RequestPolicy;
 pub use serve::serve;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bounds on connections and their reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Time for the head of a request, from the accepted connection or the end of the previous response on; then the
     /// connection is closed. So it is also the time for which an unused connection is kept.
     pub head: Duration,
@@ -14,7 +14,7 @@ pub struct Limits {
     pub connections: usize,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self { head: Duration::from_secs(10), body: Duration::from_secs(30), connections: 512 }
     }

@@ -2,7 +2,7 @@
 
 /// Credentials of a server, and its advice to users.
 #[derive(Debug, Clone, Copy)]
-pub struct Policy {
+pub struct RequestPolicy {
     /// Whether requests must have a credential. Without, the server listens on loopback only, and a request must name
     /// this machine in `Host` and must not come from a page of another origin.
     pub protected: bool,

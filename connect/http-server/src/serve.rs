@@ -1,7 +1,7 @@
 //! Accepting of connections, and shutdown.
 
 use crate::connection::{handle_connection, refuse_connection};
-use crate::limits::Limits;
+use crate::limits::ServerLimits;
 use axum::Router;
 use std::io;
 use std::pin::pin;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    limits: Limits,
+    limits: ServerLimits,
     busy: String,
     stop: impl Future<Output = ()>,
 ) {

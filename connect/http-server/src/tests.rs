@@ -1,6 +1,8 @@
 //! The server over real connections.
 
-use super::{BodyFault, Denial, Limits, Policy, admit, bind, is_stalled, read_body, same_digest, serve};
+use super::{
+    BodyError, RequestDenial, RequestPolicy, ServerLimits, admit, bind, is_stalled, read_body, same_digest, serve,
+};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -16,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use trainyard_core::Digest;
 
-const OPEN: Policy = Policy {
+const OPEN: RequestPolicy = RequestPolicy {
     protected: false,
     credential: "key",
     x_api_key: true,
@@ -24,14 +26,14 @@ const OPEN: Policy = Policy {
     help_unprotected: "give a key",
     help_unbound: "give another address",
 };
-const PROTECTED: Policy = Policy { protected: true, ..OPEN };
+const PROTECTED: RequestPolicy = RequestPolicy { protected: true, ..OPEN };
 /// Time within which everything in these tests happens.
 const SOON: Duration = Duration::from_secs(20);
 const GET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// Limits that a test can wait for.
-fn short() -> Limits {
-    Limits { head: Duration::from_secs(1), body: Duration::from_secs(1), ..Limits::default() }
+fn short() -> ServerLimits {
+    ServerLimits { head: Duration::from_secs(1), body: Duration::from_secs(1), ..ServerLimits::default() }
 }
 
 struct Server {
@@ -40,21 +42,21 @@ struct Server {
     ended: JoinHandle<()>,
 }
 
-async fn guard(State(policy): State<Policy>, request: Request, next: Next) -> Response {
+async fn guard(State(policy): State<RequestPolicy>, request: Request, next: Next) -> Response {
     let find = |key: &str| same_digest(&Digest::of(key.as_bytes()), &Digest::of(b"k")).then_some(());
     match admit(&policy, request.headers(), request.uri(), find) {
         Ok(_) => next.run(request).await,
-        Err(Denial::NoCredential) => StatusCode::UNAUTHORIZED.into_response(),
-        Err(Denial::OtherHost | Denial::OtherOrigin) => StatusCode::FORBIDDEN.into_response(),
+        Err(RequestDenial::NoCredential) => StatusCode::UNAUTHORIZED.into_response(),
+        Err(RequestDenial::OtherHost | RequestDenial::OtherOrigin) => StatusCode::FORBIDDEN.into_response(),
     }
 }
 
 async fn repeat(request: Request) -> Response {
     match read_body(request.into_body(), 100, SOON).await {
         Ok(bytes) => bytes.into_response(),
-        Err(BodyFault::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
-        Err(BodyFault::Broken(error)) if !is_stalled(&error) => StatusCode::BAD_REQUEST.into_response(),
-        Err(BodyFault::Late | BodyFault::Broken(_)) => StatusCode::REQUEST_TIMEOUT.into_response(),
+        Err(BodyError::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE.into_response(),
+        Err(BodyError::Broken(error)) if !is_stalled(&error) => StatusCode::BAD_REQUEST.into_response(),
+        Err(BodyError::Late | BodyError::Broken(_)) => StatusCode::REQUEST_TIMEOUT.into_response(),
     }
 }
 
@@ -63,7 +65,7 @@ async fn slow() -> &'static str {
     "slow"
 }
 
-async fn start(policy: Policy, limits: Limits) -> Server {
+async fn start(policy: RequestPolicy, limits: ServerLimits) -> Server {
     let listener = bind("127.0.0.1:0".parse().unwrap(), &policy).await.unwrap();
     let address = listener.local_addr().unwrap();
     let router = Router::new()
@@ -111,7 +113,7 @@ fn status(response: &str) -> u16 {
 
 #[tokio::test]
 async fn requests_of_one_connection_are_answered() {
-    let server = start(OPEN, Limits::default()).await;
+    let server = start(OPEN, ServerLimits::default()).await;
     let mut stream = server.send(GET).await;
     let first = response(&mut stream).await;
     assert!(status(&first) == 200 && first.ends_with("hello"), "{first}");
@@ -147,7 +149,7 @@ async fn half_a_body_is_not_waited_for() {
 
 #[tokio::test]
 async fn a_connection_above_the_limit_is_refused() {
-    let server = start(OPEN, Limits { connections: 2, ..Limits::default() }).await;
+    let server = start(OPEN, ServerLimits { connections: 2, ..ServerLimits::default() }).await;
     let (first, _second) = (server.send("").await, server.send("").await);
     let refusal = rest(&mut server.send(GET).await).await;
     assert_eq!(status(&refusal), 503);
@@ -160,7 +162,7 @@ async fn a_connection_above_the_limit_is_refused() {
 
 #[tokio::test]
 async fn other_hosts_and_origins_are_refused() {
-    let server = start(OPEN, Limits::default()).await;
+    let server = start(OPEN, ServerLimits::default()).await;
     assert_eq!(server.ask(&GET.replace("localhost", "evil.example")).await, 403);
     assert_eq!(server.ask(&GET.replace("\r\n\r\n", "\r\norigin: http://evil.example\r\n\r\n")).await, 403);
     assert_eq!(server.ask(&GET.replace("\r\n\r\n", "\r\norigin: http://localhost:3000\r\n\r\n")).await, 200);
@@ -172,7 +174,7 @@ async fn other_hosts_and_origins_are_refused() {
 
 #[tokio::test]
 async fn a_wrong_key_is_refused() {
-    let server = start(PROTECTED, Limits::default()).await;
+    let server = start(PROTECTED, ServerLimits::default()).await;
     assert_eq!(server.ask(GET).await, 401);
     let wrong = [("authorization: Bearer x", 401), ("authorization: k", 401), ("x-api-key: kk", 401)];
     let right = [("authorization: Bearer k", 200), ("x-api-key: k", 200)];
@@ -183,7 +185,7 @@ async fn a_wrong_key_is_refused() {
 
 #[tokio::test]
 async fn a_stop_completes_current_requests() {
-    let server = start(OPEN, Limits::default()).await;
+    let server = start(OPEN, ServerLimits::default()).await;
     let _unused = server.send("").await;
     let mut stream = server.send(&GET.replace("/ ", "/slow ")).await;
     sleep(Duration::from_millis(100)).await;

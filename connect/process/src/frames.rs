@@ -15,7 +15,7 @@ pub enum Framing {
 }
 
 /// Received bytes that were not taken as frames.
-pub struct Received {
+pub struct FrameBuffer {
     framing: Framing,
     bytes: Vec<u8>,
     /// Bytes that were returned as frames.
@@ -24,7 +24,7 @@ pub struct Received {
     searched: usize,
 }
 
-impl Received {
+impl FrameBuffer {
     pub fn new(framing: Framing) -> Self {
         Self { framing, bytes: Vec::new(), taken: 0, searched: 0 }
     }
@@ -51,7 +51,7 @@ impl Received {
     pub fn unfinished(&self) -> String {
         match self.framing {
             _ if self.taken == self.bytes.len() => String::new(),
-            Framing::Lines(_) => format!(" in the middle of a line: {}", wire::shown(&self.bytes[self.taken..])),
+            Framing::Lines(_) => format!(" in the middle of a line: {}", wire::excerpt(&self.bytes[self.taken..])),
             Framing::Lengths(_) => " in the middle of a frame".to_string(),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn lines_are_taken_whole() {
-        let mut received = Received::new(Framing::Lines(1 << 20));
+        let mut received = FrameBuffer::new(Framing::Lines(1 << 20));
         received.extend(b"one\n\ntw");
         assert_eq!(received.take(), Ok(Some(b"one".to_vec())));
         assert_eq!(received.take(), Ok(Some(Vec::new())));
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn frames_are_taken_whole() {
-        let mut received = Received::new(Framing::Lengths(1 << 20));
+        let mut received = FrameBuffer::new(Framing::Lengths(1 << 20));
         received.extend(&[3, 0, 0, 0, b'a']);
         assert_eq!(received.take(), Ok(None));
         assert_eq!(received.unfinished(), " in the middle of a frame");

@@ -2,41 +2,43 @@
 //! any language.
 //!
 //! A program reads one JSON object per line from its standard input and writes one per line to its standard output
-//! (`docs/own-code.md` has the protocol). [`Workers`] are the processes of one program. They are independent of the
+//! (`docs/own-code.md` has the protocol). [`WorkerPool`] are the processes of one program. They are independent of the
 //! role: the caller defines the meaning of a request. An outage and an exception of the program are different
-//! [`Fault`]s, because only the first may pass.
+//! [`ProgramFault`]s, because only the first may pass.
 //!
 //! A [`Supervisor`] starts processes, sends them requests, restarts those that die and kills those that hang. It is
-//! independent of the protocol, which is a [`Wire`]: [`Workers`] speak lines, other users their own.
+//! independent of the protocol, which is a [`Wire`]: [`WorkerPool`] speak lines, other users their own.
 mod fault;
 mod folder;
 mod frames;
-mod language;
 mod lines;
+mod one_shot;
 mod options;
-mod peer;
+mod output;
 mod program;
-mod solo;
+mod protocol;
+mod response;
+mod service;
 mod supervisor;
 #[cfg(test)]
 mod tests;
-mod ticket;
 mod wire;
-mod words;
-mod workers;
+mod worker_pool;
 
-pub use fault::{Fault, Raised};
+pub use fault::{ProgramException, ProgramFault};
 pub use frames::Framing;
-pub use language::{Conversation, Heard, Language};
+pub use one_shot::{OneShotFolder, OneShotProgram, ProgramExit};
 pub use options::{ProgramOptions, command_schema, files_schema};
-pub use peer::{Peer, Seat};
-pub use program::{Grace, Program};
-pub use solo::{Ended, Home, Solo};
-pub use supervisor::{Capacity, Death, Decoded, Described, Failure, Supervisor, Wire};
-pub use ticket::{Answer, Reply, Responder, Ticket, claim};
-pub use wire::{Request, about, answer, hello, ready, shown};
-pub use words::{Log, silent};
-pub use workers::{Hello, Workers};
+pub use output::{ProgramLog, null_log};
+pub use program::{ChildProgram, GracePeriods};
+pub use protocol::{ProgramProtocol, ProtocolEvent, ProtocolSession};
+pub use response::{PendingProgramResponse, ProgramResponder, ProgramResponse, ProgramResult, pending_response};
+pub use service::{ProgramService, SessionLocation};
+pub use supervisor::{
+    DecodedFrame, LaneCapacity, SupervisedProgram, Supervisor, WorkerExitCause, WorkerFailure, WorkerWire,
+};
+pub use wire::{ProgramRequest, excerpt, hello_body, hello_line, parse_ready, parse_response};
+pub use worker_pool::{Hello, WorkerPool};
 
 /// Source of `trainyard_bridge.py`, with which a Python function becomes a reward, a rule or a verifier. It is copied
 /// into the folder of every program.

@@ -1,8 +1,8 @@
 //! One process of a program from its owner's side: started with a clean environment, written to and read without
 //! blocking, killed with all its descendants.
 
-use crate::frames::{Framing, Received};
-use crate::words::{Log, Words, silent};
+use crate::frames::{FrameBuffer, Framing};
+use crate::output::{OutputLines, ProgramLog, null_log};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -16,45 +16,45 @@ use tempfile::TempDir;
 use trainyard_core::{Error, Result};
 
 /// Maximum bytes of one response.
-const LINE: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 /// Grace period of a program after its input has ended.
-const FAREWELL: Duration = Duration::from_secs(1);
+const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// Interval at which an ending process is polled.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Variables that every program gets.
 pub const VARIABLES: [&str; 6] = ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ"];
 
 /// A running process. Killed when dropped.
-pub struct Program {
+pub struct ChildProgram {
     child: Child,
     /// `None` once it was closed.
     input: Option<ChildStdin>,
     output: ChildStdout,
     /// `None` once the program has closed it.
     errors: Option<ChildStderr>,
-    words: Words,
+    stderr_lines: OutputLines,
     unsent: Vec<u8>,
     sent: usize,
-    received: Received,
+    received: FrameBuffer,
     /// Whether the program has closed its output.
     ended: bool,
-    grace: Grace,
+    grace: GracePeriods,
     /// Removed after the process has ended.
     _folder: Option<TempDir>,
 }
 
 /// How long a process may end by itself after its input was closed.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Grace {
+pub struct GracePeriods {
     /// When it would be killed.
     pub killed: Duration,
     /// When it is not needed any more.
     pub closed: Duration,
 }
 
-impl Program {
+impl ChildProgram {
     /// Starts it in a separate folder and process group. Errors: invalid (there is no such program), retryable.
-    pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: Log) -> Result<Self> {
+    pub(crate) fn start(command: &[String], folder: &Path, variables: &[String], log: ProgramLog) -> Result<Self> {
         let (name, arguments) = command.split_first().ok_or_else(|| Error::invalid("no program is named"))?;
         let mut starting = Command::new(name);
         starting.args(arguments).current_dir(folder).env_clear().process_group(0);
@@ -64,30 +64,30 @@ impl Program {
         // is written next to the program.
         starting.env("TRAINYARD_PROTOCOL", "1").env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
         starting.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = starting.spawn().map_err(|e| not_started(name, &e))?;
-        let grace = Grace { killed: Duration::ZERO, closed: FAREWELL };
-        let mut program = Self::over(child, Framing::Lines(LINE), grace, None)?;
-        program.words = Words::new(log);
+        let child = starting.spawn().map_err(|e| spawn_error(name, &e))?;
+        let grace = GracePeriods { killed: Duration::ZERO, closed: EXIT_GRACE };
+        let mut program = Self::over(child, Framing::Lines(MAX_LINE_BYTES), grace, None)?;
+        program.stderr_lines = OutputLines::new(log);
         Ok(program)
     }
     /// Owns a process that was started with pipes for its input and output, and optionally for its errors; `folder` is
     /// removed after its end. Errors: bug (no pipes), retryable.
-    pub fn over(mut child: Child, framing: Framing, grace: Grace, folder: Option<TempDir>) -> Result<Self> {
+    pub fn over(mut child: Child, framing: Framing, grace: GracePeriods, folder: Option<TempDir>) -> Result<Self> {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::bug("a program was started without pipes"));
         };
         let errors = child.stderr.take();
-        let set = unblocked(&input).and_then(|()| unblocked(&output));
-        let set = set.and_then(|()| errors.as_ref().map_or(Ok(()), unblocked));
+        let set = set_nonblocking(&input).and_then(|()| set_nonblocking(&output));
+        let set = set.and_then(|()| errors.as_ref().map_or(Ok(()), set_nonblocking));
         let program = Self {
             child,
             input: Some(input),
             output,
             errors,
-            words: Words::new(silent()),
+            stderr_lines: OutputLines::new(null_log()),
             unsent: Vec::new(),
             sent: 0,
-            received: Received::new(framing),
+            received: FrameBuffer::new(framing),
             ended: false,
             grace,
             _folder: folder,
@@ -115,7 +115,7 @@ impl Program {
         if let Some(input) = self.input.as_ref().filter(|_| self.sent < self.unsent.len()) {
             pipes.push(PollFd::new(input, PollFlags::OUT));
         }
-        sleep_until(&mut pipes, within);
+        poll_pipes(&mut pipes, within);
         drop(pipes);
         self.write();
         self.read_errors();
@@ -136,10 +136,10 @@ impl Program {
         self.child.try_wait().ok().flatten()
     }
     /// Kills the process and returns the last lines of its standard error.
-    pub(crate) fn last_words(mut self) -> String {
+    pub(crate) fn kill_for_stderr(mut self) -> String {
         self.kill();
         self.read_errors();
-        std::mem::replace(&mut self.words, Words::new(silent())).last()
+        std::mem::replace(&mut self.stderr_lines, OutputLines::new(null_log())).last()
     }
     /// Closes its input and waits for the grace period.
     pub(crate) fn close(mut self) {
@@ -154,8 +154,8 @@ impl Program {
             self.read_errors();
             self.read();
             self.received.clear();
-            std::thread::sleep(LOOK);
-            left = left.saturating_sub(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
+            left = left.saturating_sub(POLL_INTERVAL);
         }
     }
 
@@ -197,7 +197,7 @@ impl Program {
             let Some(errors) = &mut self.errors else { return };
             match errors.read(&mut chunk) {
                 Ok(0) => self.errors = None,
-                Ok(count) => self.words.take(&chunk[..count]),
+                Ok(count) => self.stderr_lines.take(&chunk[..count]),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => self.errors = None,
@@ -206,14 +206,14 @@ impl Program {
     }
     /// Returns how a program that closed its output ended. One that still runs is killed.
     fn end(&mut self) -> String {
-        let mut left = FAREWELL;
+        let mut left = EXIT_GRACE;
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return in_words(status),
-                Ok(None) if !left.is_zero() => std::thread::sleep(LOOK),
+                Ok(Some(status)) => return describe_status(status),
+                Ok(None) if !left.is_zero() => std::thread::sleep(POLL_INTERVAL),
                 _ => break,
             }
-            left = left.saturating_sub(LOOK);
+            left = left.saturating_sub(POLL_INTERVAL);
         }
         self.kill();
         "closed its standard output".to_string()
@@ -238,24 +238,24 @@ pub fn kill_group(leader: u32) {
     }
 }
 
-impl Drop for Program {
+impl Drop for ChildProgram {
     fn drop(&mut self) {
         self.kill();
     }
 }
 
 /// Waits for the pipe alone, as long as there is no process.
-pub fn wait_for(wake: &PipeReader) {
-    sleep_until(&mut [PollFd::new(wake, PollFlags::IN)], None);
+pub fn wait_for_wake(wake: &PipeReader) {
+    poll_pipes(&mut [PollFd::new(wake, PollFlags::IN)], None);
 }
 
 /// Makes a pipe nonblocking.
-pub fn unblocked(pipe: &impl AsFd) -> io::Result<()> {
+pub fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(pipe)?;
     Ok(fcntl_setfl(pipe, flags | OFlags::NONBLOCK)?)
 }
 
-fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
+fn poll_pipes(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
     let timeout = within.map(|within| Timespec {
         tv_sec: i64::try_from(within.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(within.subsec_nanos()),
@@ -264,7 +264,7 @@ fn sleep_until(pipes: &mut [PollFd<'_>], within: Option<Duration>) {
     let _ = poll(pipes, timeout.as_ref());
 }
 
-pub fn not_started(name: &str, error: &io::Error) -> Error {
+pub fn spawn_error(name: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::invalid(format!("there is no program `{name}`"))
             .help("install it where the stage runs, or name a file beside the workflow file"),
@@ -274,7 +274,7 @@ pub fn not_started(name: &str, error: &io::Error) -> Error {
     }
 }
 
-pub fn in_words(status: ExitStatus) -> String {
+pub fn describe_status(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
@@ -291,7 +291,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "exec <&-; echo; exec sleep 1000"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.spawn().unwrap();
-        let mut program = Program::over(child, Framing::Lines(LINE), Grace::default(), None).unwrap();
+        let mut program =
+            ChildProgram::over(child, Framing::Lines(MAX_LINE_BYTES), GracePeriods::default(), None).unwrap();
         let entry = format!("/proc/{}", program.id());
         let (wake, _waker) = io::pipe().unwrap();
         // This line is printed once it has closed its end of the pipe.

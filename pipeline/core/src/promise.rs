@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// The requester's side. The result stays until all clones are dropped.
-pub struct Promise<T>(Arc<Pending<T>>);
+pub struct Promise<T>(Arc<PendingResult<T>>);
 
 /// The responding side. If it is dropped without a result, the result is that of [`Promise::new`]'s `dropped`.
 pub struct Resolver<T>(Sender<T>);
 
-struct Pending<T> {
+struct PendingResult<T> {
     result: OnceLock<T>,
     receiver: Mutex<Receiver<T>>,
     dropped: fn() -> T,
@@ -29,7 +29,7 @@ impl<T: Clone> Promise<T> {
     /// Creates both sides. `dropped` returns the result if the resolver is dropped without one.
     pub fn new(dropped: fn() -> T) -> (Self, Resolver<T>) {
         let (sender, receiver) = channel();
-        let pending = Pending { result: OnceLock::new(), receiver: Mutex::new(receiver), dropped };
+        let pending = PendingResult { result: OnceLock::new(), receiver: Mutex::new(receiver), dropped };
         (Self(Arc::new(pending)), Resolver(sender))
     }
     /// Returns the result, if it has arrived.
@@ -74,7 +74,7 @@ impl<T: Clone> Promise<T> {
     }
 }
 
-impl<T: Clone> Pending<T> {
+impl<T: Clone> PendingResult<T> {
     /// Keeps the received result. Called with the receiver locked.
     fn keep(&self, result: T) -> T {
         self.result.get_or_init(|| result).clone()
@@ -87,7 +87,7 @@ impl<T: Clone> Pending<T> {
 
 impl<T> Resolver<T> {
     /// Sets the result and wakes the waiting thread. Without a requester, the result is dropped.
-    pub fn give(self, result: T) {
+    pub fn resolve(self, result: T) {
         // The error returns the result to us.
         let _ = self.0.send(result);
     }
@@ -108,7 +108,7 @@ mod tests {
         let (promise, resolver) = promise();
         let other = promise.clone();
         assert_eq!((promise.poll(), promise.wait(Duration::ZERO)), (None, None));
-        resolver.give("x".to_string());
+        resolver.resolve("x".to_string());
         assert_eq!(promise.poll().as_deref(), Some("x"));
         assert_eq!(other.wait(LONG).as_deref(), Some("x"));
         assert_eq!(promise.poll().as_deref(), Some("x"));
@@ -121,7 +121,7 @@ mod tests {
             let (promise, resolver) = promise();
             let threads = [promise.clone(), promise.clone()].map(|p| std::thread::spawn(move || p.wait(LONG)));
             match result {
-                Some(text) => resolver.give(text.to_string()),
+                Some(text) => resolver.resolve(text.to_string()),
                 None => drop(resolver),
             }
             for thread in threads {
@@ -136,6 +136,6 @@ mod tests {
     fn a_result_without_a_requester_is_dropped() {
         let (promise, resolver) = promise();
         drop(promise);
-        resolver.give("x".to_string());
+        resolver.resolve("x".to_string());
     }
 }

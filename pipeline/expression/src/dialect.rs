@@ -1,10 +1,10 @@
 //! Switches in which the uses of the language differ.
 
-use super::functions::Function;
+use super::functions::BuiltinFunction;
 
 /// Form of the language in one use.
 #[derive(Debug, Clone, Copy)]
-pub struct Dialect {
+pub struct ExpressionDialect {
     /// Whether every value is a 64-bit float: numbers may be written `.5` and `1.`, whole numbers are floats as well,
     /// and strings, lists, keys, `true`, `false` and `null` do not exist. [`crate::Name::Value`] is then `f64`.
     pub numbers: bool,
@@ -12,16 +12,16 @@ pub struct Dialect {
     /// `not a == b` is `!(a == b)`.
     pub words: bool,
     /// Functions, sorted by name.
-    pub functions: &'static [Function],
+    pub functions: &'static [BuiltinFunction],
     /// Most words and signs; bounds the depth of a chain such as `1 + 1 + …`, which nests to the left.
     pub most_tokens: usize,
     /// Most levels of operands; parentheses have a separate limit, [`crate::DEEPEST`].
     pub deepest: usize,
 }
 
-impl Dialect {
+impl ExpressionDialect {
     /// Finds a function by name.
-    pub fn function(&self, name: &str) -> Option<Function> {
+    pub fn function(&self, name: &str) -> Option<BuiltinFunction> {
         self.functions.iter().copied().find(|f| f.name() == name)
     }
 }

@@ -1,12 +1,12 @@
 //! The values that expressions compute with: JSON values here, floats in [`super::numbers`].
 
-use super::functions::Function;
-use super::operators::{Binary, Unary};
+use super::functions::BuiltinFunction;
+use super::operators::{BinaryOperator, UnaryOperator};
 use super::value::index;
 use serde_json::Value;
 
 /// A kind of values, and the operators and functions on it.
-pub trait Domain: Clone {
+pub trait ExpressionValue: Clone {
     /// Converts a literal.
     fn known(literal: &Value) -> Self;
     /// Returns the value of a name that may be missing and is.
@@ -20,15 +20,15 @@ pub trait Domain: Clone {
     /// Indexes a list or a map. Errors, as texts: a wrong type, nothing there.
     fn index(&self, at: &Self) -> Result<Self, String>;
     /// Applies an operator. Errors, as texts: a wrong type, a result out of range.
-    fn unary(operator: Unary, operand: &Self) -> Result<Self, String>;
+    fn unary(operator: UnaryOperator, operand: &Self) -> Result<Self, String>;
     /// Applies an operator to both sides. Errors, as texts: wrong types, a result out of range.
-    fn binary(operator: Binary, a: &Self, b: &Self) -> Result<Self, String>;
+    fn binary(operator: BinaryOperator, a: &Self, b: &Self) -> Result<Self, String>;
     /// Calls a function. Errors, as texts: wrong types, a result out of range.
-    fn call(function: Function, arguments: &[Self]) -> Result<Self, String>;
+    fn call(function: BuiltinFunction, arguments: &[Self]) -> Result<Self, String>;
 }
 
 /// Values of exact types: ints are not floats, truth is a bool, and a result that is not finite is an error.
-impl Domain for Value {
+impl ExpressionValue for Value {
     fn known(literal: &Value) -> Self {
         literal.clone()
     }
@@ -47,13 +47,13 @@ impl Domain for Value {
     fn index(&self, at: &Self) -> Result<Self, String> {
         index(self, at)
     }
-    fn unary(operator: Unary, operand: &Self) -> Result<Self, String> {
+    fn unary(operator: UnaryOperator, operand: &Self) -> Result<Self, String> {
         operator.apply(operand)
     }
-    fn binary(operator: Binary, a: &Self, b: &Self) -> Result<Self, String> {
+    fn binary(operator: BinaryOperator, a: &Self, b: &Self) -> Result<Self, String> {
         operator.apply(a, b)
     }
-    fn call(function: Function, arguments: &[Self]) -> Result<Self, String> {
+    fn call(function: BuiltinFunction, arguments: &[Self]) -> Result<Self, String> {
         function.call(arguments)
     }
 }

@@ -4,19 +4,19 @@ use std::ops::Range;
 
 /// A mistake inside an expression: its bytes, a message and a help.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct ExpressionError {
     /// Byte range in the expression's text.
     pub range: Range<usize>,
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
     /// Sort of the mistake, for callers with other messages.
-    pub cause: Cause,
+    pub cause: ExpressionErrorKind,
 }
 
 /// Sort of a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum ExpressionErrorKind {
     /// The text at the place breaks the grammar.
     Misplaced,
     /// Too many levels.
@@ -25,14 +25,14 @@ pub enum Cause {
     Other,
 }
 
-impl Fault {
+impl ExpressionError {
     /// Creates a fault without help.
     pub fn new(range: &Range<usize>, message: impl Into<String>) -> Self {
-        Self { range: range.clone(), message: message.into(), help: None, cause: Cause::Other }
+        Self { range: range.clone(), message: message.into(), help: None, cause: ExpressionErrorKind::Other }
     }
     /// Creates the fault of a text that breaks the grammar.
     pub fn misplaced(range: &Range<usize>, message: impl Into<String>) -> Self {
-        Self { cause: Cause::Misplaced, ..Self::new(range, message) }
+        Self { cause: ExpressionErrorKind::Misplaced, ..Self::new(range, message) }
     }
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {

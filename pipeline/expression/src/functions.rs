@@ -1,15 +1,15 @@
 //! The functions of the language; a dialect has some of them.
 //!
-//! To add one, add a variant, an arm in [`Function::call`] and one in the type pass.
+//! To add one, add a variant, an arm in [`BuiltinFunction::call`] and one in the type pass.
 
-use super::operators::{Binary, Unary, compare, finite};
+use super::operators::{BinaryOperator, UnaryOperator, compare, finite};
 use super::value::{type_name, value_text};
 use serde_json::Value;
 use std::cmp::Ordering;
 
 /// A function by its name in the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Function {
+pub enum BuiltinFunction {
     /// Characters of a string, items of a list or map.
     Len,
     /// Smallest number of a list, or of two or more numbers.
@@ -32,7 +32,7 @@ pub enum Function {
     If,
 }
 
-impl Function {
+impl BuiltinFunction {
     /// Returns the name in expressions.
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Function {
             (Self::Min, items) => extreme(self, items, Ordering::Less),
             (Self::Max, items) => extreme(self, items, Ordering::Greater),
             (Self::Contains, [Value::Array(items), wanted]) => {
-                Ok(items.iter().any(|i| Binary::Equal.apply(i, wanted) == Ok(Value::Bool(true))).into())
+                Ok(items.iter().any(|i| BinaryOperator::Equal.apply(i, wanted) == Ok(Value::Bool(true))).into())
             }
             (Self::Contains, [Value::String(s), Value::String(part)]) => Ok(s.contains(part.as_str()).into()),
             (Self::Contains, [Value::Object(m), Value::String(key)]) => Ok(m.contains_key(key).into()),
@@ -80,7 +80,7 @@ impl Function {
                 Ok(items.iter().map(value_text).collect::<Vec<_>>().join(separator).into())
             }
             (Self::Abs, [value @ Value::Number(n)]) if n.as_f64().is_some_and(f64::is_sign_negative) => {
-                Unary::Negate.apply(value)
+                UnaryOperator::Negate.apply(value)
             }
             (Self::Abs, [value @ Value::Number(_)]) => Ok(value.clone()),
             (Self::Sqrt, [Value::Number(n)]) => finite(n.as_f64().unwrap_or(f64::NAN).sqrt()),
@@ -106,7 +106,7 @@ impl Function {
     }
 }
 
-fn extreme(function: Function, items: &[Value], wanted: Ordering) -> Result<Value, String> {
+fn extreme(function: BuiltinFunction, items: &[Value], wanted: Ordering) -> Result<Value, String> {
     let mut best: Option<&Value> = None;
     for item in items {
         let Value::Number(number) = item else {

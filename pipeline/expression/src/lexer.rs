@@ -1,7 +1,7 @@
 //! Text → tokens with byte ranges.
 
-use super::dialect::Dialect;
-use super::fault::Fault;
+use super::dialect::ExpressionDialect;
+use super::fault::ExpressionError;
 use serde_json::Value;
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub enum Token {
 }
 
 /// A token and its bytes in the text.
-pub type Placed = (Token, Range<usize>);
+pub type SpannedToken = (Token, Range<usize>);
 
 /// Symbols, longest first, so that `<=` wins over `<`.
 const SYMBOLS: [&str; 22] = [
@@ -29,7 +29,12 @@ const OF_PARTS: [&str; 5] = ["[", "]", ".", "{", "}"];
 
 /// Splits `text` into tokens from `start` on. With `embedded`, stops at the first `}}` outside of strings and returns
 /// its position. Fails at the first text that is no token of the dialect.
-pub fn tokens(text: &str, start: usize, embedded: bool, dialect: &Dialect) -> Result<(Vec<Placed>, usize), Fault> {
+pub fn tokens(
+    text: &str,
+    start: usize,
+    embedded: bool,
+    dialect: &ExpressionDialect,
+) -> Result<(Vec<SpannedToken>, usize), ExpressionError> {
     let known = |s: &&'static str| !dialect.numbers || !OF_PARTS.contains(s);
     let mut found = Vec::new();
     let mut at = start;
@@ -37,9 +42,8 @@ pub fn tokens(text: &str, start: usize, embedded: bool, dialect: &Dialect) -> Re
         let rest = &text[at..];
         let Some(first) = rest.chars().next() else {
             if embedded {
-                return Err(
-                    Fault::new(&(start..text.len()), "this `${{` is never closed").help("end the expression with `}}`")
-                );
+                return Err(ExpressionError::new(&(start..text.len()), "this `${{` is never closed")
+                    .help("end the expression with `}}`"));
             }
             return Ok((found, at));
         };
@@ -63,7 +67,7 @@ pub fn tokens(text: &str, start: usize, embedded: bool, dialect: &Dialect) -> Re
                 Some(symbol) => (Token::Symbol(symbol), symbol.len()),
                 None => {
                     let place = at..at + c.len_utf8();
-                    let fault = Fault::misplaced(&place, format!("`{c}` has no meaning in an expression"));
+                    let fault = ExpressionError::misplaced(&place, format!("`{c}` has no meaning in an expression"));
                     return Err(match c {
                         '=' => fault.help("to compare, write `==`"),
                         '&' => fault.help("write `&&`"),
@@ -78,7 +82,7 @@ pub fn tokens(text: &str, start: usize, embedded: bool, dialect: &Dialect) -> Re
     }
 }
 
-fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let bytes = rest.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
     let mut length = digits(0);
@@ -98,7 +102,7 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let text = &rest[..length];
     let range = at..at + length;
     if bytes.get(length).is_some_and(|b| b.is_ascii_alphabetic() || *b == b'_') {
-        return Err(Fault::new(&range, format!("`{text}` is followed by letters"))
+        return Err(ExpressionError::new(&range, format!("`{text}` is followed by letters"))
             .help("durations and sizes cannot stand in an expression"));
     }
     let value = if float {
@@ -108,11 +112,11 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     };
     value
         .map(|v| (Token::Number(v), length))
-        .ok_or_else(|| Fault::new(&range, format!("the number `{text}` is too large")))
+        .ok_or_else(|| ExpressionError::new(&range, format!("the number `{text}` is too large")))
 }
 
 /// Reads a number such as `.5`, `1.` or `1e-3`, always a float; a word may follow at once.
-fn loose_number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn loose_number(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let mut length = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     if rest[length..].starts_with(['e', 'E']) {
         let signed = rest[length + 1..].starts_with(['-', '+']);
@@ -124,11 +128,11 @@ fn loose_number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     let value = text.parse::<f64>().ok().filter(|f| f.is_finite());
     value
         .map(|f| (Token::Number(f.into()), length))
-        .ok_or_else(|| Fault::misplaced(&(at..at + length), format!("`{text}` is no number")))
+        .ok_or_else(|| ExpressionError::misplaced(&(at..at + length), format!("`{text}` is no number")))
 }
 
 /// Reads a string in single quotes: `'it''s'`.
-fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let mut text = String::new();
     let mut characters = rest.char_indices().skip(1).peekable();
     while let Some((i, c)) = characters.next() {
@@ -141,11 +145,11 @@ fn single_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
             c => text.push(c),
         }
     }
-    Err(Fault::new(&(at..at + 1), "this string is never closed").help("end it with `'`"))
+    Err(ExpressionError::new(&(at..at + 1), "this string is never closed").help("end it with `'`"))
 }
 
 /// Reads a string in double quotes, with JSON's escapes.
-fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
+fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), ExpressionError> {
     let mut escaped = false;
     for (i, c) in rest.char_indices().skip(1) {
         match c {
@@ -154,12 +158,12 @@ fn double_quoted(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
             '"' => {
                 return match serde_json::from_str(&rest[..=i]) {
                     Ok(text) => Ok((Token::Text(text), i + 1)),
-                    Err(_) => Err(Fault::new(&(at..at + i + 1), "this string has an unknown escape")
+                    Err(_) => Err(ExpressionError::new(&(at..at + i + 1), "this string has an unknown escape")
                         .help("use \\\" \\\\ \\n \\t \\uXXXX, or single quotes")),
                 };
             }
             _ => {}
         }
     }
-    Err(Fault::new(&(at..at + 1), "this string is never closed").help("end it with `\"`"))
+    Err(ExpressionError::new(&(at..at + 1), "this string is never closed").help("end it with `\"`"))
 }

@@ -31,27 +31,27 @@ mod types;
 mod value;
 mod words;
 
-pub use dialect::Dialect;
-pub use domain::Domain;
-pub use fault::{Cause, Fault};
-pub use fold::{Replace, Replaced};
-pub use functions::Function;
-pub use name::Name;
-pub use operators::{Binary, Unary};
-pub use parser::{DEEPEST, parse_embedded};
+pub use dialect::ExpressionDialect;
+pub use domain::ExpressionValue;
+pub use fault::{ExpressionError, ExpressionErrorKind};
+pub use fold::{ReplaceFn, ReplaceResult};
+pub use functions::BuiltinFunction;
+pub use name::ScopeName;
+pub use operators::{BinaryOperator, UnaryOperator};
+pub use parser::{MAX_DEPTH, parse_embedded};
 pub use print::{is_name, member};
 pub use scope::Scope;
-pub use tree::{Expression, Term};
-pub use types::Type;
+pub use tree::{Expr, ExpressionKind};
+pub use types::ExprType;
 pub use value::value_text;
-pub use words::Words;
+pub use words::TokenReader;
 
 use serde_json::Value;
 use trainyard_core::Result;
 
-impl<N: Name> Expression<N> {
+impl<N: ScopeName> Expr<N> {
     /// Parses a text that is one expression. Returns the first fault.
-    pub fn parse(text: &str) -> std::result::Result<Self, Fault> {
+    pub fn parse(text: &str) -> std::result::Result<Self, ExpressionError> {
         parser::parse(text)
     }
     /// Evaluates under `scope`. An error of kind invalid names the unknown reference or the mismatch.
@@ -65,15 +65,15 @@ impl<N: Name> Expression<N> {
         })
     }
     /// Infers the type as far as it is known; reports type errors.
-    pub fn check_types(&self) -> std::result::Result<Type, Fault> {
+    pub fn check_types(&self) -> std::result::Result<ExprType, ExpressionError> {
         infer::infer(self)
     }
 }
 
-impl<N: Name<Value = Value>> Expression<N> {
+impl<N: ScopeName<Value = Value>> Expr<N> {
     /// Replaces references by the results of `replace` (`None` keeps one), then computes all known parts. Returns the
     /// first error.
-    pub fn rewrite(&self, replace: Replace<'_, N>) -> std::result::Result<Self, Fault> {
+    pub fn rewrite(&self, replace: ReplaceFn<'_, N>) -> std::result::Result<Self, ExpressionError> {
         fold::rewrite(self, replace)
     }
 }

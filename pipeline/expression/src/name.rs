@@ -1,30 +1,30 @@
 //! The names of one use of the language: which there are, how they are read, and their types.
 
-use super::dialect::Dialect;
-use super::domain::Domain;
-use super::fault::Fault;
-use super::functions::Function;
-use super::types::Type;
-use super::words::Words;
+use super::dialect::ExpressionDialect;
+use super::domain::ExpressionValue;
+use super::fault::ExpressionError;
+use super::functions::BuiltinFunction;
+use super::types::ExprType;
+use super::words::TokenReader;
 use std::fmt::{Debug, Display};
 use std::ops::Range;
 
 /// A name of a value from outside an expression. Prints as text that is read back as the same name.
-pub trait Name: Clone + PartialEq + Debug + Display {
+pub trait ScopeName: Clone + PartialEq + Debug + Display {
     /// Values of these names and of everything computed from them.
-    type Value: Domain;
+    type Value: ExpressionValue;
     /// Form of the language.
-    const DIALECT: Dialect;
+    const DIALECT: ExpressionDialect;
 
     /// Reads the name that begins with the word `root` at `range`; `words` are those after it. Fails if no name begins
     /// so.
-    fn read(root: &str, range: &Range<usize>, words: &mut Words) -> Result<Self, Fault>;
+    fn read(root: &str, range: &Range<usize>, words: &mut TokenReader) -> Result<Self, ExpressionError>;
     /// Creates the fault of a call of a function that the dialect does not have.
-    fn no_function(name: &str, range: &Range<usize>) -> Fault;
+    fn no_function(name: &str, range: &Range<usize>) -> ExpressionError;
 
     /// Returns the type, as far as it is known without the value.
-    fn type_of(&self) -> Type {
-        Type::Any
+    fn type_of(&self) -> ExprType {
+        ExprType::Any
     }
     /// Whether `default` and `== null` accept that the value is missing.
     fn may_be_missing(&self) -> bool {
@@ -35,11 +35,14 @@ pub trait Name: Clone + PartialEq + Debug + Display {
         false
     }
     /// Creates the fault of a name whose value the scope does not have.
-    fn unknown(&self, range: &Range<usize>) -> Fault {
-        Fault::new(range, format!("`{self}` is not known here"))
+    fn unknown(&self, range: &Range<usize>) -> ExpressionError {
+        ExpressionError::new(range, format!("`{self}` is not known here"))
     }
     /// Creates the fault of a call with a wrong number of arguments.
-    fn wrong_number(function: Function, found: usize, range: &Range<usize>) -> Fault {
-        Fault::new(range, format!("`{}` takes {}, found {found} arguments", function.name(), function.takes()))
+    fn wrong_number(function: BuiltinFunction, found: usize, range: &Range<usize>) -> ExpressionError {
+        ExpressionError::new(
+            range,
+            format!("`{}` takes {}, found {found} arguments", function.name(), function.takes()),
+        )
     }
 }

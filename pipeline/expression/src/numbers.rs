@@ -2,13 +2,13 @@
 //!
 //! The dialect `numbers` has no other values, so nothing here has a wrong type but a function of lists and strings.
 
-use super::domain::Domain;
-use super::functions::Function;
-use super::operators::{Binary, Unary};
+use super::domain::ExpressionValue;
+use super::functions::BuiltinFunction;
+use super::operators::{BinaryOperator, UnaryOperator};
 use serde_json::Value;
 
 /// Values of 64-bit floats; every operation has a result, as in IEEE 754.
-impl Domain for f64 {
+impl ExpressionValue for f64 {
     fn known(literal: &Value) -> Self {
         literal.as_f64().unwrap_or(Self::NAN)
     }
@@ -27,36 +27,36 @@ impl Domain for f64 {
     fn index(&self, _: &Self) -> Result<Self, String> {
         Err("a number cannot be indexed".to_string())
     }
-    fn unary(operator: Unary, operand: &Self) -> Result<Self, String> {
+    fn unary(operator: UnaryOperator, operand: &Self) -> Result<Self, String> {
         Ok(match operator {
-            Unary::Not => truth(*operand == 0.0),
-            Unary::Negate => -operand,
+            UnaryOperator::Not => truth(*operand == 0.0),
+            UnaryOperator::Negate => -operand,
         })
     }
-    fn binary(operator: Binary, a: &Self, b: &Self) -> Result<Self, String> {
+    fn binary(operator: BinaryOperator, a: &Self, b: &Self) -> Result<Self, String> {
         Ok(match operator {
-            Binary::Or => truth(*a != 0.0 || *b != 0.0),
-            Binary::And => truth(*a != 0.0 && *b != 0.0),
-            Binary::Equal => truth(a == b),
-            Binary::Unequal => truth(a != b),
-            Binary::Less => truth(a < b),
-            Binary::LessEqual => truth(a <= b),
-            Binary::Greater => truth(a > b),
-            Binary::GreaterEqual => truth(a >= b),
-            Binary::Add => a + b,
-            Binary::Subtract => a - b,
-            Binary::Multiply => a * b,
-            Binary::Divide => a / b,
-            Binary::Remainder => a % b,
+            BinaryOperator::Or => truth(*a != 0.0 || *b != 0.0),
+            BinaryOperator::And => truth(*a != 0.0 && *b != 0.0),
+            BinaryOperator::Equal => truth(a == b),
+            BinaryOperator::Unequal => truth(a != b),
+            BinaryOperator::Less => truth(a < b),
+            BinaryOperator::LessEqual => truth(a <= b),
+            BinaryOperator::Greater => truth(a > b),
+            BinaryOperator::GreaterEqual => truth(a >= b),
+            BinaryOperator::Add => a + b,
+            BinaryOperator::Subtract => a - b,
+            BinaryOperator::Multiply => a * b,
+            BinaryOperator::Divide => a / b,
+            BinaryOperator::Remainder => a % b,
         })
     }
-    fn call(function: Function, arguments: &[Self]) -> Result<Self, String> {
+    fn call(function: BuiltinFunction, arguments: &[Self]) -> Result<Self, String> {
         match (function, arguments) {
-            (Function::Abs, [a]) => Ok(a.abs()),
-            (Function::Sqrt, [a]) => Ok(a.sqrt()),
-            (Function::If, [condition, then, other]) => Ok(if *condition != 0.0 { *then } else { *other }),
-            (Function::Max, all) => Ok(all.iter().copied().fold(Self::NEG_INFINITY, Self::max)),
-            (Function::Min, all) => Ok(all.iter().copied().fold(Self::INFINITY, Self::min)),
+            (BuiltinFunction::Abs, [a]) => Ok(a.abs()),
+            (BuiltinFunction::Sqrt, [a]) => Ok(a.sqrt()),
+            (BuiltinFunction::If, [condition, then, other]) => Ok(if *condition != 0.0 { *then } else { *other }),
+            (BuiltinFunction::Max, all) => Ok(all.iter().copied().fold(Self::NEG_INFINITY, Self::max)),
+            (BuiltinFunction::Min, all) => Ok(all.iter().copied().fold(Self::INFINITY, Self::min)),
             _ => Err(format!("`{}` takes {}, found numbers", function.name(), function.takes())),
         }
     }

@@ -1,33 +1,34 @@
 //! Prints an expression as text that parses back to an equal expression, with as few parentheses as possible.
 
-use super::name::Name;
-use super::operators::Unary;
-use super::tree::{Expression, Term};
+use super::name::ScopeName;
+use super::operators::UnaryOperator;
+use super::tree::{Expr, ExpressionKind};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::fmt::{Display, Formatter, Result};
 
-impl<N: Name> Display for Expression<N> {
+impl<N: ScopeName> Display for Expr<N> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        match &self.term {
-            Term::Literal(value) => write!(f, "{value}"),
-            Term::Reference(name) => write!(f, "{name}"),
-            Term::List(items) => {
+        match &self.kind {
+            ExpressionKind::Literal(value) => write!(f, "{value}"),
+            ExpressionKind::Reference(name) => write!(f, "{name}"),
+            ExpressionKind::List(items) => {
                 f.write_str("[")?;
                 comma_separated(f, items)?;
                 f.write_str("]")
             }
-            Term::Unary(operator, operand) => {
+            ExpressionKind::Unary(operator, operand) => {
                 f.write_str(operator.symbol())?;
                 // `-1` would parse as a number.
-                let number = matches!(operand.term, Term::Literal(Value::Number(_))) && *operator == Unary::Negate;
-                grouped(f, operand, number || matches!(operand.term, Term::Binary(..)))
+                let number = matches!(operand.kind, ExpressionKind::Literal(Value::Number(_)))
+                    && *operator == UnaryOperator::Negate;
+                grouped(f, operand, number || matches!(operand.kind, ExpressionKind::Binary(..)))
             }
-            Term::Binary(operator, left, right) => {
+            ExpressionKind::Binary(operator, left, right) => {
                 let level = operator.precedence();
                 let comparison = matches!(level, 3 | 4);
-                let inner = |e: &Self| match &e.term {
-                    Term::Binary(o, ..) => o.precedence(),
+                let inner = |e: &Self| match &e.kind {
+                    ExpressionKind::Binary(o, ..) => o.precedence(),
                     _ => u8::MAX,
                 };
                 let chained = |e: &Self| comparison && matches!(inner(e), 3 | 4);
@@ -35,24 +36,26 @@ impl<N: Name> Display for Expression<N> {
                 write!(f, " {} ", operator.symbol())?;
                 grouped(f, right, inner(right) <= level || chained(right))
             }
-            Term::Index(base, index) => {
-                let simple = match &base.term {
-                    Term::Unary(..) | Term::Binary(..) => false,
+            ExpressionKind::Index(base, index) => {
+                let simple = match &base.kind {
+                    ExpressionKind::Unary(..) | ExpressionKind::Binary(..) => false,
                     // `-1[0]` would parse as a negation.
-                    Term::Literal(Value::Number(number)) => number.as_f64().is_some_and(f64::is_sign_positive),
+                    ExpressionKind::Literal(Value::Number(number)) => {
+                        number.as_f64().is_some_and(f64::is_sign_positive)
+                    }
                     _ => true,
                 };
                 grouped(f, base, !simple)?;
-                match &index.term {
-                    Term::Literal(Value::String(name)) if is_name(name) && !takes_word(base) => {
+                match &index.kind {
+                    ExpressionKind::Literal(Value::String(name)) if is_name(name) && !takes_word(base) => {
                         // `1.e5` would parse as a number.
-                        let number = matches!(base.term, Term::Literal(Value::Number(_)));
+                        let number = matches!(base.kind, ExpressionKind::Literal(Value::Number(_)));
                         write!(f, "{}.{name}", if number { " " } else { "" })
                     }
                     _ => write!(f, "[{index}]"),
                 }
             }
-            Term::Call(function, arguments) => {
+            ExpressionKind::Call(function, arguments) => {
                 write!(f, "{}(", function.name())?;
                 comma_separated(f, arguments)?;
                 f.write_str(")")
@@ -62,21 +65,21 @@ impl<N: Name> Display for Expression<N> {
 }
 
 /// Serializes an expression as text.
-impl<N: Name> Serialize for Expression<N> {
+impl<N: ScopeName> Serialize for Expr<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-fn takes_word<N: Name>(e: &Expression<N>) -> bool {
-    matches!(&e.term, Term::Reference(name) if name.takes_word())
+fn takes_word<N: ScopeName>(e: &Expr<N>) -> bool {
+    matches!(&e.kind, ExpressionKind::Reference(name) if name.takes_word())
 }
 
-fn grouped<N: Name>(f: &mut Formatter<'_>, e: &Expression<N>, parentheses: bool) -> Result {
+fn grouped<N: ScopeName>(f: &mut Formatter<'_>, e: &Expr<N>, parentheses: bool) -> Result {
     if parentheses { write!(f, "({e})") } else { write!(f, "{e}") }
 }
 
-fn comma_separated<N: Name>(f: &mut Formatter<'_>, items: &[Expression<N>]) -> Result {
+fn comma_separated<N: ScopeName>(f: &mut Formatter<'_>, items: &[Expr<N>]) -> Result {
     for (i, item) in items.iter().enumerate() {
         if i > 0 {
             f.write_str(", ")?;

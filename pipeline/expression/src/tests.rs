@@ -13,20 +13,24 @@ impl Display for Letter {
     }
 }
 
-impl Name for Letter {
+impl ScopeName for Letter {
     type Value = f64;
-    const DIALECT: Dialect = Dialect {
+    const DIALECT: ExpressionDialect = ExpressionDialect {
         numbers: true,
         words: true,
-        functions: &[Function::Abs, Function::If, Function::Max],
+        functions: &[BuiltinFunction::Abs, BuiltinFunction::If, BuiltinFunction::Max],
         most_tokens: 4096,
         deepest: 4096,
     };
-    fn read(root: &str, range: &Range<usize>, _: &mut Words) -> std::result::Result<Self, Fault> {
-        if ["a", "b"].contains(&root) { Ok(Self(root.to_string())) } else { Err(Fault::new(range, "no such letter")) }
+    fn read(root: &str, range: &Range<usize>, _: &mut TokenReader) -> std::result::Result<Self, ExpressionError> {
+        if ["a", "b"].contains(&root) {
+            Ok(Self(root.to_string()))
+        } else {
+            Err(ExpressionError::new(range, "no such letter"))
+        }
     }
-    fn no_function(name: &str, range: &Range<usize>) -> Fault {
-        Fault::new(range, format!("no function {name}"))
+    fn no_function(name: &str, range: &Range<usize>) -> ExpressionError {
+        ExpressionError::new(range, format!("no function {name}"))
     }
 }
 
@@ -38,8 +42,8 @@ impl Scope<Letter> for Known {
     }
 }
 
-fn read(text: &str) -> Expression<Letter> {
-    Expression::parse(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.message))
+fn read(text: &str) -> Expr<Letter> {
+    Expr::parse(text).unwrap_or_else(|fault| panic!("{text}: {}", fault.message))
 }
 
 #[test]
@@ -55,7 +59,7 @@ fn words_and_signs_are_two_spellings() {
         assert_eq!(read(words), read(signs), "{words}");
     }
     for text in ["1 + not a", "a == not b", "-not a", "or", "a b", "1 < 2 < 3", "'a'", "[1]", "a.b", "a[0]", "true"] {
-        assert!(Expression::<Letter>::parse(text).is_err(), "{text}");
+        assert!(Expr::<Letter>::parse(text).is_err(), "{text}");
     }
 }
 
@@ -75,7 +79,7 @@ fn numbers_may_be_infinite_and_undefined() {
     ] {
         assert_eq!(read(text).evaluate(&Known).unwrap(), expected, "{text}");
     }
-    assert_eq!(read("a + (b < 2)").check_types(), Ok(Type::Float));
+    assert_eq!(read("a + (b < 2)").check_types(), Ok(ExprType::Float));
 }
 
 #[test]
@@ -85,16 +89,16 @@ fn long_chains_are_read() {
     assert_eq!(read(&format!("{}1", "- ".repeat(300))).evaluate(&Known).unwrap(), 1.0);
     assert_eq!(read(&format!("{}1", "not ".repeat(301))).evaluate(&Known).unwrap(), 0.0);
     let nested = |levels: usize| format!("{}1{}", "(1 + 2 * ".repeat(levels), ")".repeat(levels));
-    assert!(read(&nested(DEEPEST - 1)).evaluate(&Known).unwrap() > 1.0);
-    assert_eq!(Expression::<Letter>::parse(&nested(DEEPEST)).unwrap_err().cause, Cause::TooDeep);
+    assert!(read(&nested(MAX_DEPTH - 1)).evaluate(&Known).unwrap() > 1.0);
+    assert_eq!(Expr::<Letter>::parse(&nested(MAX_DEPTH)).unwrap_err().cause, ExpressionErrorKind::TooDeep);
 }
 
 proptest! {
     #[test]
     fn numbers_print_as_text_that_is_read_back(text in "[-0-9.+*/%()<>=!ab &|,]{0,40}") {
-        if let Ok(first) = Expression::<Letter>::parse(&text) {
+        if let Ok(first) = Expr::<Letter>::parse(&text) {
             let printed = first.to_string();
-            let second = Expression::<Letter>::parse(&printed).unwrap();
+            let second = Expr::<Letter>::parse(&printed).unwrap();
             prop_assert_eq!(&first, &second, "{}", printed);
         }
     }

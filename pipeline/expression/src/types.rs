@@ -5,7 +5,7 @@ use std::fmt;
 
 /// The type of a value that may not be known yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Type {
+pub enum ExprType {
     Null,
     Bool,
     Int,
@@ -13,7 +13,7 @@ pub enum Type {
     Float,
     String,
     /// A list whose items are all of this type.
-    List(Box<Type>),
+    List(Box<ExprType>),
     /// A map with any values.
     Map,
     /// An output of a stage; nothing is computed with it.
@@ -22,7 +22,7 @@ pub enum Type {
     Any,
 }
 
-impl fmt::Display for Type {
+impl fmt::Display for ExprType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Null => "null",
@@ -38,7 +38,7 @@ impl fmt::Display for Type {
     }
 }
 
-impl Type {
+impl ExprType {
     /// Returns the type of a known value.
     pub fn of(value: &Value) -> Self {
         match value {

@@ -1,19 +1,19 @@
 //! The tokens of an expression, read from the front.
 
-use super::fault::Fault;
-use super::lexer::{Placed, Token};
+use super::fault::ExpressionError;
+use super::lexer::{SpannedToken, Token};
 use std::ops::Range;
 
 /// The tokens that are still to be read.
-pub struct Words {
-    tokens: Vec<Placed>,
+pub struct TokenReader {
+    tokens: Vec<SpannedToken>,
     next: usize,
     /// End of the text, for messages.
     end: usize,
 }
 
-impl Words {
-    pub(crate) fn new(tokens: Vec<Placed>, end: usize) -> Self {
+impl TokenReader {
+    pub(crate) fn new(tokens: Vec<SpannedToken>, end: usize) -> Self {
         Self { tokens, next: 0, end }
     }
     /// Returns the number of all tokens, read or not.
@@ -25,7 +25,7 @@ impl Words {
         self.tokens.get(self.next).map(|(t, _)| t)
     }
     /// Reads one token.
-    pub(crate) fn read(&mut self) -> Option<Placed> {
+    pub(crate) fn read(&mut self) -> Option<SpannedToken> {
         let token = self.tokens.get(self.next).cloned()?;
         self.next += 1;
         Some(token)
@@ -60,21 +60,21 @@ impl Words {
         }
     }
     /// Reads this symbol and returns its place. Fails if something else is next.
-    pub fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, Fault> {
-        self.take(symbol).ok_or_else(|| Fault::misplaced(&self.range(), format!("expected `{symbol}` here")))
+    pub fn expect(&mut self, symbol: &'static str) -> Result<Range<usize>, ExpressionError> {
+        self.take(symbol).ok_or_else(|| ExpressionError::misplaced(&self.range(), format!("expected `{symbol}` here")))
     }
     /// Reads a name and returns it with its place. Fails if something else is next; the message has `wanted`.
-    pub fn name(&mut self, wanted: &str) -> Result<(String, Range<usize>), Fault> {
+    pub fn name(&mut self, wanted: &str) -> Result<(String, Range<usize>), ExpressionError> {
         match self.tokens.get(self.next).cloned() {
             Some((Token::Name(name), range)) => {
                 self.next += 1;
                 Ok((name, range))
             }
-            _ => Err(Fault::misplaced(&self.range(), format!("expected {wanted}"))),
+            _ => Err(ExpressionError::misplaced(&self.range(), format!("expected {wanted}"))),
         }
     }
     /// Reads `.name` or `["name"]`. Fails, with the `form` to write, at the place of the `root` if neither is next.
-    pub fn member(&mut self, root: &Range<usize>, form: &str) -> Result<String, Fault> {
+    pub fn member(&mut self, root: &Range<usize>, form: &str) -> Result<String, ExpressionError> {
         if self.take(".").is_some() {
             return Ok(self.name(&format!("a name, as in `{form}`"))?.0);
         }
@@ -85,6 +85,6 @@ impl Words {
             self.expect("]")?;
             return Ok(text);
         }
-        Err(Fault::misplaced(root, format!("a name is missing: write `{form}`")))
+        Err(ExpressionError::misplaced(root, format!("a name is missing: write `{form}`")))
     }
 }

@@ -12,16 +12,18 @@ mod roots;
 #[cfg(test)]
 mod tests;
 
-pub use reference::Reference;
-pub use trainyard_expression::{Binary, Fault, Function, Scope, Type, Unary, is_name, value_text};
+pub use reference::ExprReference;
+pub use trainyard_expression::{
+    BinaryOperator, BuiltinFunction, ExprType, ExpressionError, Scope, UnaryOperator, is_name, value_text,
+};
 
 /// An expression over the names of a workflow file.
-pub type Expression = trainyard_expression::Expression<Reference>;
+pub type Expression = trainyard_expression::Expr<ExprReference>;
 /// The forms of an expression.
-pub type Term = trainyard_expression::Term<Reference>;
+pub type Term = trainyard_expression::ExpressionKind<ExprReference>;
 
 /// Parses an expression that starts right after `${{`; ranges are within `text`. Also returns the position after its
 /// `}}`.
-pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, Fault>, usize) {
+pub fn parse_embedded(text: &str, start: usize) -> (Result<Expression, ExpressionError>, usize) {
     trainyard_expression::parse_embedded(text, start)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`Template::resolve`] returns the complete value, or an error that names the unknown reference.
 
-use crate::expression::{Expression, Reference, Scope, value_text};
+use crate::expression::{ExprReference, Expression, Scope, value_text};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub enum Template {
     /// `${{ e }}` as the whole scalar; keeps its type.
     Expression(Expression),
     /// Text with expressions; becomes a string.
-    Text(Vec<Piece>),
+    Text(Vec<TemplatePiece>),
     /// Items in order.
     List(Vec<Template>),
     /// Values by key.
@@ -26,17 +26,17 @@ pub enum Template {
 
 /// A stretch of text, or an expression inside it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub enum TemplatePiece {
     Literal(String),
     /// Expression whose value is inserted as text.
     Expression(Expression),
 }
 
 /// A scope without any value.
-struct Nothing;
+struct EmptyScope;
 
-impl Scope<Reference> for Nothing {
-    fn value(&self, _: &Reference) -> Option<Value> {
+impl Scope<ExprReference> for EmptyScope {
+    fn value(&self, _: &ExprReference) -> Option<Value> {
         None
     }
 }
@@ -50,17 +50,17 @@ impl Template {
         match self {
             Self::Literal(_) => true,
             Self::Expression(e) => e.as_literal().is_some(),
-            Self::Text(pieces) => pieces.iter().all(|p| matches!(p, Piece::Literal(_))),
+            Self::Text(pieces) => pieces.iter().all(|p| matches!(p, TemplatePiece::Literal(_))),
             Self::List(items) => items.iter().all(Self::is_literal),
             Self::Map(entries) => entries.values().all(Self::is_literal),
         }
     }
     /// Returns the value, if all parts are known.
     pub fn as_literal(&self) -> Option<Value> {
-        if self.is_literal() { self.resolve(&Nothing).ok() } else { None }
+        if self.is_literal() { self.resolve(&EmptyScope).ok() } else { None }
     }
     /// Resolves the value under `scope`.
-    pub fn resolve(&self, scope: &dyn Scope<Reference>) -> Result<Value> {
+    pub fn resolve(&self, scope: &dyn Scope<ExprReference>) -> Result<Value> {
         Ok(match self {
             Self::Literal(value) => value.clone(),
             Self::Expression(e) => e.evaluate(scope)?,
@@ -73,19 +73,19 @@ impl Template {
         })
     }
     /// Returns all references.
-    pub fn references(&self) -> Vec<&Reference> {
+    pub fn references(&self) -> Vec<&ExprReference> {
         match self {
             Self::Literal(_) => Vec::new(),
             Self::Expression(e) => e.references(),
-            Self::Text(pieces) => pieces.iter().flat_map(Piece::references).collect(),
+            Self::Text(pieces) => pieces.iter().flat_map(TemplatePiece::references).collect(),
             Self::List(items) => items.iter().flat_map(Self::references).collect(),
             Self::Map(entries) => entries.values().flat_map(Self::references).collect(),
         }
     }
 }
 
-impl Piece {
-    fn references(&self) -> Vec<&Reference> {
+impl TemplatePiece {
+    fn references(&self) -> Vec<&ExprReference> {
         match self {
             Self::Literal(_) => Vec::new(),
             Self::Expression(e) => e.references(),
@@ -93,12 +93,12 @@ impl Piece {
     }
 }
 
-fn resolve_text(pieces: &[Piece], scope: &dyn Scope<Reference>) -> Result<String> {
+fn resolve_text(pieces: &[TemplatePiece], scope: &dyn Scope<ExprReference>) -> Result<String> {
     let mut text = String::new();
     for piece in pieces {
         match piece {
-            Piece::Literal(literal) => text.push_str(literal),
-            Piece::Expression(e) => text.push_str(&value_text(&e.evaluate(scope)?)),
+            TemplatePiece::Literal(literal) => text.push_str(literal),
+            TemplatePiece::Expression(e) => text.push_str(&value_text(&e.evaluate(scope)?)),
         }
     }
     Ok(text)
@@ -114,8 +114,8 @@ impl Serialize for Template {
                 let mut text = String::new();
                 for piece in pieces {
                     match piece {
-                        Piece::Literal(literal) => text.push_str(literal),
-                        Piece::Expression(e) => text.push_str(&format!("${{{{ {e} }}}}")),
+                        TemplatePiece::Literal(literal) => text.push_str(literal),
+                        TemplatePiece::Expression(e) => text.push_str(&format!("${{{{ {e} }}}}")),
                     }
                 }
                 serializer.serialize_str(&text)
@@ -144,9 +144,9 @@ mod tests {
     use serde_json::json;
 
     struct Known;
-    impl Scope<Reference> for Known {
-        fn value(&self, reference: &Reference) -> Option<Value> {
-            matches!(reference, Reference::Metric { stage, name, .. } if stage == "gate" && name == "accuracy")
+    impl Scope<ExprReference> for Known {
+        fn value(&self, reference: &ExprReference) -> Option<Value> {
+            matches!(reference, ExprReference::Metric { stage, name, .. } if stage == "gate" && name == "accuracy")
                 .then(|| json!(0.25))
         }
     }
@@ -159,7 +159,7 @@ mod tests {
     fn whole_scalars_keep_their_type_and_text_becomes_a_string() {
         let template = Template::Map(BTreeMap::from([
             ("a".into(), Template::Expression(late())),
-            ("b".into(), Template::Text(vec![Piece::Literal("x=".into()), Piece::Expression(late())])),
+            ("b".into(), Template::Text(vec![TemplatePiece::Literal("x=".into()), TemplatePiece::Expression(late())])),
             ("c".into(), Template::List(vec![Template::Literal(json!(null))])),
         ]));
         assert_eq!(template.resolve(&Known).unwrap(), json!({"a": 0.25, "b": "x=0.25", "c": [null]}));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named() {
-        let error = Template::Expression(late()).resolve(&Nothing).unwrap_err();
+        let error = Template::Expression(late()).resolve(&EmptyScope).unwrap_err();
         assert!(error.message.contains("stages.gate.metrics.accuracy"), "{error}");
     }
 }

@@ -1,18 +1,18 @@
 //! The stage kinds of this crate: one line each, sorted.
 
-use crate::parts::Parts;
+use crate::parts::DataParts;
 use std::sync::Arc;
 use trainyard_api::{DynStage, erase};
 
 /// Returns all stages of the crate, with the parts that they compose.
-pub fn stages(parts: &Arc<Parts>) -> Vec<Box<dyn DynStage>> {
+pub fn stages(parts: &Arc<DataParts>) -> Vec<Box<dyn DynStage>> {
     vec![
-        erase(crate::filter::Filter { rules: parts.rules.clone(), envs: parts.envs.clone() }),
-        erase(crate::import::Import { formats: parts.import.clone() }),
-        erase(crate::pairs::Pairs),
-        erase(crate::select::Select),
-        erase(crate::step_labels::StepLabels { scorers: parts.step_scorers.clone(), envs: parts.envs.clone() }),
-        erase(crate::synthesize::Synthesize { methods: parts.synthesize.clone(), envs: parts.envs.clone() }),
+        erase(crate::filter::FilterStage { rules: parts.rules.clone(), envs: parts.envs.clone() }),
+        erase(crate::import::ImportStage { formats: parts.import.clone() }),
+        erase(crate::pairs::PairsStage),
+        erase(crate::select::SelectStage),
+        erase(crate::step_labels::StepLabelsStage { scorers: parts.step_scorers.clone(), envs: parts.envs.clone() }),
+        erase(crate::synthesize::SynthesizeStage { methods: parts.synthesize.clone(), envs: parts.envs.clone() }),
     ]
 }
 

@@ -16,7 +16,7 @@ use crate::identity::{Half, half_of};
 use crate::solutions::Solution;
 use crate::step_scorers::StepScorer;
 use crate::synthesize::annotated::{agreements, convert, tool};
-use crate::synthesize::play::{Played, Script, play};
+use crate::synthesize::play::{EpisodeScript, ScriptedResult, play};
 use crate::{import::gsm8k_solutions::final_line_answer, io, solutions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,9 +24,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_api::family::fill_schema;
-use trainyard_api::report::{Cell, Report, Table};
-use trainyard_api::{Family, Ports, Prepared, Slot, Stage, StageContext, port};
-use trainyard_core::{ArtifactKind, Cardinality, Declared, Error, Metric, OptionProblem, Producers, Result, Wired};
+use trainyard_api::report::{ReportCell, StageReport, Table};
+use trainyard_api::{Family, Ports, PreparedOptions, Slot, Stage, StageContext, port};
+use trainyard_core::{
+    ArtifactKind, Cardinality, DeclaredMetrics, Error, MetricInfo, OptionProblem, Producers, Result, WiredInputs,
+};
 use trainyard_envs::environments::{self, EnvironmentSlot, math_problems};
 use trainyard_envs::{Environment, ToolHost};
 use trainyard_tables::{Message, Problem, Trajectory};
@@ -34,7 +36,7 @@ use trainyard_tables::{Message, Problem, Trajectory};
 /// Options of `data/step_labels`.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct StepLabelsConfig {
     /// The environment in which solutions are played; its first tool executes the calculations.
     #[schemars(extend("x-family" = "environments"))]
     pub environment: Value,
@@ -51,21 +53,21 @@ pub struct Config {
     pub scorer: Value,
 }
 
-impl Default for Config {
+impl Default for StepLabelsConfig {
     fn default() -> Self {
         Self { environment: math_problems::default_options(), half: None, limit: None, scorer: Value::Null }
     }
 }
 
-pub struct StepLabels {
+pub struct StepLabelsStage {
     /// Supported scorers.
     pub scorers: Arc<Family<dyn StepScorer>>,
     /// Supported environments.
-    pub envs: Arc<trainyard_envs::Parts>,
+    pub envs: Arc<trainyard_envs::EnvironmentParts>,
 }
 
-fn metrics() -> Vec<Metric> {
-    let count = |name: &'static str, doc: &'static str| Metric::new(name, "count", doc);
+fn metrics() -> Vec<MetricInfo> {
+    let count = |name: &'static str, doc: &'static str| MetricInfo::new(name, "count", doc);
     vec![
         count("solutions", "Graded solutions."),
         count("problems", "Problems that they solve."),
@@ -83,7 +85,7 @@ fn metrics() -> Vec<Metric> {
     ]
 }
 
-impl Stage for StepLabels {
+impl Stage for StepLabelsStage {
     type Prepared = PreparedLabels;
     const NAME: &'static str = "data/step_labels";
     const VERSION: u32 = 2;
@@ -94,12 +96,12 @@ impl Stage for StepLabels {
 
     const FAMILIES: &'static [&'static str] = &["environments", "formats", "step_scorers", "tools", "verifiers"];
 
-    fn metrics(&self) -> Declared {
+    fn metrics(&self) -> DeclaredMetrics {
         let scored = scored::metrics();
         let new = scored.into_iter().filter(|metric| metrics().iter().all(|known| known.name != metric.name));
         metrics().into_iter().chain(new).collect::<Vec<_>>().into()
     }
-    fn declared(&self, prepared: &PreparedLabels, _: &Producers) -> Declared {
+    fn declared_metrics(&self, prepared: &PreparedLabels, _: &Producers) -> DeclaredMetrics {
         if prepared.scorer.is_some() { scored::metrics().into() } else { metrics().into() }
     }
     fn ports(&self) -> Ports {
@@ -129,7 +131,7 @@ impl Stage for StepLabels {
     }
 
     fn schema(&self) -> Value {
-        let mut schema = schemars::schema_for!(Config).to_value();
+        let mut schema = schemars::schema_for!(StepLabelsConfig).to_value();
         fill_schema(&mut schema, "environments", &self.envs.environments.schema());
         fill_schema(&mut schema, "step_scorers", &self.scorers.schema());
         schema
@@ -171,14 +173,14 @@ impl Stage for StepLabels {
 
 /// Options of `data/step_labels` with the environment that they name.
 pub struct PreparedLabels {
-    config: Config,
+    config: StepLabelsConfig,
     environment: EnvironmentSlot,
     scorer: Option<Slot<dyn StepScorer>>,
 }
 
-impl Prepared for PreparedLabels {
-    type Config = Config;
-    fn config(&self) -> &Config {
+impl PreparedOptions for PreparedLabels {
+    type Config = StepLabelsConfig;
+    fn config(&self) -> &StepLabelsConfig {
         &self.config
     }
     fn problems(&self) -> Vec<OptionProblem> {
@@ -194,7 +196,7 @@ impl Prepared for PreparedLabels {
         problems
     }
     /// Annotations are in solutions; a scorer labels trajectories.
-    fn problems_with(&self, inputs: &Wired) -> Vec<OptionProblem> {
+    fn problems_with(&self, inputs: &WiredInputs) -> Vec<OptionProblem> {
         let is_wired = |port: &str| inputs.get(port).is_some_and(|count| *count > 0);
         let (wanted, other, why) = if self.scorer.is_some() {
             ("trajectories", "solutions", "a scorer labels trajectories")
@@ -235,7 +237,7 @@ fn problems(rows: &[Solution], environment: &str) -> Vec<Problem> {
 
 /// Counts of solutions, steps and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct StepLabelCounts {
     /// Solutions with a trajectory.
     pub solutions: usize,
     /// Solutions graded as right.
@@ -266,7 +268,7 @@ pub fn label(
     problems: &BTreeMap<&str, &Problem>,
     environment: &dyn Environment,
     progress: impl FnMut(usize) -> Result<()>,
-) -> Result<(Vec<Trajectory>, Counts)> {
+) -> Result<(Vec<Trajectory>, StepLabelCounts)> {
     let tool = tool(environment)?;
     let texts: Vec<String> = rows.iter().map(|s| in_answer_form(&s.solution)).collect();
     let mut scripts = Vec::with_capacity(rows.len());
@@ -277,7 +279,7 @@ pub fn label(
             .copied()
             .ok_or_else(|| Error::bug(format!("no problem `{}`", row.problem_id)))?;
         let converted = convert(text, environment, &tool)?;
-        scripts.push(Script {
+        scripts.push(EpisodeScript {
             id: format!("{}-{}", row.problem_id, row.solver),
             problem,
             turns: converted.turns,
@@ -285,7 +287,7 @@ pub fn label(
         });
         calculations.push(converted.calculations);
     }
-    let mut counts = Counts::default();
+    let mut counts = StepLabelCounts::default();
     let mut trajectories = Vec::with_capacity(rows.len());
     for ((played, row), calculations) in play(environment, &scripts, progress)?.into_iter().zip(rows).zip(&calculations)
     {
@@ -311,7 +313,12 @@ fn in_answer_form(solution: &str) -> String {
     }
 }
 
-fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], counts: &mut Counts) -> Trajectory {
+fn labeled(
+    played: ScriptedResult,
+    row: &Solution,
+    calculations: &[Calculation<'_>],
+    counts: &mut StepLabelCounts,
+) -> Trajectory {
     let mut trajectory = played.trajectory;
     let agreements = agreements(&trajectory, calculations);
     let mut labels = vec![f32::NAN; played.turns];
@@ -348,7 +355,7 @@ fn labeled(played: Played, row: &Solution, calculations: &[Calculation<'_>], cou
 fn publish(
     trajectories: &[Trajectory],
     problems: &[Problem],
-    counts: &Counts,
+    counts: &StepLabelCounts,
     context: &mut StageContext,
 ) -> Result<()> {
     let metrics = [
@@ -366,7 +373,7 @@ fn publish(
         ("annotations_not_executable", counts.not_executable),
         ("dropped_time_limit", counts.dropped_time_limit),
     ];
-    let mut report = Report::new("Step labels");
+    let mut report = StageReport::new("Step labels");
     report.summary = format!(
         "{} graded solutions of {} problems, cut into {} steps.",
         counts.solutions,
@@ -377,7 +384,7 @@ fn publish(
     for (name, n) in metrics {
         context.metric(name, n as f64);
         report.metric(name, n as f64);
-        table.row([Cell::text(name.replace('_', " ")), Cell::Number(n as f64)]);
+        table.row([ReportCell::text(name.replace('_', " ")), ReportCell::Number(n as f64)]);
     }
     report.table(table);
     report.note(

@@ -1,39 +1,44 @@
 //! Requests and responses in the fields of each server.
 
-use crate::compute::{Done, Job};
-use crate::shared::{Answer, MODEL, Shared, lock};
+use crate::engine::{MockTurnOutput, MockTurnRequest};
+use crate::state::{MODEL, MockServerResponse, MockServerState, lock};
 use serde_json::{Value, json};
 use std::path::Path;
 use trainyard_core::Result;
-use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::backend::endpoint::InferenceServerKind;
 use trainyard_lm::generate::DrawKey;
-use trainyard_tables::Sampling;
+use trainyard_tables::SamplingParams;
 
 /// Number of turns whose draws are searched.
 const TURNS: u64 = 6;
 
-pub fn answer(shared: &Shared, path: &str, body: &Value) -> Answer {
+pub fn answer(shared: &MockServerState, path: &str, body: &Value) -> MockServerResponse {
     let answered = match (shared.kind, path) {
         (_, "/v1/models") => Ok(models(shared)),
-        (Server::Vllm, "/v1/completions") => completions(shared, body),
-        (Server::Vllm, "/tokenize") | (Server::Sglang, "/tokenize") => tokens(shared, &body["prompt"]),
-        (Server::Vllm, "/collective_rpc") => {
+        (InferenceServerKind::Vllm, "/v1/completions") => completions(shared, body),
+        (InferenceServerKind::Vllm, "/tokenize") | (InferenceServerKind::Sglang, "/tokenize") => {
+            tokens(shared, &body["prompt"])
+        }
+        (InferenceServerKind::Vllm, "/collective_rpc") => {
             reload(shared, &body["kwargs"]["weights_path"], json!({"results": [null]}))
         }
-        (Server::Vllm, "/reset_prefix_cache") => Ok(Value::Null),
-        (Server::Vllm, "/v1/load_lora_adapter") | (Server::Sglang, "/load_lora_adapter") => adapter(shared, body, true),
-        (Server::Vllm, "/v1/unload_lora_adapter") | (Server::Sglang, "/unload_lora_adapter") => {
-            adapter(shared, body, false)
+        (InferenceServerKind::Vllm, "/reset_prefix_cache") => Ok(Value::Null),
+        (InferenceServerKind::Vllm, "/v1/load_lora_adapter") | (InferenceServerKind::Sglang, "/load_lora_adapter") => {
+            adapter(shared, body, true)
         }
-        (Server::Sglang, "/generate") => generate(shared, body),
-        (Server::Sglang, "/update_weights_from_disk") => reload(
+        (InferenceServerKind::Vllm, "/v1/unload_lora_adapter")
+        | (InferenceServerKind::Sglang, "/unload_lora_adapter") => adapter(shared, body, false),
+        (InferenceServerKind::Sglang, "/generate") => generate(shared, body),
+        (InferenceServerKind::Sglang, "/update_weights_from_disk") => reload(
             shared,
             &body["model_path"],
             json!({"success": true, "message": "Succeeded to update model weights."}),
         ),
-        (Server::LlamaCpp, "/tokenize") => tokens(shared, &body["content"]),
-        (Server::LlamaCpp, "/props") => Ok(json!({"default_generation_settings": {"n_ctx": context(shared)}})),
-        (Server::LlamaCpp, "/completion") => completion(shared, body),
+        (InferenceServerKind::LlamaCpp, "/tokenize") => tokens(shared, &body["content"]),
+        (InferenceServerKind::LlamaCpp, "/props") => {
+            Ok(json!({"default_generation_settings": {"n_ctx": context(shared)}}))
+        }
+        (InferenceServerKind::LlamaCpp, "/completion") => completion(shared, body),
         _ => return (404, json!({"detail": "Not Found"})),
     };
     match answered {
@@ -42,37 +47,37 @@ pub fn answer(shared: &Shared, path: &str, body: &Value) -> Answer {
     }
 }
 
-fn context(shared: &Shared) -> usize {
-    let own = lock(&shared.computer).positions();
-    shared.started.context.map_or(own, |context| context.min(own))
+fn context(shared: &MockServerState) -> usize {
+    let own = lock(&shared.engine).positions();
+    shared.options.context.map_or(own, |context| context.min(own))
 }
 
-fn models(shared: &Shared) -> Value {
+fn models(shared: &MockServerState) -> Value {
     let mut list = vec![json!({"id": MODEL, "object": "model", "parent": null, "max_model_len": context(shared)})];
-    let adapters = lock(&shared.computer).adapters();
+    let adapters = lock(&shared.engine).adapters();
     list.extend(adapters.into_iter().map(|name| json!({"id": name, "object": "model", "parent": MODEL})));
     json!({"object": "list", "data": list})
 }
 
-fn tokens(shared: &Shared, text: &Value) -> Result<Value> {
-    let ids = lock(&shared.computer).tokenize(text.as_str().unwrap_or_default())?;
+fn tokens(shared: &MockServerState, text: &Value) -> Result<Value> {
+    let ids = lock(&shared.engine).tokenize(text.as_str().unwrap_or_default())?;
     Ok(json!({"count": ids.len(), "tokens": ids}))
 }
 
-fn reload(shared: &Shared, folder: &Value, done: Value) -> Result<Value> {
-    lock(&shared.computer).reload(Path::new(folder.as_str().unwrap_or_default()))?;
+fn reload(shared: &MockServerState, folder: &Value, done: Value) -> Result<Value> {
+    lock(&shared.engine).reload(Path::new(folder.as_str().unwrap_or_default()))?;
     Ok(done)
 }
 
-fn adapter(shared: &Shared, body: &Value, load: bool) -> Result<Value> {
-    let mut computer = lock(&shared.computer);
+fn adapter(shared: &MockServerState, body: &Value, load: bool) -> Result<Value> {
+    let mut computer = lock(&shared.engine);
     let name = body["lora_name"].as_str().unwrap_or_default();
     if load {
         computer.load_adapter(name, Path::new(body["lora_path"].as_str().unwrap_or_default()))?;
     } else {
         computer.unload_adapter(name)?;
     }
-    Ok(if shared.kind == Server::Vllm {
+    Ok(if shared.kind == InferenceServerKind::Vllm {
         json!(format!("Success: LoRA adapter '{name}'."))
     } else {
         json!({"success": true})
@@ -84,8 +89,8 @@ fn ids(value: &Value) -> Vec<u32> {
 }
 
 /// Returns the draw of a seed, which a dialect has truncated.
-fn known(shared: &Shared, position: usize, is: impl Fn(u64) -> bool) -> Option<(DrawKey, usize)> {
-    shared.started.keys.iter().find_map(|key| {
+fn find_draw(shared: &MockServerState, position: usize, is: impl Fn(u64) -> bool) -> Option<(DrawKey, usize)> {
+    shared.options.keys.iter().find_map(|key| {
         let turn = (0..TURNS).find(|turn| {
             let place = [key.problem, key.sample, *turn, position as u64];
             is(key.chance.at("sample", &place).next_u64())
@@ -94,10 +99,10 @@ fn known(shared: &Shared, position: usize, is: impl Fn(u64) -> bool) -> Option<(
     })
 }
 
-fn completions(shared: &Shared, body: &Value) -> Result<Value> {
+fn completions(shared: &MockServerState, body: &Value) -> Result<Value> {
     let tokens = ids(&body["prompt"]);
     let model = body["model"].as_str().filter(|model| *model != MODEL);
-    let mut computer = lock(&shared.computer);
+    let mut computer = lock(&shared.engine);
     let seed = body["seed"].as_u64().unwrap_or_default();
     let prompt_logprobs = if body["prompt_logprobs"].is_null() {
         Value::Null
@@ -107,10 +112,10 @@ fn completions(shared: &Shared, body: &Value) -> Result<Value> {
         let given = tokens.iter().zip(numbers).skip(1).map(one);
         Value::Array(std::iter::once(Value::Null).chain(given).collect())
     };
-    let done = computer.turn(Job {
+    let done = computer.turn(MockTurnRequest {
         adapter: model,
-        draw: known(shared, tokens.len(), |drawn| drawn >> 1 == seed),
-        sampling: Sampling {
+        draw: find_draw(shared, tokens.len(), |drawn| drawn >> 1 == seed),
+        sampling: SamplingParams {
             temperature: body["temperature"].as_f64().unwrap_or(1.0),
             top_p: body["top_p"].as_f64().unwrap_or(1.0),
             top_k: body["top_k"].as_u64().unwrap_or(0) as u32,
@@ -122,7 +127,7 @@ fn completions(shared: &Shared, body: &Value) -> Result<Value> {
         tokens,
     })?;
     let (numbers, top) =
-        if shared.started.processed { (&done.sampled, &done.top[0]) } else { (&done.plain, &done.top[2]) };
+        if shared.options.processed { (&done.sampled, &done.top[0]) } else { (&done.plain, &done.top[2]) };
     let listed: serde_json::Map<String, Value> =
         top.iter().map(|(token, number)| (format!("token_id:{token}"), json!(number))).collect();
     let logprobs = json!({
@@ -137,11 +142,11 @@ fn completions(shared: &Shared, body: &Value) -> Result<Value> {
     Ok(json!({"id": "cmpl-1", "object": "text_completion", "model": MODEL, "choices": [choice]}))
 }
 
-fn generate(shared: &Shared, body: &Value) -> Result<Value> {
+fn generate(shared: &MockServerState, body: &Value) -> Result<Value> {
     let tokens = ids(&body["input_ids"]);
     let options = &body["sampling_params"];
     let adapter = body["lora_path"].as_str();
-    let mut computer = lock(&shared.computer);
+    let mut computer = lock(&shared.engine);
     let given: Vec<Value> = if body["logprob_start_len"] == 0 {
         let numbers = computer.forced(adapter, &tokens)?;
         let pairs = tokens.iter().zip(numbers).enumerate();
@@ -152,10 +157,10 @@ fn generate(shared: &Shared, body: &Value) -> Result<Value> {
         Vec::new()
     };
     let seed = options["sampling_seed"].as_u64().unwrap_or_default();
-    let done = computer.turn(Job {
+    let done = computer.turn(MockTurnRequest {
         adapter,
-        draw: known(shared, tokens.len(), |drawn| drawn >> 33 == seed),
-        sampling: Sampling {
+        draw: find_draw(shared, tokens.len(), |drawn| drawn >> 33 == seed),
+        sampling: SamplingParams {
             temperature: options["temperature"].as_f64().unwrap_or(1.0),
             top_p: options["top_p"].as_f64().unwrap_or(1.0),
             top_k: options["top_k"].as_i64().unwrap_or(-1).max(0) as u32,
@@ -167,7 +172,7 @@ fn generate(shared: &Shared, body: &Value) -> Result<Value> {
         tokens,
     })?;
     let (numbers, top) =
-        if shared.started.processed { (&done.tempered, &done.top[1]) } else { (&done.plain, &done.top[2]) };
+        if shared.options.processed { (&done.tempered, &done.top[1]) } else { (&done.plain, &done.top[2]) };
     let reason = match done.stopped {
         Some(token) => json!({"type": "stop", "matched": token}),
         None => json!({"type": "length", "length": done.tokens.len()}),
@@ -182,17 +187,17 @@ fn generate(shared: &Shared, body: &Value) -> Result<Value> {
     Ok(json!({"text": "", "output_ids": done.tokens, "meta_info": meta}))
 }
 
-fn completion(shared: &Shared, body: &Value) -> Result<Value> {
+fn completion(shared: &MockServerState, body: &Value) -> Result<Value> {
     let tokens = ids(&body["prompt"]);
-    let mut computer = lock(&shared.computer);
+    let mut computer = lock(&shared.engine);
     let seed = body["seed"].as_u64().unwrap_or_default();
     // Only the model's end tokens end a turn.
     let stop = computer.stop_tokens();
     let evaluated = tokens.len();
-    let Done { tokens, sampled, plain, stopped, .. } = computer.turn(Job {
+    let MockTurnOutput { tokens, sampled, plain, stopped, .. } = computer.turn(MockTurnRequest {
         adapter: None,
-        draw: known(shared, tokens.len(), |drawn| u64::from((drawn as u32).min(u32::MAX - 1)) == seed),
-        sampling: Sampling {
+        draw: find_draw(shared, tokens.len(), |drawn| u64::from((drawn as u32).min(u32::MAX - 1)) == seed),
+        sampling: SamplingParams {
             temperature: body["temperature"].as_f64().unwrap_or(0.8),
             top_p: body["top_p"].as_f64().unwrap_or(0.95),
             top_k: body["top_k"].as_u64().unwrap_or(40) as u32,

@@ -5,44 +5,44 @@
 //! "OpenAI-compatible server" and "LoRA adapters"; SGLang: "Native APIs", "Sampling parameters", "SGLang for RL";
 //! llama.cpp: `tools/server/README.md`). HTTP support is sufficient for one client: a request per connection.
 
-mod compute;
 mod dialects;
-mod shared;
-mod vice;
+mod engine;
+mod fault;
+mod state;
 mod wire;
 
-pub use shared::{MODEL, Seen, Started};
-pub use vice::Vice;
+pub use fault::MockServerFault;
+pub use state::{MODEL, MockServerOptions, MockServerRequest};
 
-use compute::Computer;
-use shared::{Shared, lock};
+use engine::MockModelEngine;
+use state::{MockServerState, lock};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use trainyard_core::Result;
 use trainyard_core::error::Error;
-use trainyard_lm::backend::endpoint::Server;
+use trainyard_lm::backend::endpoint::InferenceServerKind;
 use trainyard_lm::folder::ModelFolder;
 
 /// A running server, which stops when dropped.
-pub struct Served {
+pub struct MockModelServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    state: Arc<MockServerState>,
     listener: Option<JoinHandle<()>>,
 }
 
-impl Served {
+impl MockModelServer {
     /// Serves a model on a port of this machine.
-    pub fn start(kind: Server, model: &ModelFolder, started: Started) -> Result<Self> {
+    pub fn start(kind: InferenceServerKind, model: &ModelFolder, started: MockServerOptions) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| Error::retryable(format!("no port: {e}")))?;
         let address = listener.local_addr().map_err(|e| Error::retryable(format!("no port: {e}")))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(MockServerState {
             kind,
-            started,
-            computer: Mutex::new(Computer::new(model)?),
-            vices: Mutex::default(),
-            seen: Mutex::default(),
+            options: started,
+            engine: Mutex::new(MockModelEngine::new(model)?),
+            faults: Mutex::default(),
+            requests: Mutex::default(),
             stopped: AtomicBool::new(false),
         });
         let threads = shared.clone();
@@ -55,25 +55,25 @@ impl Served {
                 std::thread::spawn(move || wire::serve(stream, &shared));
             }
         });
-        Ok(Self { address, shared, listener: Some(listener) })
+        Ok(Self { address, state: shared, listener: Some(listener) })
     }
     /// Returns the address, as in a workflow file.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
     /// Applies a fault to the next request whose path begins with `path`; several are applied in order.
-    pub fn next(&self, path: &str, vice: Vice) {
-        lock(&self.shared.vices).push((path.to_string(), vice));
+    pub fn inject_fault(&self, path: &str, vice: MockServerFault) {
+        lock(&self.state.faults).push((path.to_string(), vice));
     }
     /// Returns the requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
-        lock(&self.shared.seen).clone()
+    pub fn seen(&self) -> Vec<MockServerRequest> {
+        lock(&self.state.requests).clone()
     }
 }
 
-impl Drop for Served {
+impl Drop for MockModelServer {
     fn drop(&mut self) {
-        self.shared.stopped.store(true, Ordering::SeqCst);
+        self.state.stopped.store(true, Ordering::SeqCst);
         // The connection wakes the listener.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {

@@ -1,19 +1,19 @@
 //! HTTP/1.1, to the extent that one client needs.
 
 use crate::dialects;
-use crate::shared::{Shared, lock};
-use crate::vice::Vice;
+use crate::fault::MockServerFault;
+use crate::state::{MockServerState, lock};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 /// Reads one request and sends the response.
-pub fn serve(stream: TcpStream, shared: &Shared) {
+pub fn serve(stream: TcpStream, shared: &MockServerState) {
     // A closed connection is no fault of the server.
     let _ = answer(stream, shared);
 }
 
-fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
+fn answer(mut stream: TcpStream, shared: &MockServerState) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
     reader.read_line(&mut first)?;
@@ -32,35 +32,35 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    lock(&shared.seen).push((path.clone(), body.clone()));
-    let allowed = shared.started.key.is_none() || shared.started.key == key;
+    lock(&shared.requests).push((path.clone(), body.clone()));
+    let allowed = shared.options.key.is_none() || shared.options.key == key;
     let (status, value) = if allowed {
         dialects::answer(shared, &path, &body)
     } else {
         (401, json!({"error": {"message": format!("the key `{}` is wrong", key.unwrap_or_default())}}))
     };
-    let mut vices = lock(&shared.vices);
+    let mut vices = lock(&shared.faults);
     let place = vices.iter().position(|(of, _)| path.starts_with(of.as_str()));
     let vice = place.map(|place| vices.remove(place).1);
     drop(vices);
     send(&mut stream, vice, status, value)
 }
 
-fn send(stream: &mut TcpStream, vice: Option<Vice>, status: u16, mut value: Value) -> std::io::Result<()> {
+fn send(stream: &mut TcpStream, vice: Option<MockServerFault>, status: u16, mut value: Value) -> std::io::Result<()> {
     match vice {
         None => write(stream, status, &[], value.to_string().as_bytes()),
-        Some(Vice::Status(status, headers, body)) => write(stream, status, &headers, body.as_bytes()),
-        Some(Vice::Close) => Ok(()),
-        Some(Vice::Cut) => {
+        Some(MockServerFault::Status(status, headers, body)) => write(stream, status, &headers, body.as_bytes()),
+        Some(MockServerFault::Close) => Ok(()),
+        Some(MockServerFault::Cut) => {
             let text = value.to_string();
             stream.write_all(&head(status, &[], text.len()))?;
             stream.write_all(&text.as_bytes()[..text.len() / 2])
         }
-        Some(Vice::Half) => {
+        Some(MockServerFault::Half) => {
             let text = value.to_string();
             write(stream, status, &[], &text.as_bytes()[..text.len() / 2])
         }
-        Some(Vice::Drip(pause)) => {
+        Some(MockServerFault::Drip(pause)) => {
             let text = value.to_string();
             stream.write_all(&head(status, &[], text.len()))?;
             for part in text.as_bytes().chunks(100) {
@@ -70,12 +70,12 @@ fn send(stream: &mut TcpStream, vice: Option<Vice>, status: u16, mut value: Valu
             }
             Ok(())
         }
-        Some(Vice::Late(silence)) => {
+        Some(MockServerFault::Late(silence)) => {
             std::thread::sleep(silence);
             write(stream, status, &[], value.to_string().as_bytes())
         }
-        Some(Vice::Text(text)) => write(stream, status, &[], text.as_bytes()),
-        Some(Vice::Edit(change)) => {
+        Some(MockServerFault::Text(text)) => write(stream, status, &[], text.as_bytes()),
+        Some(MockServerFault::Edit(change)) => {
             change(&mut value);
             write(stream, status, &[], value.to_string().as_bytes())
         }

@@ -2,15 +2,15 @@
 //!
 //! Without a server key, requests must name this machine in `Host`, and a page of another origin is rejected.
 
-use super::settings::Settings;
-use crate::refusal::Refusal;
+use super::settings::ModelApiSettings;
+use crate::error::ModelApiError;
 use axum::http::{HeaderMap, Uri};
 use trainyard_core::{Digest, Secret};
-use trainyard_http_server::{Denial, Policy, same_digest};
+use trainyard_http_server::{RequestDenial, RequestPolicy, same_digest};
 
 /// Returns the choices of this server; `protected` = it has a key.
-fn policy(protected: bool) -> Policy {
-    Policy {
+fn policy(protected: bool) -> RequestPolicy {
+    RequestPolicy {
         protected,
         credential: "key",
         x_api_key: true,
@@ -21,7 +21,7 @@ fn policy(protected: bool) -> Policy {
 }
 
 /// Returns the choices of a server with these settings.
-pub fn policy_of(settings: &Settings) -> Policy {
+pub fn policy_of(settings: &ModelApiSettings) -> RequestPolicy {
     policy(settings.key.is_some())
 }
 
@@ -31,20 +31,20 @@ pub fn key(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Admits a request. Errors: 401 without the key; 403 for another host or origin.
-pub fn admit(headers: &HeaderMap, target: &Uri, expected: Option<&Secret>) -> Result<(), Refusal> {
+pub fn admit(headers: &HeaderMap, target: &Uri, expected: Option<&Secret>) -> Result<(), ModelApiError> {
     let digest = |text: &str| Digest::of(text.as_bytes());
     let same = |key: &str| expected.filter(|expected| same_digest(&digest(key), &digest(expected.reveal())));
     trainyard_http_server::admit(&policy(expected.is_some()), headers, target, same).map(drop).map_err(refusal)
 }
 
-fn refusal(denial: Denial) -> Refusal {
+fn refusal(denial: RequestDenial) -> ModelApiError {
     match denial {
-        Denial::NoCredential => {
+        RequestDenial::NoCredential => {
             let message = "no valid key; send the server's key as `Authorization: Bearer KEY` or `x-api-key: KEY`";
-            Refusal::new(401, message).code("invalid_api_key")
+            ModelApiError::new(401, message).code("invalid_api_key")
         }
-        Denial::OtherHost => Refusal::new(403, "the request names another host; use http://127.0.0.1"),
-        Denial::OtherOrigin => Refusal::new(403, "the request comes from a page of another origin"),
+        RequestDenial::OtherHost => ModelApiError::new(403, "the request names another host; use http://127.0.0.1"),
+        RequestDenial::OtherOrigin => ModelApiError::new(403, "the request comes from a page of another origin"),
     }
 }
 

@@ -3,34 +3,34 @@
 //!
 //! A supervisor has lanes, each with a thread and one process at a time. A [`Wire`] is the protocol of a lane. Jobs are
 //! for any lane, or for one; a lane sends its own jobs in order.
-mod entry;
-mod lane;
 mod queue;
+mod queued_job;
 mod wire;
+mod worker;
 
-pub use entry::Death;
-pub use lane::Described;
-pub use wire::{Capacity, Decoded, Failure, Wire};
+pub use queued_job::WorkerExitCause;
+pub use wire::{DecodedFrame, LaneCapacity, WorkerFailure, WorkerWire};
+pub use worker::SupervisedProgram;
 
-use crate::program::unblocked;
-use lane::Lane;
-use queue::Queue;
+use crate::program::set_nonblocking;
+use queue::JobQueue;
 use std::io::{self, PipeReader, PipeWriter};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use worker::WorkerLane;
 
 /// The lanes of one kind of worker. Their processes end when this is dropped.
 pub struct Supervisor<J> {
-    queue: Arc<Queue<J>>,
+    queue: Arc<JobQueue<J>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl<J: Send + 'static> Supervisor<J> {
     /// Starts the threads of these lanes, called `name` and their number. Errors: the lane that cannot be started, and
     /// why.
-    pub fn start<W: Wire<Job = J>>(
+    pub fn start<W: WorkerWire<Job = J>>(
         name: &str,
-        described: Described,
+        described: SupervisedProgram,
         wires: Vec<W>,
     ) -> Result<Self, (usize, io::Error)> {
         let (mut readers, mut wakers) = (Vec::new(), Vec::new());
@@ -40,9 +40,9 @@ impl<J: Send + 'static> Supervisor<J> {
             wakers.push(waker);
         }
         let described = Arc::new(described);
-        let mut supervisor = Self { queue: Arc::new(Queue::new(wakers)), threads: Vec::new() };
+        let mut supervisor = Self { queue: Arc::new(JobQueue::new(wakers)), threads: Vec::new() };
         for (number, (wire, reader)) in wires.into_iter().zip(readers).enumerate() {
-            let lane = Lane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, reader);
+            let lane = WorkerLane::new(number, Arc::clone(&supervisor.queue), Arc::clone(&described), wire, reader);
             let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
             supervisor.threads.push(thread.spawn(move || lane.run()).map_err(|e| (number, e))?);
         }
@@ -53,36 +53,36 @@ impl<J: Send + 'static> Supervisor<J> {
 /// Returns a nonblocking pipe.
 fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     let (reader, writer) = io::pipe()?;
-    unblocked(&reader).and_then(|()| unblocked(&writer))?;
+    set_nonblocking(&reader).and_then(|()| set_nonblocking(&writer))?;
     Ok((reader, writer))
 }
 
 impl<J> Supervisor<J> {
     /// Returns the number of lanes.
-    pub fn lanes(&self) -> usize {
-        self.queue.lanes()
+    pub fn workers(&self) -> usize {
+        self.queue.workers()
     }
     /// Queues a job for any lane.
-    pub fn put(&self, job: J) {
-        self.queue.put(job);
+    pub fn push(&self, job: J) {
+        self.queue.push(job);
     }
     /// Queues a job for one lane after its earlier ones.
-    pub fn put_on(&self, lane: usize, job: J) {
-        self.queue.put_on(lane, job);
+    pub fn push_to(&self, lane: usize, job: J) {
+        self.queue.push_to(lane, job);
     }
     /// Queues a job for one lane that may wait for the next one, unless many wait.
-    pub fn put_later(&self, lane: usize, job: J) {
-        self.queue.put_later(lane, job);
+    pub fn push_back_to(&self, lane: usize, job: J) {
+        self.queue.push_back_to(lane, job);
     }
     /// Returns the process ids of the running workers.
     pub fn worker_ids(&self) -> Vec<u32> {
         self.queue.worker_ids()
     }
     /// Requests the end of the processes.
-    pub fn shut(&self) {
-        self.queue.shut();
+    pub fn shut_down(&self) {
+        self.queue.shut_down();
     }
-    /// Returns whether all processes have ended after [`Supervisor::shut`].
+    /// Returns whether all processes have ended after [`Supervisor::shut_down`].
     pub fn has_ended(&self) -> bool {
         self.threads.iter().all(JoinHandle::is_finished)
     }
@@ -90,7 +90,7 @@ impl<J> Supervisor<J> {
 
 impl<J> Drop for Supervisor<J> {
     fn drop(&mut self) {
-        self.queue.shut();
+        self.queue.shut_down();
         for thread in self.threads.drain(..) {
             // After a panic the process has already ended with its thread.
             let _ = thread.join();

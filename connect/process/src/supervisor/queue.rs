@@ -1,6 +1,6 @@
 //! The queue of a supervisor: jobs for any lane, and jobs for one.
 
-use super::wire::Capacity;
+use super::wire::LaneCapacity;
 use std::collections::VecDeque;
 use std::io::{PipeWriter, Write as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const PILE: usize = 256;
 
 /// Queue shared by all lanes.
-pub struct Queue<J> {
-    state: Mutex<State<J>>,
+pub struct JobQueue<J> {
+    state: Mutex<JobQueueState<J>>,
     wakers: Vec<PipeWriter>,
 }
 
-struct State<J> {
+struct JobQueueState<J> {
     common: VecDeque<J>,
     own: Vec<VecDeque<J>>,
     /// Whether a lane found no job, so that the next one must wake it.
@@ -24,21 +24,21 @@ struct State<J> {
     shut: bool,
 }
 
-impl<J> Queue<J> {
+impl<J> JobQueue<J> {
     /// Creates a queue with one waker for each lane.
     pub fn new(wakers: Vec<PipeWriter>) -> Self {
         let own = wakers.iter().map(|_| VecDeque::new()).collect();
         let (idle, workers) = (vec![false; wakers.len()], vec![None; wakers.len()]);
-        Self { state: Mutex::new(State { common: VecDeque::new(), own, idle, workers, shut: false }), wakers }
+        Self { state: Mutex::new(JobQueueState { common: VecDeque::new(), own, idle, workers, shut: false }), wakers }
     }
-    fn lock(&self) -> MutexGuard<'_, State<J>> {
+    fn lock(&self) -> MutexGuard<'_, JobQueueState<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    pub fn lanes(&self) -> usize {
+    pub fn workers(&self) -> usize {
         self.wakers.len()
     }
     /// Queues a job for any lane.
-    pub fn put(&self, job: J) {
+    pub fn push(&self, job: J) {
         let mut state = self.lock();
         state.common.push_back(job);
         let idle: Vec<bool> = state.idle.iter_mut().map(std::mem::take).collect();
@@ -46,11 +46,11 @@ impl<J> Queue<J> {
         idle.iter().enumerate().filter(|(_, idle)| **idle).for_each(|(lane, _)| self.wake(lane));
     }
     /// Queues a job for one lane.
-    pub fn put_on(&self, lane: usize, job: J) {
+    pub fn push_to(&self, lane: usize, job: J) {
         self.push_on(lane, job, 1);
     }
     /// Queues a job for one lane that may wait for the next one, unless many wait.
-    pub fn put_later(&self, lane: usize, job: J) {
+    pub fn push_back_to(&self, lane: usize, job: J) {
         self.push_on(lane, job, PILE);
     }
     /// Queues a job for one lane, and wakes the lane if as many are queued and it found none.
@@ -64,7 +64,7 @@ impl<J> Queue<J> {
         }
     }
     /// Takes the next job for a lane with this many open ones. A lane that gets none is woken by the next job.
-    pub fn take(&self, lane: usize, open: usize, capacity: Capacity) -> Option<J> {
+    pub fn take(&self, lane: usize, open: usize, capacity: LaneCapacity) -> Option<J> {
         let mut state = self.lock();
         let own = if open < capacity.own { state.own[lane].pop_front() } else { None };
         let job = own.or_else(|| if open < capacity.common { state.common.pop_front() } else { None });
@@ -88,11 +88,11 @@ impl<J> Queue<J> {
     pub fn worker_ids(&self) -> Vec<u32> {
         self.lock().workers.iter().copied().flatten().collect()
     }
-    pub fn shut(&self) {
+    pub fn shut_down(&self) {
         self.lock().shut = true;
         (0..self.wakers.len()).for_each(|lane| self.wake(lane));
     }
-    pub fn is_shut(&self) -> bool {
+    pub fn is_shut_down(&self) -> bool {
         self.lock().shut
     }
     /// Wakes a lane; a full pipe wakes as well.
@@ -106,16 +106,16 @@ mod tests {
     use super::*;
     use std::io::{self, PipeReader, Read as _};
 
-    const CAPACITY: Capacity = Capacity { common: 1, own: 2, in_batches: false };
+    const CAPACITY: LaneCapacity = LaneCapacity { common: 1, own: 2, in_batches: false };
 
     /// Returns a queue of one lane, and the pipe by which the lane is woken.
-    fn queue() -> (Queue<u8>, PipeReader) {
+    fn queue() -> (JobQueue<u8>, PipeReader) {
         let (reader, waker) = io::pipe().unwrap();
-        (Queue::new(vec![waker]), reader)
+        (JobQueue::new(vec![waker]), reader)
     }
 
     /// Returns the number of times that a dropped queue woke its lane.
-    fn wakes(queue: Queue<u8>, mut reader: PipeReader) -> usize {
+    fn wakes(queue: JobQueue<u8>, mut reader: PipeReader) -> usize {
         drop(queue);
         let mut all = Vec::new();
         reader.read_to_end(&mut all).unwrap()
@@ -124,12 +124,12 @@ mod tests {
     #[test]
     fn a_lane_takes_its_own_jobs_first_and_few_of_the_common_ones() {
         let (queue, _ear) = queue();
-        queue.put(1);
-        queue.put_on(0, 2);
+        queue.push(1);
+        queue.push_to(0, 2);
         assert_eq!([0, 0, 1].map(|open| queue.take(0, open, CAPACITY)), [Some(2), Some(1), None]);
-        queue.put(3);
+        queue.push(3);
         assert_eq!(queue.take(0, 1, CAPACITY), None);
-        queue.put_on(0, 4);
+        queue.push_to(0, 4);
         assert_eq!((queue.take(0, 2, CAPACITY), queue.take(0, 1, CAPACITY)), (None, Some(4)));
         assert_eq!(queue.take_all(0), [3]);
     }
@@ -137,19 +137,19 @@ mod tests {
     #[test]
     fn only_a_lane_that_found_no_job_is_woken() {
         let (queue, reader) = queue();
-        queue.put_on(0, 1);
+        queue.push_to(0, 1);
         assert_eq!(wakes(queue, reader), 0);
         let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
-        (0..10).for_each(|job| queue.put_on(0, job));
+        (0..10).for_each(|job| queue.push_to(0, job));
         assert_eq!(wakes(queue, reader), 1);
         let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
-        (1..PILE).for_each(|_| queue.put_later(0, 0));
+        (1..PILE).for_each(|_| queue.push_back_to(0, 0));
         assert_eq!(wakes(queue, reader), 0);
         let (queue, reader) = self::queue();
         assert_eq!(queue.take(0, 0, CAPACITY), None);
-        (0..2 * PILE).for_each(|_| queue.put_later(0, 0));
+        (0..2 * PILE).for_each(|_| queue.push_back_to(0, 0));
         assert_eq!(wakes(queue, reader), 1);
     }
 }

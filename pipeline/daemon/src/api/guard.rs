@@ -5,25 +5,25 @@
 //! origin cannot change anything, since a change requires a JSON body, for which a browser sends a preflight request
 //! that is denied.
 
-use super::app::App;
 use super::error::ApiError;
-use super::tokens::{Role, Tokens};
+use super::state::ApiState;
+use super::tokens::{ApiTokens, Role};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
-use trainyard_http_server::{Denial, Policy, admit};
+use trainyard_http_server::{RequestDenial, RequestPolicy, admit};
 
 /// Sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sender(pub String);
+pub struct RequestSender(pub String);
 
 /// Path that requires no token, for health checks.
 pub const HEALTH: &str = "/api/v1/health";
 
 /// Passes a request on or rejects it.
-pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+pub async fn guard(State(app): State<Arc<ApiState>>, mut request: Request, next: Next) -> Response {
     match admitted(&app, &request) {
         Ok(sender) => {
             request.extensions_mut().insert(sender);
@@ -34,8 +34,8 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
 }
 
 /// Returns the choices of a server with these tokens.
-pub fn policy(tokens: &Tokens) -> Policy {
-    Policy {
+pub fn policy(tokens: &ApiTokens) -> RequestPolicy {
+    RequestPolicy {
         protected: !tokens.is_empty(),
         credential: "token",
         x_api_key: false,
@@ -45,21 +45,21 @@ pub fn policy(tokens: &Tokens) -> Policy {
     }
 }
 
-fn admitted(app: &App, request: &Request) -> Result<Sender, ApiError> {
+fn admitted(app: &ApiState, request: &Request) -> Result<RequestSender, ApiError> {
     let policy = policy(&app.tokens);
     if policy.protected && request.uri().path() == HEALTH {
-        return Ok(Sender("api:anybody".to_string()));
+        return Ok(RequestSender("api:anybody".to_string()));
     }
     let find = |token: &str| app.tokens.holder(token);
     let Some((role, name)) = admit(&policy, request.headers(), request.uri(), find)? else {
-        return Ok(Sender("api:local".to_string()));
+        return Ok(RequestSender("api:local".to_string()));
     };
     if role < needed(request.method()) {
         let help = "this takes a token with the role operator".to_string();
         let message = format!("{name} may only look");
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message, Some(help)));
     }
-    Ok(Sender(format!("api:{name}")))
+    Ok(RequestSender(format!("api:{name}")))
 }
 
 /// Returns the role that a method requires.
@@ -67,18 +67,18 @@ pub fn needed(method: &Method) -> Role {
     if method.is_safe() { Role::Viewer } else { Role::Operator }
 }
 
-impl From<Denial> for ApiError {
-    fn from(denial: Denial) -> Self {
+impl From<RequestDenial> for ApiError {
+    fn from(denial: RequestDenial) -> Self {
         let (status, kind, message, help) = match denial {
-            Denial::NoCredential => {
+            RequestDenial::NoCredential => {
                 let help = "send `Authorization: Bearer TOKEN` with a token of the server's token file";
                 (StatusCode::UNAUTHORIZED, "unauthorized", "no valid token", Some(help))
             }
-            Denial::OtherHost => {
+            RequestDenial::OtherHost => {
                 let help = "use http://127.0.0.1, or start the server with `--token-file`";
                 (StatusCode::FORBIDDEN, "forbidden", "the request names another host", Some(help))
             }
-            Denial::OtherOrigin => {
+            RequestDenial::OtherOrigin => {
                 (StatusCode::FORBIDDEN, "forbidden", "the request comes from a page of another origin", None)
             }
         };

@@ -1,11 +1,11 @@
 //! The HTTP server: guarded routes, bounded bodies, and shutdown on interrupt.
 
-use super::app::App;
 use super::error::ApiError;
 use super::guard::{guard, policy};
 use super::openapi::ROOT;
 use super::routes;
-use super::tokens::Tokens;
+use super::state::ApiState;
+use super::tokens::ApiTokens;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use trainyard_core::Result;
-use trainyard_http_server::Limits;
+use trainyard_http_server::ServerLimits;
 use trainyard_runtime::Interrupt;
 
 /// Maximum bytes of a request's body.
 const MOST_BYTES: usize = 64 * 1024;
 
 /// Builds the router of all API routes.
-pub fn router(app: Arc<App>) -> Router {
+pub fn router(app: Arc<ApiState>) -> Router {
     let mut router = Router::new();
     for route in routes::all() {
         router = router.route(&format!("{ROOT}{}", route.path), route.handler);
@@ -35,14 +35,14 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 /// Listens on an address. Errors: invalid (a network address without tokens, one that cannot be bound).
-pub async fn bind(address: SocketAddr, tokens: &Tokens) -> Result<TcpListener> {
+pub async fn bind(address: SocketAddr, tokens: &ApiTokens) -> Result<TcpListener> {
     trainyard_http_server::bind(address, &policy(tokens)).await
 }
 
 /// Serves until interrupted.
-pub async fn serve(listener: TcpListener, app: Arc<App>, interrupt: Interrupt) {
+pub async fn serve(listener: TcpListener, app: Arc<ApiState>, interrupt: Interrupt) {
     let stop = async move { interrupt.beyond(0).await };
-    trainyard_http_server::serve(listener, router(app), Limits::default(), busy(), stop).await;
+    trainyard_http_server::serve(listener, router(app), ServerLimits::default(), busy(), stop).await;
 }
 
 /// Returns the body of the refusal of a connection above the limit.

@@ -11,7 +11,7 @@ use trainyard_spec::expression::Expression;
 use trainyard_spec::plan::Plan;
 use trainyard_spec::template::Template;
 
-fn with_item(mut node: trainyard_spec::plan::Node, expression: &str) -> trainyard_spec::plan::Node {
+fn with_item(mut node: trainyard_spec::plan::PlanNode, expression: &str) -> trainyard_spec::plan::PlanNode {
     let name = node.key.0.clone();
     let item = Template::Expression(Expression::parse(expression).unwrap());
     node.config =

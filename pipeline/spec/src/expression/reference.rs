@@ -1,12 +1,12 @@
 //! The names of `${{ … }}`, and their form as text.
 
 use std::fmt::{Display, Formatter, Result};
-use trainyard_core::Of;
+use trainyard_core::ComparisonField;
 use trainyard_expression::member;
 
 /// A name of a value from outside the expression.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reference {
+pub enum ExprReference {
     /// `params.<name>`.
     Param(String),
     /// `matrix.<axis>`.
@@ -31,7 +31,7 @@ pub enum Reference {
         /// Name of the metric or comparison.
         name: String,
         /// Number of a comparison.
-        of: Option<Of>,
+        of: Option<ComparisonField>,
     },
     /// `stages.<id>.status`, known after the stage has ended.
     Status {
@@ -40,7 +40,7 @@ pub enum Reference {
     },
 }
 
-impl Display for Reference {
+impl Display for ExprReference {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Param(name) => write!(f, "params{}", member(name)),

@@ -3,15 +3,17 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 struct Known;
-impl Scope<Reference> for Known {
-    fn value(&self, reference: &Reference) -> Option<Value> {
+impl Scope<ExprReference> for Known {
+    fn value(&self, reference: &ExprReference) -> Option<Value> {
         match reference {
-            Reference::Param(name) => param(name),
-            Reference::Metric { stage, name, of: None } => (stage == "gate" && name == "accuracy").then(|| json!(0.25)),
-            Reference::Metric { stage, name, of: Some(of) } => {
+            ExprReference::Param(name) => param(name),
+            ExprReference::Metric { stage, name, of: None } => {
+                (stage == "gate" && name == "accuracy").then(|| json!(0.25))
+            }
+            ExprReference::Metric { stage, name, of: Some(of) } => {
                 (stage == "compare" && name == "clip.fraction").then(|| json!(of.name()))
             }
-            Reference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
+            ExprReference::Status { stage } => (stage == "gate").then(|| json!("succeeded")),
             _ => None,
         }
     }
@@ -157,8 +159,8 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
     let fold = |text: &str| {
         let e = Expression::parse(text).unwrap();
         e.rewrite(&mut |r, range| match r {
-            Reference::Param(p) => {
-                param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| Fault::new(range, format!("no {p}")))
+            ExprReference::Param(p) => {
+                param(p).map(|v| Some(Term::Literal(v))).ok_or_else(|| ExpressionError::new(range, format!("no {p}")))
             }
             _ => Ok(None),
         })
@@ -180,10 +182,10 @@ fn folding_computes_only_what_counts_but_knows_every_name() {
 fn folding_keeps_what_is_late() {
     let e = Expression::parse("params.steps * 2 > 100 && stages.gate.metrics.accuracy > params.lr / 2").unwrap();
     let folded = e
-        .rewrite(&mut |r, _| Ok(if let Reference::Param(p) = r { param(p).map(Term::Literal) } else { None }))
+        .rewrite(&mut |r, _| Ok(if let ExprReference::Param(p) = r { param(p).map(Term::Literal) } else { None }))
         .unwrap();
     assert_eq!(folded.to_string(), "stages.gate.metrics.accuracy > 0.25");
-    assert_eq!(folded.check_types().unwrap(), Type::Bool);
+    assert_eq!(folded.check_types().unwrap(), ExprType::Bool);
 }
 
 #[test]
@@ -229,8 +231,8 @@ fn texts() -> impl Strategy<Value = String> {
     ];
     leaf.prop_recursive(4, 24, 3, |inner| {
         prop_oneof![
-            (inner.clone(), 0..Binary::ALL.len(), inner.clone())
-                .prop_map(|(a, o, b)| format!("({a} {} {b})", Binary::ALL[o].symbol())),
+            (inner.clone(), 0..BinaryOperator::ALL.len(), inner.clone())
+                .prop_map(|(a, o, b)| format!("({a} {} {b})", BinaryOperator::ALL[o].symbol())),
             inner.clone().prop_map(|a| format!("!{a}")),
             inner.clone().prop_map(|a| format!("-({a})")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a})[{b}]")),
@@ -295,7 +297,7 @@ proptest! {
     fn evaluating_at_once_and_in_two_steps_agree(text in texts()) {
         let e = Expression::parse(&text).unwrap();
         let folded = e.rewrite(&mut |r, _| {
-            Ok(if let Reference::Param(p) = r { param(p).map(Term::Literal) } else { None })
+            Ok(if let ExprReference::Param(p) = r { param(p).map(Term::Literal) } else { None })
         });
         if let (Ok(value), Ok(folded)) = (e.evaluate(&Known), &folded) {
             prop_assert_eq!(Some(value), folded.evaluate(&Known).ok());

@@ -1,7 +1,7 @@
 //! The keys of a workflow file, and the maps under them.
 
 use crate::diagnostic::Diagnostic;
-use crate::tree::Entry;
+use crate::tree::YamlEntry;
 
 /// Keys of a workflow file.
 pub const FILE_KEYS: [&str; 11] = [
@@ -46,7 +46,7 @@ pub const EMBED_KEYS: [&str; 7] = ["uses", "with", "needs", "matrix", "for_each"
 pub(super) const ONLY_RUN: [&str; 5] = ["beside", "env", "files", "outputs", "secrets"];
 
 /// Returns the entries of the map under a key; empty if the key is absent or holds another value (reported).
-pub(super) fn map_of<'t>(entry: Option<&'t Entry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [Entry] {
+pub(super) fn map_of<'t>(entry: Option<&'t YamlEntry>, diagnostics: &mut Vec<Diagnostic>) -> &'t [YamlEntry] {
     match entry {
         None => &[],
         Some(e) => e.value.map().unwrap_or_else(|| {

@@ -1,11 +1,11 @@
 //! Rule `process`: a user-defined program judges each row (`docs/own-code.md`). A service is queried in the same way
 //! ([`super::http`]).
 
-use super::rule::{Judgment, Rule, RuleContext};
-use crate::own_rows::{Asking, ask_rows};
+use super::rule::{FilterRule, RuleContext, RuleVerdict};
+use crate::custom_rows::{RowQuery, query_rows};
 use serde_json::Value;
 use trainyard_core::{Error, Result};
-use trainyard_envs::programs::{OwnOptions, OwnPage, OwnRole, PeerOptions};
+use trainyard_envs::programs::{CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions};
 use trainyard_process::ProgramOptions;
 use trainyard_tables::Trajectory;
 
@@ -14,16 +14,16 @@ use trainyard_tables::Trajectory;
 pub struct RuleRole;
 
 /// Rejects the rows that the user's own code does not keep.
-pub type OwnRule<P> = OwnOptions<RuleRole, P>;
+pub type CustomRule<P> = CustomRoleOptions<RuleRole, P>;
 
-impl OwnRole for RuleRole {
+impl CustomCodeRole for RuleRole {
     const ROLE: &'static str = "rule";
     const BATCH: &'static str = "Maximum rows in one request.";
     const ON_ERROR: &'static str =
         "Effect of an exception in the program: `fail` ends the stage, with `skip` the row stays.";
 }
 
-impl OwnPage<ProgramOptions> for RuleRole {
+impl CustomCodePage<ProgramOptions> for RuleRole {
     const SUMMARY: &'static str = "a program of yours keeps or rejects each row";
     const DOC: &'static str = "Rejects the rows that the program `command` does not keep, with the reason that it\n\
         gives. It sees the messages, the answer, counts, the rewards, and the problem, if the input `problems` has\n\
@@ -34,13 +34,13 @@ impl OwnPage<ProgramOptions> for RuleRole {
         with `on_error: skip` the row stays, and the log has the first traceback. Reason: rejected.";
 }
 
-impl<P: PeerOptions> Rule for OwnRule<P> {
+impl<P: CustomCodeOptions> FilterRule for CustomRule<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
-    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<Judgment>> {
+    fn judge(&self, rows: &[&Trajectory], context: &RuleContext<'_>) -> Result<Vec<RuleVerdict>> {
         let peer = self.open(context.models.secrets(), context.log)?;
-        let asking = Asking {
+        let asking = RowQuery {
             peer: &*peer,
             op: "judge",
             batch: self.batch,
@@ -49,16 +49,16 @@ impl<P: PeerOptions> Rule for OwnRule<P> {
             problems: context.problems,
             log: context.log,
         };
-        let judged = ask_rows(&asking, rows, |_, said| read(said))?;
-        Ok(judged.into_iter().map(|judged| judged.unwrap_or(Judgment::Keep)).collect())
+        let judged = query_rows(&asking, rows, |_, said| read(said))?;
+        Ok(judged.into_iter().map(|judged| judged.unwrap_or(RuleVerdict::Keep)).collect())
     }
 }
 
-fn read(said: &Value) -> Result<Judgment> {
+fn read(said: &Value) -> Result<RuleVerdict> {
     let reason = said.get("reason").and_then(Value::as_str).unwrap_or_default();
     match said.get("keep").and_then(Value::as_bool) {
-        Some(true) => Ok(Judgment::Keep),
-        Some(false) => Ok(Judgment::reject("rejected", reason)),
+        Some(true) => Ok(RuleVerdict::Keep),
+        Some(false) => Ok(RuleVerdict::reject("rejected", reason)),
         None => Err(Error::data(format!("the program answered `{said}` for a rule"))
             .help("answer {\"keep\": true or false}, with {\"reason\": \"…\"} if there is one")),
     }

@@ -1,9 +1,9 @@
 //! Scorer `http`: a user-defined service labels the agent's turns (`docs/own-code.md`).
 
 use super::process::ScorerRole;
-use trainyard_envs::programs::{OwnPage, ServiceOptions};
+use trainyard_envs::programs::{CustomCodePage, ServiceOptions};
 
-impl OwnPage<ServiceOptions> for ScorerRole {
+impl CustomCodePage<ServiceOptions> for ScorerRole {
     const SUMMARY: &'static str = "a service of yours labels the agent's turns, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

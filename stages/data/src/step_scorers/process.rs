@@ -2,10 +2,10 @@
 //! same way ([`super::http`]).
 
 use super::scorer::{ScoringContext, StepScorer, turns};
-use crate::own_rows::{Asking, ask_rows};
+use crate::custom_rows::{RowQuery, query_rows};
 use serde_json::Value;
 use trainyard_core::{Error, Result};
-use trainyard_envs::programs::{OwnOptions, OwnPage, OwnRole, PeerOptions};
+use trainyard_envs::programs::{CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions};
 use trainyard_process::ProgramOptions;
 use trainyard_tables::Trajectory;
 
@@ -14,16 +14,16 @@ use trainyard_tables::Trajectory;
 pub struct ScorerRole;
 
 /// Labels turns by user-defined code.
-pub type OwnScorer<P> = OwnOptions<ScorerRole, P>;
+pub type CustomStepScorer<P> = CustomRoleOptions<ScorerRole, P>;
 
-impl OwnRole for ScorerRole {
+impl CustomCodeRole for ScorerRole {
     const ROLE: &'static str = "step_scorer";
     const BATCH: &'static str = "Maximum rows in one request.";
     const ON_ERROR: &'static str = "Effect of an exception in the program: `fail` ends the stage, with `skip` the \
         steps of the row stay without\nlabels.";
 }
 
-impl OwnPage<ProgramOptions> for ScorerRole {
+impl CustomCodePage<ProgramOptions> for ScorerRole {
     const SUMMARY: &'static str = "a program of yours labels the agent's turns";
     const DOC: &'static str = "The program gives each turn of the agent a number from 0 (wrong) to 1 (right),\n\
         or null: the turn stays without a label. It sees the messages, the answer, counts, the rewards, and the\n\
@@ -35,13 +35,13 @@ impl OwnPage<ProgramOptions> for ScorerRole {
         traceback; with `on_error: skip` the row has no labels, and the log has the first traceback.";
 }
 
-impl<P: PeerOptions> StepScorer for OwnScorer<P> {
+impl<P: CustomCodeOptions> StepScorer for CustomStepScorer<P> {
     fn kind(&self) -> &'static str {
         P::KIND
     }
     fn label(&self, rows: &[&Trajectory], context: &ScoringContext<'_>) -> Result<Vec<Vec<Option<f32>>>> {
         let peer = self.open(context.secrets, context.log)?;
-        let asking = Asking {
+        let asking = RowQuery {
             peer: &*peer,
             op: "label",
             batch: self.batch,
@@ -50,7 +50,7 @@ impl<P: PeerOptions> StepScorer for OwnScorer<P> {
             problems: context.problems,
             log: context.log,
         };
-        let labels = ask_rows(&asking, rows, |row, said| read(said, turns(row)))?;
+        let labels = query_rows(&asking, rows, |row, said| read(said, turns(row)))?;
         Ok(rows.iter().zip(labels).map(|(row, labels)| labels.unwrap_or_else(|| vec![None; turns(row)])).collect())
     }
 }

@@ -4,14 +4,14 @@
 use crate::environments::answer::marked_or_last_line;
 use crate::environments::dialogue::Dialogue;
 use crate::environments::{
-    Demonstration, DialogueEnvironment, Episode, ExtraOptions, ProblemGenerator, Setup, WithDialogue,
+    Demonstration, DialogueEnvironment, EnvironmentSetup, Episode, ExtraOptions, ProblemGenerator, WithDialogue,
 };
 use std::sync::Arc;
 use trainyard_core::{Chance, Result};
 use trainyard_tables::Problem;
 
 /// An environment that generates problems for a dialogue. [`GeneratingEnvironment`] is the environment of it.
-pub trait Generating: Send + Sync + Sized + 'static {
+pub trait ProblemWorld: Send + Sync + Sized + 'static {
     /// Options besides those of the dialogue, with the environment's page; `Self`, if there is nothing else to keep.
     type Options: ExtraOptions;
     /// See [`ProblemGenerator::max_level`].
@@ -54,16 +54,16 @@ pub struct GeneratingEnvironment<G> {
     pub(crate) own: G,
 }
 
-impl<G: Generating> GeneratingEnvironment<G> {
+impl<G: ProblemWorld> GeneratingEnvironment<G> {
     /// Returns the environment with these options.
-    pub fn new(options: WithDialogue<G::Options>, setup: &Setup) -> Result<Self> {
+    pub fn new(options: WithDialogue<G::Options>, setup: &EnvironmentSetup) -> Result<Self> {
         let tools = <G::Options as ExtraOptions>::tools();
         let dialogue = Dialogue::with_tools(options.dialogue, setup, &tools, G::read_answer)?;
         Ok(Self { dialogue, own: G::new(options.extra) })
     }
 }
 
-impl<G: Generating> DialogueEnvironment for GeneratingEnvironment<G> {
+impl<G: ProblemWorld> DialogueEnvironment for GeneratingEnvironment<G> {
     const KIND: &'static str = <G::Options as ExtraOptions>::KIND;
     fn dialogue(&self) -> &Arc<Dialogue> {
         &self.dialogue
@@ -76,7 +76,7 @@ impl<G: Generating> DialogueEnvironment for GeneratingEnvironment<G> {
     }
 }
 
-impl<G: Generating> ProblemGenerator for GeneratingEnvironment<G> {
+impl<G: ProblemWorld> ProblemGenerator for GeneratingEnvironment<G> {
     fn max_level(&self) -> u32 {
         G::MAX_LEVEL
     }

@@ -1,9 +1,9 @@
 //! `http`: an environment that a user-defined service implements.
 
 use super::process::EnvironmentRole;
-use crate::programs::{OwnPage, ServiceOptions};
+use crate::programs::{CustomCodePage, ServiceOptions};
 
-impl OwnPage<ServiceOptions> for EnvironmentRole {
+impl CustomCodePage<ServiceOptions> for EnvironmentRole {
     const SUMMARY: &'static str = "an environment of a service of yours, over HTTP";
     const DOC: &'static str = "As `process`, but the lines of the protocol are requests to `url`: each is a\n\
         POST whose answer is one line (`docs/own-code.md`, \"Over HTTP\"). In Python, `ty.serve(port)` in place\n\

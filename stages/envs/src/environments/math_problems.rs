@@ -1,7 +1,7 @@
 //! `math-problems`: math word problems from data sets such as GSM8K (arXiv 2110.14168), with tools. Data sets and
 //! models write answers in many ways; the same parser for both makes them comparable.
 
-use crate::environments::{DialogueOptions, ExtraOptions, Questions};
+use crate::environments::{DialogueOptions, ExtraOptions, QuestionOptions};
 use crate::verifiers;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl ExtraOptions for MathProblems {
     }
 }
 
-impl Questions for MathProblems {
+impl QuestionOptions for MathProblems {
     fn read_answer(turn: &str) -> Option<String> {
         verifiers::final_answer(turn)
     }

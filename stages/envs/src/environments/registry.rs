@@ -1,13 +1,13 @@
 //! Environments of this crate: one line each, sorted.
 
 use crate::Toolbox;
-use crate::environments::process::{EnvironmentRole, OwnEnvironment, OwnExtra};
+use crate::environments::process::{CustomEnvironment, CustomEnvironmentExtra, EnvironmentRole};
 use crate::environments::{
-    Environment, EnvironmentOptions, Generating, GeneratingEnvironment, QuestionEnvironment, Questions, Setup,
-    WithDialogue, countdown, customer_service, function_calling, grid_world, math_problems, multi_hop_questions,
-    sql_questions, word_problems,
+    Environment, EnvironmentOptions, EnvironmentSetup, GeneratingEnvironment, ProblemWorld, QuestionEnvironment,
+    QuestionOptions, WithDialogue, countdown, customer_service, function_calling, grid_world, math_problems,
+    multi_hop_questions, sql_questions, word_problems,
 };
-use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
+use crate::programs::{CustomCodeOptions, CustomCodePage, ServiceOptions};
 use crate::tools::ToolHost;
 use serde_json::Value;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ pub fn read(environments: &Environments, options: &mut Value, default: impl FnOn
 /// Returns the registry line of an environment whose options name parts of this toolbox.
 pub fn line<O: EnvironmentOptions>(
     toolbox: &Arc<Toolbox>,
-    build: fn(O, &Setup) -> Result<Box<dyn Environment>>,
+    build: fn(O, &EnvironmentSetup) -> Result<Box<dyn Environment>>,
 ) -> PartKind<dyn Environment, Arc<ToolHost>> {
     let (built, checked, filled) = (Arc::clone(toolbox), Arc::clone(toolbox), Arc::clone(toolbox));
-    let setup = move |host: &Arc<ToolHost>| Setup { host: Arc::clone(host), toolbox: Arc::clone(&built) };
-    PartKind::naming(
+    let setup = move |host: &Arc<ToolHost>| EnvironmentSetup { host: Arc::clone(host), toolbox: Arc::clone(&built) };
+    PartKind::with_check(
         move |options, host| build(options, &setup(host)),
         move |options: &O| options.check_with(&checked),
         move |schema| O::fill_schema(schema, &filled),
@@ -45,21 +45,21 @@ pub fn line<O: EnvironmentOptions>(
 }
 
 /// Returns the registry line of an environment that generates its problems.
-fn generated<G: Generating>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+fn generated<G: ProblemWorld>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
     line(toolbox, |o: WithDialogue<G::Options>, setup| Ok(Box::new(GeneratingEnvironment::<G>::new(o, setup)?)))
 }
 
 /// Returns the registry line of an environment that only poses questions.
-fn asking<Q: Questions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
+fn asking<Q: QuestionOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>> {
     line(toolbox, |o: WithDialogue<Q>, setup| Ok(Box::new(QuestionEnvironment::new(o, setup)?)))
 }
 
 /// Returns the registry line of an environment in user-defined code.
-fn own<P: PeerOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>>
+fn custom<P: CustomCodeOptions>(toolbox: &Arc<Toolbox>) -> PartKind<dyn Environment, Arc<ToolHost>>
 where
-    EnvironmentRole: OwnPage<P>,
+    EnvironmentRole: CustomCodePage<P>,
 {
-    line(toolbox, |o: WithDialogue<OwnExtra<P>>, setup| Ok(Box::new(OwnEnvironment::new(o, setup)?)))
+    line(toolbox, |o: WithDialogue<CustomEnvironmentExtra<P>>, setup| Ok(Box::new(CustomEnvironment::new(o, setup)?)))
 }
 
 /// Returns the environments of this crate, with its tools, formats and verifiers.
@@ -74,10 +74,10 @@ pub fn family_with(toolbox: &Arc<Toolbox>) -> Environments {
         line(toolbox, |o, setup| Ok(Box::new(customer_service::CustomerService::new(o, setup)?))),
         line(toolbox, |o, setup| Ok(Box::new(function_calling::FunctionCalling::new(o, setup)?))),
         generated::<grid_world::GridWorld>(toolbox),
-        own::<ServiceOptions>(toolbox),
+        custom::<ServiceOptions>(toolbox),
         asking::<math_problems::MathProblems>(toolbox),
         generated::<multi_hop_questions::MultiHopQuestions>(toolbox),
-        own::<ProgramOptions>(toolbox),
+        custom::<ProgramOptions>(toolbox),
         generated::<sql_questions::SqlQuestions>(toolbox),
         generated::<word_problems::WordProblems>(toolbox),
     ];

@@ -2,51 +2,60 @@
 
 use std::fmt::{Display, Formatter};
 use std::ops::Range;
-use trainyard_expression::{Cause, DEEPEST, Dialect, Expression, Fault, Function, Name, Scope, Words};
+use trainyard_expression::{
+    BuiltinFunction, Expr, ExpressionDialect, ExpressionError, ExpressionErrorKind, MAX_DEPTH, Scope, ScopeName,
+    TokenReader,
+};
 
 /// Names available in an expression.
 pub const NAMES: [&str; 8] = ["answered", "correct", "level", "step", "tokens", "tool_calls", "tool_errors", "turns"];
 
-const FUNCTIONS: [Function; 5] = [Function::Abs, Function::If, Function::Max, Function::Min, Function::Sqrt];
+const FUNCTIONS: [BuiltinFunction; 5] =
+    [BuiltinFunction::Abs, BuiltinFunction::If, BuiltinFunction::Max, BuiltinFunction::Min, BuiltinFunction::Sqrt];
 const MOST_BYTES: usize = 4096;
 
 /// An expression over the counts of an episode. Its value may be infinite or not a number.
-pub type Formula = Expression<Count>;
+pub type Formula = Expr<EpisodeCount>;
 
 /// Index into [`NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count(usize);
+pub struct EpisodeCount(usize);
 
-impl Display for Count {
+impl Display for EpisodeCount {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         f.write_str(NAMES[self.0])
     }
 }
 
 /// Numbers alone; truth is 1 and 0, so `2 * (turns < 3)` is a bonus.
-impl Name for Count {
+impl ScopeName for EpisodeCount {
     type Value = f64;
     // An expression has as many words, and as many levels of operands, as fit in its bytes.
-    const DIALECT: Dialect =
-        Dialect { numbers: true, words: true, functions: &FUNCTIONS, most_tokens: MOST_BYTES, deepest: MOST_BYTES };
-    fn read(root: &str, range: &Range<usize>, _: &mut Words) -> Result<Self, Fault> {
+    const DIALECT: ExpressionDialect = ExpressionDialect {
+        numbers: true,
+        words: true,
+        functions: &FUNCTIONS,
+        most_tokens: MOST_BYTES,
+        deepest: MOST_BYTES,
+    };
+    fn read(root: &str, range: &Range<usize>, _: &mut TokenReader) -> Result<Self, ExpressionError> {
         if let Some(place) = NAMES.iter().position(|name| *name == root) {
             return Ok(Self(place));
         }
         if Self::DIALECT.function(root).is_some() {
-            return Err(Fault::new(range, format!("`{root}` is a function: write `{root}(…)`")));
+            return Err(ExpressionError::new(range, format!("`{root}` is a function: write `{root}(…)`")));
         }
         Err(unknown(root, range))
     }
-    fn no_function(name: &str, range: &Range<usize>) -> Fault {
+    fn no_function(name: &str, range: &Range<usize>) -> ExpressionError {
         if NAMES.contains(&name) {
-            return Fault::misplaced(&(range.end..range.end), format!("`{name}` is a number"));
+            return ExpressionError::misplaced(&(range.end..range.end), format!("`{name}` is a number"));
         }
         unknown(name, range)
     }
-    fn wrong_number(function: Function, found: usize, range: &Range<usize>) -> Fault {
+    fn wrong_number(function: BuiltinFunction, found: usize, range: &Range<usize>) -> ExpressionError {
         let name = function.name();
-        Fault::new(
+        ExpressionError::new(
             range,
             match function.arity() {
                 (least, most) if least == most => format!("`{name}` takes {least} values, not {found}"),
@@ -57,10 +66,10 @@ impl Name for Count {
 }
 
 /// Values of [`NAMES`], in their order.
-pub struct Counts(pub [f64; NAMES.len()]);
+pub struct EpisodeCounts(pub [f64; NAMES.len()]);
 
-impl Scope<Count> for Counts {
-    fn value(&self, name: &Count) -> Option<f64> {
+impl Scope<EpisodeCount> for EpisodeCounts {
+    fn value(&self, name: &EpisodeCount) -> Option<f64> {
         self.0.get(name.0).copied()
     }
 }
@@ -73,17 +82,17 @@ pub fn parse(text: &str) -> Result<Formula, String> {
     Formula::parse(text).map_err(|fault| describe(text, fault))
 }
 
-fn unknown(name: &str, range: &Range<usize>) -> Fault {
+fn unknown(name: &str, range: &Range<usize>) -> ExpressionError {
     let functions = FUNCTIONS.map(|function| format!("{}(…)", function.name())).join(", ");
-    Fault::new(range, format!("nothing is called `{name}`; there are {}, and {functions}", NAMES.join(", ")))
+    ExpressionError::new(range, format!("nothing is called `{name}`; there are {}, and {functions}", NAMES.join(", ")))
 }
 
 /// Describes a mistake in one line of text, which has no underline below it.
-fn describe(text: &str, fault: Fault) -> String {
+fn describe(text: &str, fault: ExpressionError) -> String {
     match fault.cause {
-        Cause::Other => fault.message,
-        Cause::TooDeep => format!("the expression is nested deeper than {DEEPEST}"),
-        Cause::Misplaced => {
+        ExpressionErrorKind::Other => fault.message,
+        ExpressionErrorKind::TooDeep => format!("the expression is nested deeper than {MAX_DEPTH}"),
+        ExpressionErrorKind::Misplaced => {
             let rest = text[fault.range.start..].trim_start();
             match rest.chars().next() {
                 None => "the expression ends too early".to_string(),
@@ -103,7 +112,7 @@ mod tests {
             "tool_calls" => 3.0,
             _ => 0.0,
         });
-        parse(text).unwrap_or_else(|said| panic!("{text}: {said}")).evaluate(&Counts(counts)).unwrap()
+        parse(text).unwrap_or_else(|said| panic!("{text}: {said}")).evaluate(&EpisodeCounts(counts)).unwrap()
     }
 
     #[test]

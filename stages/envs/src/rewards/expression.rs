@@ -1,6 +1,6 @@
 //! `expression`: a reward in one line, computed from the counts of an episode.
 
-use crate::rewards::count::{Counts, Formula, parse};
+use crate::rewards::count::{EpisodeCounts, Formula, parse};
 use crate::rewards::{GroupView, Reward, Score};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,12 +41,12 @@ impl PartOptions for ExpressionOptions {
     }
 }
 
-pub struct Expression {
+pub struct ExpressionReward {
     options: ExpressionOptions,
     formula: Formula,
 }
 
-impl Expression {
+impl ExpressionReward {
     /// Returns the reward. Errors: invalid, if the expression cannot be read.
     pub fn new(options: ExpressionOptions) -> Result<Self> {
         let formula = parse(&options.value).map_err(Error::invalid)?;
@@ -54,7 +54,7 @@ impl Expression {
     }
 }
 
-impl Reward for Expression {
+impl Reward for ExpressionReward {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let truth = |holds: bool| f64::from(u8::from(holds));
         let tokens = r.loss_mask.iter().filter(|sampled| **sampled).count() as f64;
@@ -62,7 +62,7 @@ impl Reward for Expression {
         let [level, tool_calls, tool_errors, turns] = counts;
         let (answered, correct) = (truth(r.answer.is_some()), truth(g.right(r, p)));
         let step = g.step as f64;
-        let counts = Counts([answered, correct, level, step, tokens, tool_calls, tool_errors, turns]);
+        let counts = EpisodeCounts([answered, correct, level, step, tokens, tool_calls, tool_errors, turns]);
         let value = self.formula.evaluate(&counts)?;
         if value.is_finite() {
             return Ok(Score::of(value));
@@ -78,8 +78,8 @@ mod tests {
     use crate::rewards::count::NAMES;
     use crate::rewards::reward::score_alone;
 
-    fn reward(value: &str) -> Expression {
-        Expression::new(ExpressionOptions { value: value.to_string() }).unwrap()
+    fn reward(value: &str) -> ExpressionReward {
+        ExpressionReward::new(ExpressionOptions { value: value.to_string() }).unwrap()
     }
 
     #[test]
@@ -113,6 +113,6 @@ mod tests {
         assert_eq!(ExpressionOptions::default().check(), []);
         let bad = ExpressionOptions { value: "corect".to_string() };
         assert_eq!(bad.check()[0].pointer, "/value");
-        assert!(Expression::new(bad).is_err());
+        assert!(ExpressionReward::new(bad).is_err());
     }
 }

@@ -1,14 +1,16 @@
 //! `process`: a reward that a user program computes, in any language (`docs/own-code.md`). A service uses the same
 //! requests ([`super::http`]).
 
-use crate::programs::{EpisodeItem, OnError, OwnOptions, OwnPage, OwnRole, PeerOptions, ask};
-use crate::rewards::{GroupView, Reward, RewardContext, Scene, Score};
+use crate::programs::{
+    CustomCodeOptions, CustomCodePage, CustomCodeRole, CustomRoleOptions, EpisodeItem, ExceptionPolicy, request_items,
+};
+use crate::rewards::{GroupView, Reward, RewardContext, Score, ScoringGroup};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trainyard_core::attempt::LogLevel;
-use trainyard_core::{Error, Metric, Reduce, Result};
-use trainyard_process::{Log, Peer, ProgramOptions, Raised, silent};
+use trainyard_core::{Error, MetricInfo, Reduce, Result};
+use trainyard_process::{ProgramException, ProgramLog, ProgramOptions, ProgramService, null_log};
 use trainyard_tables::{Problem, Trajectory};
 
 /// User-defined code as a reward.
@@ -16,22 +18,22 @@ use trainyard_tables::{Problem, Trajectory};
 pub struct RewardRole;
 
 /// Options of a user-defined reward. In records, `name` replaces the kind.
-pub type OwnRewardOptions<P> = OwnOptions<RewardRole, P>;
+pub type CustomRewardOptions<P> = CustomRoleOptions<RewardRole, P>;
 
-impl OwnRole for RewardRole {
+impl CustomCodeRole for RewardRole {
     const ROLE: &'static str = "reward";
     const BATCH: &'static str = "Maximum number of episodes in one request.";
     const NAME: &'static str = "Name in records, instead of the kind. With `trainyard_bridge`, also the function to \
         use, if the program has\nseveral.";
     const ON_ERROR: &'static str = "Effect of an exception of the program: `fail` ends the stage; with `skip` the \
         reward does not apply to this\nepisode.";
-    fn metrics() -> Vec<Metric> {
+    fn metrics() -> Vec<MetricInfo> {
         let doc = "Episodes that the reward does not apply to because the program raised an exception.";
-        vec![Metric::new("exceptions", "episodes", doc).lower().over(Reduce::Sum)]
+        vec![MetricInfo::new("exceptions", "episodes", doc).lower().reduced_by(Reduce::Sum)]
     }
 }
 
-impl OwnPage<ProgramOptions> for RewardRole {
+impl CustomCodePage<ProgramOptions> for RewardRole {
     const SUMMARY: &'static str = "what a program of yours says, in any language";
     const DOC: &'static str = "value = the number that the program gives for the episode. It sees the messages, the\n\
         answer and whether it is right, counts, the problem, and the rewards before it in the list. Null = does not\n\
@@ -44,32 +46,32 @@ impl OwnPage<ProgramOptions> for RewardRole {
         stage with its traceback, or is counted, as `on_error` says.";
 }
 
-pub struct OwnReward<P> {
-    options: OwnRewardOptions<P>,
-    peer: Option<Arc<dyn Peer>>,
-    log: Log,
+pub struct CustomReward<P> {
+    options: CustomRewardOptions<P>,
+    peer: Option<Arc<dyn ProgramService>>,
+    log: ProgramLog,
     exceptions: u64,
-    told: bool,
+    exception_logged: bool,
 }
 
-impl<P: PeerOptions> OwnReward<P> {
+impl<P: CustomCodeOptions> CustomReward<P> {
     /// Returns the reward without sending a request.
-    pub fn new(options: OwnRewardOptions<P>) -> Self {
-        Self { options, peer: None, log: silent(), exceptions: 0, told: false }
+    pub fn new(options: CustomRewardOptions<P>) -> Self {
+        Self { options, peer: None, log: null_log(), exceptions: 0, exception_logged: false }
     }
-    fn peer(&self) -> Result<&dyn Peer> {
+    fn peer(&self) -> Result<&dyn ProgramService> {
         self.peer.as_deref().ok_or_else(|| Error::bug("a program is asked for a reward before it was opened"))
     }
-    fn skipped(&mut self, raised: &Raised) {
+    fn record_exception(&mut self, raised: &ProgramException) {
         self.exceptions += 1;
-        if !std::mem::replace(&mut self.told, true) {
+        if !std::mem::replace(&mut self.exception_logged, true) {
             let text = format!("the reward is left out for an episode: {raised}\n{}", raised.traceback);
             (self.log)(LogLevel::Warn, text.trim_end());
         }
     }
 }
 
-impl<P: PeerOptions> Reward for OwnReward<P> {
+impl<P: CustomCodeOptions> Reward for CustomReward<P> {
     fn open(&mut self, context: &RewardContext) -> Result<()> {
         self.peer = Some(self.options.open(context.models.secrets(), &context.log)?);
         self.log = context.log.clone();
@@ -78,31 +80,31 @@ impl<P: PeerOptions> Reward for OwnReward<P> {
     fn score(&self, r: &Trajectory, p: &Problem, g: &GroupView<'_>) -> Result<Score> {
         let none = BTreeMap::new();
         let item = EpisodeItem::new(r, p, g.right(r, p), g.earlier(r).unwrap_or(&none));
-        let rows = ask(self.peer()?, self.options.batch, "score", &[item])?;
+        let rows = request_items(self.peer()?, self.options.batch, "score", &[item])?;
         match rows.into_iter().next() {
             Some(Ok(row)) => read(&row),
-            Some(Err(_)) if self.options.on_error == OnError::Skip => Ok(Score::not_applicable()),
+            Some(Err(_)) if self.options.on_error == ExceptionPolicy::Skip => Ok(Score::not_applicable()),
             Some(Err(raised)) => Err(raised.error().at(place(r))),
             None => Err(Error::bug("a program answered about nothing")),
         }
     }
-    fn score_all(&mut self, scenes: &[Scene<'_>]) -> Result<Vec<Vec<Score>>> {
+    fn score_all(&mut self, scenes: &[ScoringGroup<'_>]) -> Result<Vec<Vec<Score>>> {
         let none = BTreeMap::new();
         let mut items = Vec::new();
-        for Scene { problem, group } in scenes {
+        for ScoringGroup { problem, group } in scenes {
             for (at, (member, correct)) in group.members.iter().zip(group.correct).enumerate() {
                 items.push(EpisodeItem::new(member, problem, *correct, group.earlier.get(at).unwrap_or(&none)));
             }
         }
-        let mut rows = ask(self.peer()?, self.options.batch, "score", &items)?.into_iter();
+        let mut rows = request_items(self.peer()?, self.options.batch, "score", &items)?.into_iter();
         let mut scores = Vec::with_capacity(scenes.len());
         for scene in scenes {
             let mut group = Vec::with_capacity(scene.group.members.len());
             for (member, row) in scene.group.members.iter().zip(rows.by_ref()) {
                 group.push(match row {
                     Ok(row) => read(&row).map_err(|e| e.at(place(member)))?,
-                    Err(raised) if self.options.on_error == OnError::Skip => {
-                        self.skipped(&raised);
+                    Err(raised) if self.options.on_error == ExceptionPolicy::Skip => {
+                        self.record_exception(&raised);
                         Score::not_applicable()
                     }
                     Err(raised) => {

@@ -1,11 +1,11 @@
 //! The first frame of a worker: the limits and, for CPython, its setup.
 
 use crate::tools::ToolLimits;
-use crate::tools::cpython::setup::Setup;
-use crate::tools::wire::{In, Out};
+use crate::tools::cpython::setup::CpythonSetup;
+use crate::tools::wire::{FrameReader, FrameWriter};
 
-pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
-    let mut out = Out::default();
+pub fn encode_hello(limits: &ToolLimits, cpython: Option<&CpythonSetup>) -> Vec<u8> {
+    let mut out = FrameWriter::default();
     for value in [
         limits.time_millis,
         limits.memory_bytes,
@@ -21,8 +21,8 @@ pub fn encode_hello(limits: &ToolLimits, cpython: Option<&Setup>) -> Vec<u8> {
     out.0
 }
 
-pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<Setup>)> {
-    let mut from = In(payload);
+pub fn decode_hello(payload: &[u8]) -> Option<(ToolLimits, Option<CpythonSetup>)> {
+    let mut from = FrameReader(payload);
     let limits = ToolLimits {
         time_millis: from.long()?,
         memory_bytes: from.long()?,
@@ -52,7 +52,7 @@ mod tests {
             user_base: None,
             search_paths: Vec::new(),
         };
-        let setup = Setup { installation, scratch: "/tmp/a".into() };
+        let setup = CpythonSetup { installation, scratch: "/tmp/a".into() };
         let hello = encode_hello(&limits, Some(&setup));
         assert_eq!(decode_hello(&hello), Some((limits, Some(setup))));
         assert_eq!(decode_hello(&hello[..hello.len() - 1]), None);

@@ -1,33 +1,33 @@
 //! Tools of this crate: one line each, sorted.
 
-use crate::programs::{OwnPage, PeerOptions, ServiceOptions};
-use crate::tools::process::{OwnToolOptions, OwnTools, ToolRole};
-use crate::tools::{Tool, calculator, mcp, python};
+use crate::programs::{CustomCodeOptions, CustomCodePage, ServiceOptions};
+use crate::tools::process::{CustomToolOptions, CustomTools, ToolRole};
+use crate::tools::{AgentTool, calculator, mcp, python};
 use serde_json::Value;
 use trainyard_api::{Family, PartKind};
 use trainyard_core::Result;
 use trainyard_process::ProgramOptions;
 
-type Line = PartKind<dyn Tool>;
+type ToolKind = PartKind<dyn AgentTool>;
 
 /// Returns the registry line of tools in user-defined code.
-fn own<P: PeerOptions>() -> Line
+fn custom<P: CustomCodeOptions>() -> ToolKind
 where
-    ToolRole: OwnPage<P>,
+    ToolRole: CustomCodePage<P>,
 {
-    Line::new(|options: OwnToolOptions<P>, ()| Ok(Box::new(OwnTools(options))))
+    ToolKind::new(|options: CustomToolOptions<P>, ()| Ok(Box::new(CustomTools(options))))
 }
 
 /// Returns the tools of this crate.
-pub fn family() -> Family<dyn Tool> {
+pub fn family() -> Family<dyn AgentTool> {
     let members = vec![
-        Line::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
+        ToolKind::plain("calculator", "one arithmetic expression, exactly", calculator::DOC, |()| {
             Ok(Box::new(calculator::Calculator))
         }),
-        own::<ServiceOptions>(),
-        Line::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
-        own::<ProgramOptions>(),
-        Line::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
+        custom::<ServiceOptions>(),
+        ToolKind::new::<mcp::McpOptions>(|options, ()| Ok(Box::new(mcp::McpTool(options)))),
+        custom::<ProgramOptions>(),
+        ToolKind::new::<python::PythonOptions>(|options, ()| Ok(Box::new(python::Python(options)))),
     ];
     Family::new("tools", "tool", members)
 }
@@ -38,7 +38,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Returns the named tool. Errors: invalid, with the valid names.
-pub fn tool(name: &str) -> Result<Box<dyn Tool>> {
+pub fn tool(name: &str) -> Result<Box<dyn AgentTool>> {
     family().build(&Value::from(name), &())
 }
 

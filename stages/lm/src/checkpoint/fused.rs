@@ -1,14 +1,14 @@
 //! Fused tensors of some families, on reading and writing files.
 
 use crate::config::ModelConfig;
-use crate::fused::{Whole, wholes};
+use crate::fused::{FusedLinear, wholes};
 use crate::tensor::candle;
 use crate::weights::Weights;
 use candle_core::Tensor;
 use trainyard_core::Result;
 
 /// Returns every fused layer of the model, with the prefix of its layer's parameter names.
-fn groups(config: &ModelConfig) -> Vec<(String, Whole)> {
+fn groups(config: &ModelConfig) -> Vec<(String, FusedLinear)> {
     let of = |layer: usize| wholes(config).into_iter().map(move |whole| (format!("model.layers.{layer}."), whole));
     (0..config.num_hidden_layers).flat_map(of).collect()
 }

@@ -7,19 +7,19 @@ mod real;
 mod semantics;
 mod weights;
 
-use kit::Fronted;
+use kit::MockServerBackend;
 use serde_json::json;
 use trainyard_api::PartOptions as _;
 use trainyard_core::Secrets;
-use trainyard_lm::backend::endpoint::{Endpoint, Server};
+use trainyard_lm::backend::endpoint::{Endpoint, InferenceServerKind};
 use trainyard_lm::backend::{conformance, registry};
-use trainyard_testkit_lm::Started;
+use trainyard_testkit_lm::MockServerOptions;
 
 /// Runs the suite over servers that draw as the reference does. Real servers have a different random generator.
 fn endpoint_conforms() {
-    for server in [Server::Vllm, Server::Sglang, Server::LlamaCpp] {
-        let started = Started { processed: true, keys: conformance::draws(), ..Started::default() };
-        conformance::suite(&Fronted::new(server, started));
+    for server in [InferenceServerKind::Vllm, InferenceServerKind::Sglang, InferenceServerKind::LlamaCpp] {
+        let started = MockServerOptions { processed: true, keys: conformance::draws(), ..MockServerOptions::default() };
+        conformance::suite(&MockServerBackend::new(server, started));
     }
 }
 

@@ -4,8 +4,8 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, Generating, ScriptedTurn};
-use generator::{Form, Puzzle};
+use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, ProblemWorld, ScriptedTurn};
+use generator::{Puzzle, PuzzleRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_core::{Chance, OptionProblem};
@@ -26,13 +26,13 @@ pub struct Countdown {
 
 impl Default for Countdown {
     fn default() -> Self {
-        let Form { largest, operations } = Form::default();
+        let PuzzleRules { largest, operations } = PuzzleRules::default();
         Self { largest, operations }
     }
 }
 
 fn is_all(operations: &String) -> bool {
-    *operations == Form::default().operations
+    *operations == PuzzleRules::default().operations
 }
 
 impl ExtraOptions for Countdown {
@@ -52,7 +52,7 @@ impl ExtraOptions for Countdown {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let mut problems: Vec<OptionProblem> =
-            self.largest.and_then(|n| OptionProblem::outside("/largest", n, 10..=1000)).into_iter().collect();
+            self.largest.and_then(|n| OptionProblem::out_of_range("/largest", n, 10..=1000)).into_iter().collect();
         let known = self.operations.chars().all(|sign| "+-*/".contains(sign));
         if !known || !self.operations.contains('+') {
             let message = format!("`{}` is no set of operations", self.operations);
@@ -64,13 +64,13 @@ impl ExtraOptions for Countdown {
 }
 
 impl Countdown {
-    fn form(&self) -> Form {
-        Form { largest: self.largest, operations: self.operations.clone() }
+    fn form(&self) -> PuzzleRules {
+        PuzzleRules { largest: self.largest, operations: self.operations.clone() }
     }
 }
 
 /// Demonstrations try the known solution and answer with it; a mistake is an expression with another value or an error.
-impl Generating for Countdown {
+impl ProblemWorld for Countdown {
     type Options = Self;
     const MAX_LEVEL: u32 = generator::MAX_LEVEL;
     const PLURAL: &'static str = "countdown puzzles";
@@ -96,6 +96,6 @@ impl Generating for Countdown {
         let mistaken = mistake.is_some();
         let tries = mistake.into_iter().chain([puzzle.expression.clone()]);
         let calls = tries.filter_map(|expression| dialogue.call(&expression)).map(ScriptedTurn::Call);
-        Demonstration { turns: calls.chain([ScriptedTurn::Say(puzzle.expression)]).collect(), mistaken }
+        Demonstration { turns: calls.chain([ScriptedTurn::Text(puzzle.expression)]).collect(), mistaken }
     }
 }

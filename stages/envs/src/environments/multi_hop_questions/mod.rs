@@ -8,11 +8,11 @@ pub mod knowledge_base;
 pub mod questions;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, Generating, ScriptedTurn};
+use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, ProblemWorld, ScriptedTurn};
 use crate::tools::search::{self, SearchIndex, SearchSession, read_passages};
 use crate::tools::{ToolCall, ToolSpec};
 use knowledge_base::KnowledgeBase;
-use questions::{Question, misspelled};
+use questions::{MultiHopQuestion, misspelled};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -76,10 +76,10 @@ impl ExtraOptions for MultiHopQuestionsExtra {
                 .help("remove `known_share`, or remove `corpus`")
         };
         let problems = [
-            OptionProblem::outside("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
-            OptionProblem::outside("/known_share", self.known_share, 0.0..=1.0),
+            OptionProblem::out_of_range("/facts_size", self.facts_size, KnowledgeBase::MIN_SIZE..=MOST_FACTS),
+            OptionProblem::out_of_range("/known_share", self.known_share, 0.0..=1.0),
             (self.known_share > 0.0 && !self.corpus.is_empty()).then(known_by_nobody),
-            OptionProblem::outside("/top_k", self.top_k, 1..=MOST_PASSAGES),
+            OptionProblem::out_of_range("/top_k", self.top_k, 1..=MOST_PASSAGES),
         ];
         problems.into_iter().flatten().collect()
     }
@@ -123,7 +123,7 @@ impl MultiHopQuestions {
 
 /// Demonstrations look up the facts that are not known, one per turn and in order, then answer. A mistake is a search
 /// for a misspelled name, which finds nothing.
-impl Generating for MultiHopQuestions {
+impl ProblemWorld for MultiHopQuestions {
     type Options = MultiHopQuestionsExtra;
     const MAX_LEVEL: u32 = questions::MAX_LEVEL;
     const PLURAL: &'static str = "multi-hop questions";
@@ -140,7 +140,7 @@ impl Generating for MultiHopQuestions {
         self.options.corpus.is_empty()
     }
     fn problem(&self, level: u32, index: u64, chance: &Chance) -> Problem {
-        Question::at(self.knowledge(), level, index, chance).problem()
+        MultiHopQuestion::at(self.knowledge(), level, index, chance).problem()
     }
     fn demonstration(
         &self,
@@ -151,7 +151,7 @@ impl Generating for MultiHopQuestions {
         mistakes: f64,
         mistake_chance: &Chance,
     ) -> Demonstration {
-        let question = Question::at(self.knowledge(), level, index, chance);
+        let question = MultiHopQuestion::at(self.knowledge(), level, index, chance);
         let mut draws = mistake_chance.at("mistake", &[]);
         let wanted = draws.uniform() < mistakes;
         // A mistake needs a search to misspell.
@@ -162,7 +162,7 @@ impl Generating for MultiHopQuestions {
         let queries = mistake.into_iter().chain(question.unknown().map(|hop| question.query(hop)));
         let calls =
             queries.map(|query| ToolCall { name: search::NAME.to_string(), arguments: json!({"query": query}) });
-        let answer = ScriptedTurn::Say(question.answer().to_string());
+        let answer = ScriptedTurn::Text(question.answer().to_string());
         Demonstration { turns: calls.map(ScriptedTurn::Call).chain([answer]).collect(), mistaken }
     }
 }

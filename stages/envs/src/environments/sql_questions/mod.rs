@@ -7,10 +7,10 @@ pub mod questions;
 pub mod tables;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, Generating, ScriptedTurn};
-use crate::tools::sql::{self, Database, DatabaseData, SqlLimits, SqlSession};
+use crate::environments::{Demonstration, DialogueOptions, Episode, ExtraOptions, ProblemWorld, ScriptedTurn};
+use crate::tools::sql::{self, DatabaseData, SqlDatabase, SqlLimits, SqlSession};
 use crate::tools::{ToolCall, ToolSpec};
-use questions::Question;
+use questions::SqlQuestion;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -63,17 +63,17 @@ impl ExtraOptions for SqlQuestions {
     }
     fn check(&self) -> Vec<OptionProblem> {
         let problems = [
-            OptionProblem::outside("/rows", self.rows, 2..=200),
-            OptionProblem::outside("/max_steps", self.max_steps, 10_000..=100_000_000),
-            OptionProblem::outside("/max_rows", self.max_rows, 1..=10_000),
+            OptionProblem::out_of_range("/rows", self.rows, 2..=200),
+            OptionProblem::out_of_range("/max_steps", self.max_steps, 10_000..=100_000_000),
+            OptionProblem::out_of_range("/max_rows", self.max_rows, 1..=10_000),
         ];
         problems.into_iter().flatten().collect()
     }
 }
 
 impl SqlQuestions {
-    fn question(&self, level: u32, index: u64, chance: &Chance) -> Question {
-        Question::at(self.rows as usize, level, index, chance)
+    fn question(&self, level: u32, index: u64, chance: &Chance) -> SqlQuestion {
+        SqlQuestion::at(self.rows as usize, level, index, chance)
     }
 }
 
@@ -89,7 +89,7 @@ fn database_of(problem: &Problem) -> Result<DatabaseData> {
 }
 
 /// Demonstrations send the gold query and repeat its result; a mistake is a query that SQLite rejects.
-impl Generating for SqlQuestions {
+impl ProblemWorld for SqlQuestions {
     type Options = Self;
     const MAX_LEVEL: u32 = questions::MAX_LEVEL;
     const PLURAL: &'static str = "SQL questions";
@@ -99,7 +99,7 @@ impl Generating for SqlQuestions {
     fn open(&self, dialogue: &Arc<Dialogue>, problem: &Problem, seed: u64) -> Result<Box<dyn Episode>> {
         let output_bytes = dialogue.options().limits.output_bytes as usize;
         let limits = SqlLimits { steps: self.max_steps, rows: self.max_rows as usize, output_bytes };
-        let database = database_of(problem).and_then(|data| Database::load(&data, limits));
+        let database = database_of(problem).and_then(|data| SqlDatabase::load(&data, limits));
         let database = database.at(format!("problem `{}`", problem.id))?;
         dialogue.start_with(vec![Box::new(SqlSession::new(Arc::new(database)))], seed)
     }

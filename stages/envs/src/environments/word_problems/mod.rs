@@ -4,7 +4,7 @@
 pub mod generator;
 
 use crate::environments::dialogue::Dialogue;
-use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, Generating, ScriptedTurn, mistakes};
+use crate::environments::{Demonstration, DialogueOptions, ExtraOptions, ProblemWorld, ScriptedTurn, mistakes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub fn default_options() -> Value {
 }
 
 /// Demonstrations send the reference program to the first tool and repeat its result.
-impl Generating for WordProblems {
+impl ProblemWorld for WordProblems {
     type Options = Self;
     const MAX_LEVEL: u32 = generator::MAX_LEVEL;
     const PLURAL: &'static str = "word problems";

@@ -8,69 +8,71 @@ mod process;
 mod records;
 mod worker;
 
-use crate::tools::Ticket;
-use crate::tools::wire::Recipe;
+use crate::tools::PendingToolResult;
+use crate::tools::wire::SessionRecipe;
 use crate::tools::worker_program::WorkerProgram;
 pub use key::PoolKey;
-use records::Records;
+use records::ToolSessionRecords;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trainyard_core::{Error, Result};
-use trainyard_process::{Described, Supervisor, silent};
-use worker::{Call, Work, Worker};
+use trainyard_process::{SupervisedProgram, Supervisor, null_log};
+use worker::{QueuedToolCall, ToolWork, ToolWorkerWire};
 
-pub(crate) struct Pool {
-    supervisor: Supervisor<Work>,
+pub(crate) struct ToolWorkerPool {
+    supervisor: Supervisor<ToolWork>,
     /// Records of the sessions by lane.
-    records: Vec<Arc<Records>>,
+    records: Vec<Arc<ToolSessionRecords>>,
     next: AtomicU64,
 }
 
-impl Pool {
+impl ToolWorkerPool {
     /// Starts the threads. Processes start with their first call.
     pub fn start(workers: usize, key: &PoolKey, program: &WorkerProgram) -> Result<Self> {
-        let records: Vec<Arc<Records>> = (0..workers).map(|_| Arc::default()).collect();
-        let lane = |records: &Arc<Records>| Worker::new(Arc::clone(records), program.clone(), key.clone());
-        let lanes: Vec<Worker> = records.iter().map(lane).collect();
-        let described = Described {
+        let records: Vec<Arc<ToolSessionRecords>> = (0..workers).map(|_| Arc::default()).collect();
+        let queue =
+            |records: &Arc<ToolSessionRecords>| ToolWorkerWire::new(Arc::clone(records), program.clone(), key.clone());
+        let queues: Vec<ToolWorkerWire> = records.iter().map(queue).collect();
+        let described = SupervisedProgram {
             place: "a tool worker".to_string(),
             help: "set its variable to a program that serves tools",
-            timeout: lanes.first().map(Worker::timeout).unwrap_or_default(),
-            log: silent(),
+            timeout: queues.first().map(ToolWorkerWire::timeout).unwrap_or_default(),
+            log: null_log(),
         };
-        let supervisor = Supervisor::start("tools", described, lanes)
+        let supervisor = Supervisor::start("tools", described, queues)
             .map_err(|(index, e)| Error::retryable(format!("cannot start a thread for tool worker {index}: {e}")))?;
         Ok(Self { supervisor, records, next: AtomicU64::new(0) })
     }
     /// Opens a fresh session.
     pub fn open(&self) -> u64 {
-        self.enter(Recipe::default())
+        self.add_session(SessionRecipe::default())
     }
     /// Opens a session with the state of `id` after its last completed call.
     pub fn fork(&self, id: u64) -> u64 {
-        self.enter(self.records(id).recipe(id))
+        self.add_session(self.records(id).recipe(id))
     }
     /// Adds a session. Ids count up, and their remainder selects the lane, which spreads sessions evenly without a
     /// lock.
-    fn enter(&self, recipe: Recipe) -> u64 {
+    fn add_session(&self, recipe: SessionRecipe) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.records(id).enter(id, recipe);
+        self.records(id).insert(id, recipe);
         id
     }
-    fn lane(&self, id: u64) -> usize {
+    fn queue(&self, id: u64) -> usize {
         (id % self.records.len() as u64) as usize
     }
-    fn records(&self, id: u64) -> &Records {
-        &self.records[self.lane(id)]
+    fn records(&self, id: u64) -> &ToolSessionRecords {
+        &self.records[self.queue(id)]
     }
-    pub fn submit(&self, id: u64, code: &str) -> Ticket {
-        let (ticket, answer) = Ticket::new();
-        self.supervisor.put_on(self.lane(id), Work::Call(Call { session: id, code: Arc::from(code), answer }));
+    pub fn submit(&self, id: u64, code: &str) -> PendingToolResult {
+        let (ticket, answer) = PendingToolResult::new();
+        self.supervisor
+            .push_to(self.queue(id), ToolWork::Call(QueuedToolCall { session: id, code: Arc::from(code), answer }));
         ticket
     }
     /// Ends a session after its calls, with the next call of its lane unless sessions pile up.
     pub fn close(&self, id: u64) {
-        self.supervisor.put_later(self.lane(id), Work::Close(id));
+        self.supervisor.push_back_to(self.queue(id), ToolWork::Close(id));
     }
     /// Returns the process ids of the living workers.
     pub fn worker_ids(&self) -> Vec<u32> {

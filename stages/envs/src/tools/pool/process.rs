@@ -3,8 +3,8 @@
 //! A worker that supervises CPython gets a folder for the files of its sessions, and a grace period to end them.
 
 use super::key::PoolKey;
-use crate::tools::confinement::{ENVIRONMENT, died_of_its_work};
-use crate::tools::cpython::setup::Setup;
+use crate::tools::confinement::{ENVIRONMENT, crashed};
+use crate::tools::cpython::setup::CpythonSetup;
 use crate::tools::wire::MAX_FRAME;
 use crate::tools::worker_program::{WORKER_VARIABLE, WorkerProgram};
 use std::io;
@@ -12,14 +12,14 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 use trainyard_core::{Error, Result};
-use trainyard_process::{Framing, Grace, Program};
+use trainyard_process::{ChildProgram, Framing, GracePeriods};
 
 /// Time for a supervisor to end its processes after its input is closed.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts a worker with an empty environment, so that no program can read this process's secrets. Returns it with the
 /// setup that it must be sent, if it supervises CPython.
-pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(Program, Option<Setup>)> {
+pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(ChildProgram, Option<CpythonSetup>)> {
     let scratch = key.cpython.as_ref().map(|_| tempfile::Builder::new().prefix("trainyard-python-").tempdir());
     let scratch = scratch.transpose().map_err(|e| Error::lost(format!("cannot make a folder for CPython: {e}")))?;
     let mut command = Command::new(&program.0);
@@ -34,16 +34,16 @@ pub fn start(program: &WorkerProgram, key: &PoolKey) -> Result<(Program, Option<
             .help(format!("set {WORKER_VARIABLE} to a program that serves tools"))
     };
     let child = command.spawn().map_err(failed)?;
-    let setup = key.cpython.as_ref().zip(scratch.as_ref()).map(|(installation, scratch)| Setup {
+    let setup = key.cpython.as_ref().zip(scratch.as_ref()).map(|(installation, scratch)| CpythonSetup {
         installation: installation.clone(),
         scratch: scratch.path().to_path_buf(),
     });
-    let within = if scratch.is_some() { FAREWELL } else { Duration::ZERO };
-    let grace = Grace { killed: within, closed: within };
-    Ok((Program::over(child, Framing::Lengths(MAX_FRAME as usize), grace, scratch)?, setup))
+    let within = if scratch.is_some() { SHUTDOWN_GRACE } else { Duration::ZERO };
+    let grace = GracePeriods { killed: within, closed: within };
+    Ok((ChildProgram::over(child, Framing::Lengths(MAX_FRAME as usize), grace, scratch)?, setup))
 }
 
 /// Returns whether a worker died by its own doing, or with the exit status of an interpreter that ran out of memory.
-pub fn died_of_its_program(status: ExitStatus) -> bool {
-    died_of_its_work(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
+pub fn worker_crashed(status: ExitStatus) -> bool {
+    crashed(status) || status.code() == Some(monty_types::OOM_EXIT_CODE)
 }

@@ -6,17 +6,17 @@
 
 use super::key::PoolKey;
 use super::process;
-use super::records::Records;
+use super::records::ToolSessionRecords;
 use crate::tools::ToolResult;
-use crate::tools::cpython::setup::Setup;
-use crate::tools::ticket::Responder;
-use crate::tools::wire::{self, Answered, Job, Past, Recipe, Reply};
+use crate::tools::cpython::setup::CpythonSetup;
+use crate::tools::pending_result::ToolResponder;
+use crate::tools::wire::{self, CallStatus, PastCall, SessionRecipe, ToolWorkerJob, ToolWorkerReply};
 use crate::tools::worker_program::WorkerProgram;
 use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
-use trainyard_process::{Capacity, Death, Decoded, Failure, Program, Wire};
+use trainyard_process::{ChildProgram, DecodedFrame, LaneCapacity, WorkerExitCause, WorkerFailure, WorkerWire};
 
 /// Calls per batch: enough to hide a round trip, few enough that losing a worker costs little.
 const MAX_BATCH: usize = 256;
@@ -28,39 +28,39 @@ const SUPERVISED_GRACE: Duration = Duration::from_secs(10);
 const SUPERVISED_START: Duration = Duration::from_secs(40);
 
 /// An entry of the queue.
-pub enum Work {
-    Call(Call),
+pub enum ToolWork {
+    Call(QueuedToolCall),
     Close(u64),
 }
 
-pub struct Call {
+pub struct QueuedToolCall {
     pub session: u64,
     pub code: Arc<str>,
-    pub answer: Responder,
+    pub answer: ToolResponder,
 }
 
 /// Protocol of the workers of one lane.
-pub struct Worker {
-    records: Arc<Records>,
+pub struct ToolWorkerWire {
+    records: Arc<ToolSessionRecords>,
     program: WorkerProgram,
     key: PoolKey,
     /// Setup of the current process, if it supervises CPython.
-    setup: Option<Setup>,
+    setup: Option<CpythonSetup>,
     /// Jobs to send with the next batch.
-    jobs: Vec<Job>,
+    jobs: Vec<ToolWorkerJob>,
     /// Time to rebuild the sessions of the next batch.
     rebuilding: Duration,
     /// Numbers of the calls that were sent and not answered.
     sent: VecDeque<u64>,
 }
 
-impl Worker {
-    pub fn new(records: Arc<Records>, program: WorkerProgram, key: PoolKey) -> Self {
+impl ToolWorkerWire {
+    pub fn new(records: Arc<ToolSessionRecords>, program: WorkerProgram, key: PoolKey) -> Self {
         let (jobs, sent) = (Vec::new(), VecDeque::new());
         Self { records, program, key, setup: None, jobs, rebuilding: Duration::ZERO, sent }
     }
     /// Returns the recipe of a session that the current process does not hold. Marks it as held from now on.
-    fn missing_session(&self, session: u64, life: u64) -> Option<(Recipe, Duration)> {
+    fn missing_session(&self, session: u64, life: u64) -> Option<(SessionRecipe, Duration)> {
         let opened = self.records.with(session, |record| {
             let held = std::mem::replace(&mut record.held_by, life) == life;
             (!held).then(|| (record.recipe.clone(), record.cost))
@@ -79,45 +79,50 @@ impl Worker {
         self.key.limits.time() + self.allowances().0
     }
     /// Updates a session's record by the reply to a call.
-    fn record(&self, call: &Call, reply: &mut Reply) {
+    fn record(&self, call: &QueuedToolCall, reply: &mut ToolWorkerReply) {
         let snapshot = reply.snapshot.take();
-        self.records.with(call.session, |record| match reply.answered {
-            Answered::Fine | Answered::Failed => {
+        self.records.with(call.session, |record| match reply.status {
+            CallStatus::Succeeded | CallStatus::Failed => {
                 if let Some(snapshot) = snapshot {
-                    record.recipe = Recipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
+                    record.recipe = SessionRecipe { snapshot: Some(Arc::from(snapshot)), history: Vec::new() };
                     record.cost = Duration::ZERO;
                 } else {
-                    record.recipe.history.push(Past { code: Arc::clone(&call.code), seen: wire::digest(&reply.text) });
+                    record
+                        .recipe
+                        .history
+                        .push(PastCall { code: Arc::clone(&call.code), result_digest: wire::digest(&reply.text) });
                     record.cost += Duration::from_nanos(reply.cost);
                 }
             }
-            Answered::TimedOut | Answered::Panicked | Answered::Missing | Answered::Broken => record.held_by = 0,
+            CallStatus::TimedOut | CallStatus::Panicked | CallStatus::Missing | CallStatus::Broken => {
+                record.held_by = 0
+            }
         });
     }
-    fn failed(&self, failure: Failure) -> ToolResult {
+    fn failed(&self, failure: WorkerFailure) -> ToolResult {
         match failure {
-            Failure::Start(error) => ToolResult::infrastructure(format!("error: {error}")),
-            Failure::Shut => ToolResult::infrastructure("error: the tool is shutting down"),
-            Failure::Deaths { cause: Death::Late, .. } => ToolResult::timed_out(format!(
+            WorkerFailure::Start(error) => ToolResult::infrastructure(format!("error: {error}")),
+            WorkerFailure::Shut => ToolResult::infrastructure("error: the tool is shutting down"),
+            WorkerFailure::Deaths { cause: WorkerExitCause::Late, .. } => ToolResult::timed_out(format!(
                 "TimeoutError: the call ran longer than {} ms",
                 self.key.limits.time_millis
             )),
-            Failure::Deaths { cause: Death::Own, .. } => {
+            WorkerFailure::Deaths { cause: WorkerExitCause::Own, .. } => {
                 ToolResult::error("MemoryError: the program needs more memory than there is")
             }
-            Failure::Deaths { cause: Death::Foreign, .. } | Failure::State { .. } => {
+            WorkerFailure::Deaths { cause: WorkerExitCause::Foreign, .. } | WorkerFailure::State { .. } => {
                 ToolResult::infrastructure("error: the tool was lost")
             }
         }
     }
 }
 
-impl Wire for Worker {
-    type Job = Work;
-    type Response = Reply;
-    const CAPACITY: Capacity = Capacity { common: 0, own: MAX_BATCH, in_batches: true };
+impl WorkerWire for ToolWorkerWire {
+    type Job = ToolWork;
+    type Response = ToolWorkerReply;
+    const CAPACITY: LaneCapacity = LaneCapacity { common: 0, own: MAX_BATCH, in_batches: true };
 
-    fn start(&mut self) -> trainyard_core::Result<Program> {
+    fn start(&mut self) -> trainyard_core::Result<ChildProgram> {
         let (program, setup) = process::start(&self.program, &self.key)?;
         self.setup = setup;
         Ok(program)
@@ -128,26 +133,26 @@ impl Wire for Worker {
         self.sent.clear();
         frame(&crate::tools::hello::encode_hello(&self.key.limits, self.setup.as_ref()))
     }
-    fn settle_unsent(&mut self, job: Work, life: Option<u64>) -> Option<Work> {
-        let Work::Close(session) = job else { return Some(job) };
+    fn settle_unsent(&mut self, job: ToolWork, life: Option<u64>) -> Option<ToolWork> {
+        let ToolWork::Close(session) = job else { return Some(job) };
         let held_by = self.records.forget(session).map(|record| record.held_by);
-        (life.is_some() && held_by == life).then_some(Work::Close(session))
+        (life.is_some() && held_by == life).then_some(ToolWork::Close(session))
     }
-    fn encode(&mut self, job: Work, number: u64, life: u64) -> Option<Work> {
+    fn encode(&mut self, job: ToolWork, number: u64, life: u64) -> Option<ToolWork> {
         let call = match job {
-            Work::Call(call) => call,
-            Work::Close(session) => {
-                self.jobs.push(Job::Close { session });
+            ToolWork::Call(call) => call,
+            ToolWork::Close(session) => {
+                self.jobs.push(ToolWorkerJob::Close { session });
                 return None;
             }
         };
         if let Some((recipe, cost)) = self.missing_session(call.session, life) {
             self.rebuilding += cost * 4 + self.allowances().1;
-            self.jobs.push(Job::Open { session: call.session, recipe });
+            self.jobs.push(ToolWorkerJob::Open { session: call.session, recipe });
         }
-        self.jobs.push(Job::Call { session: call.session, code: Arc::clone(&call.code) });
+        self.jobs.push(ToolWorkerJob::Call { session: call.session, code: Arc::clone(&call.code) });
         self.sent.push_back(number);
-        Some(Work::Call(call))
+        Some(ToolWork::Call(call))
     }
     fn take_bytes(&mut self) -> Option<(Vec<u8>, Duration)> {
         if self.jobs.is_empty() {
@@ -156,35 +161,35 @@ impl Wire for Worker {
         let limit = self.timeout() + std::mem::take(&mut self.rebuilding);
         Some((frame(&wire::encode_jobs(&std::mem::take(&mut self.jobs))), limit))
     }
-    fn decode(&mut self, frame: &[u8]) -> Result<Decoded<Reply>, String> {
+    fn decode(&mut self, frame: &[u8]) -> Result<DecodedFrame<ToolWorkerReply>, String> {
         let replies = wire::decode_replies(frame).ok_or("wrote a frame that is no list of replies")?;
         // Replies without a call are dropped.
         let count = replies.len().min(self.sent.len());
-        Ok(Decoded { responses: self.sent.drain(..count).zip(replies).collect(), reply: Vec::new() })
+        Ok(DecodedFrame { responses: self.sent.drain(..count).zip(replies).collect(), reply: Vec::new() })
     }
-    fn settle(&mut self, job: Work, mut reply: Reply, _life: u64) -> Option<Work> {
-        let Work::Call(call) = job else { return None };
+    fn settle(&mut self, job: ToolWork, mut reply: ToolWorkerReply, _life: u64) -> Option<ToolWork> {
+        let ToolWork::Call(call) = job else { return None };
         self.record(&call, &mut reply);
-        let Reply { answered, text, .. } = reply;
+        let ToolWorkerReply { status: answered, text, .. } = reply;
         let result = match answered {
-            Answered::Missing => return Some(Work::Call(call)),
-            Answered::Fine => ToolResult::ok(text),
-            Answered::Failed | Answered::Panicked => ToolResult::error(text),
-            Answered::TimedOut => ToolResult::timed_out(text),
-            Answered::Broken => ToolResult::infrastructure(text),
+            CallStatus::Missing => return Some(ToolWork::Call(call)),
+            CallStatus::Succeeded => ToolResult::ok(text),
+            CallStatus::Failed | CallStatus::Panicked => ToolResult::error(text),
+            CallStatus::TimedOut => ToolResult::timed_out(text),
+            CallStatus::Broken => ToolResult::infrastructure(text),
         };
-        call.answer.give(result);
+        call.answer.resolve(result);
         None
     }
-    fn fail(&mut self, job: Work, failure: Failure) {
+    fn fail(&mut self, job: ToolWork, failure: WorkerFailure) {
         match job {
-            Work::Call(call) => call.answer.give(self.failed(failure)),
-            Work::Close(session) => drop(self.records.forget(session)),
+            ToolWork::Call(call) => call.answer.resolve(self.failed(failure)),
+            ToolWork::Close(session) => drop(self.records.forget(session)),
         }
     }
     /// A supervisor runs no programs itself.
     fn is_own_death(&self, status: ExitStatus) -> bool {
-        self.key.cpython.is_none() && process::died_of_its_program(status)
+        self.key.cpython.is_none() && process::worker_crashed(status)
     }
 }
 
@@ -200,70 +205,75 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::{Ticket, ToolLimits};
+    use crate::tools::{PendingToolResult, ToolLimits};
 
-    fn worker(records: &Arc<Records>) -> Worker {
+    fn worker(records: &Arc<ToolSessionRecords>) -> ToolWorkerWire {
         let key = PoolKey { limits: ToolLimits::default(), cpython: None };
-        Worker::new(Arc::clone(records), WorkerProgram("worker".into()), key)
+        ToolWorkerWire::new(Arc::clone(records), WorkerProgram("worker".into()), key)
     }
 
     /// Adds a call of session 7 as this number.
-    fn call(worker: &mut Worker, number: u64, life: u64) -> (Ticket, Work) {
-        let (ticket, answer) = Ticket::new();
-        let job = Work::Call(Call { session: 7, code: Arc::from("x"), answer });
+    fn call(worker: &mut ToolWorkerWire, number: u64, life: u64) -> (PendingToolResult, ToolWork) {
+        let (ticket, answer) = PendingToolResult::new();
+        let job = ToolWork::Call(QueuedToolCall { session: 7, code: Arc::from("x"), answer });
         (ticket, worker.encode(job, number, life).expect("a call has a response"))
     }
 
-    fn sent(worker: &mut Worker) -> Vec<Job> {
+    fn sent(worker: &mut ToolWorkerWire) -> Vec<ToolWorkerJob> {
         let bytes = worker.take_bytes().expect("a batch").0;
         wire::decode_jobs(&bytes[4..]).expect("jobs")
     }
 
-    fn reply(answered: Answered) -> Reply {
-        Reply { text: "y".to_string(), ..Reply::without_session(answered) }
+    fn reply(answered: CallStatus) -> ToolWorkerReply {
+        ToolWorkerReply { text: "y".to_string(), ..ToolWorkerReply::without_session(answered) }
     }
 
     #[test]
     fn a_worker_that_does_not_hold_a_session_gets_its_recipe() {
-        let records = Arc::<Records>::default();
-        records.enter(7, Recipe::default());
+        let records = Arc::<ToolSessionRecords>::default();
+        records.insert(7, SessionRecipe::default());
         let mut worker = worker(&records);
         let code: Arc<str> = Arc::from("x");
-        let run = || Job::Call { session: 7, code: Arc::clone(&code) };
+        let run = || ToolWorkerJob::Call { session: 7, code: Arc::clone(&code) };
         let (first, job) = call(&mut worker, 1, 1);
         let (second, other) = call(&mut worker, 2, 1);
-        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe: Recipe::default() }, run(), run()]);
-        assert!(worker.settle(job, reply(Answered::Fine), 1).is_none());
+        assert_eq!(
+            sent(&mut worker),
+            [ToolWorkerJob::Open { session: 7, recipe: SessionRecipe::default() }, run(), run()]
+        );
+        assert!(worker.settle(job, reply(CallStatus::Succeeded), 1).is_none());
         assert_eq!(first.poll(), Some(ToolResult::ok("y")));
-        let again = worker.settle(other, reply(Answered::Missing), 1);
-        assert!(matches!(again, Some(Work::Call(_))) && second.poll().is_none());
-        let recipe =
-            Recipe { snapshot: None, history: vec![Past { code: Arc::clone(&code), seen: wire::digest("y") }] };
+        let again = worker.settle(other, reply(CallStatus::Missing), 1);
+        assert!(matches!(again, Some(ToolWork::Call(_))) && second.poll().is_none());
+        let recipe = SessionRecipe {
+            snapshot: None,
+            history: vec![PastCall { code: Arc::clone(&code), result_digest: wire::digest("y") }],
+        };
         assert_eq!(records.recipe(7), recipe);
         drop(call(&mut worker, 3, 2));
-        assert_eq!(sent(&mut worker), [Job::Open { session: 7, recipe }, run()]);
+        assert_eq!(sent(&mut worker), [ToolWorkerJob::Open { session: 7, recipe }, run()]);
     }
 
     #[test]
     fn only_the_worker_that_holds_a_session_is_sent_its_end() {
-        let records = Arc::<Records>::default();
+        let records = Arc::<ToolSessionRecords>::default();
         let mut worker = worker(&records);
         for (life, is_sent) in [(Some(1), true), (Some(2), false), (None, false)] {
-            records.enter(7, Recipe::default());
+            records.insert(7, SessionRecipe::default());
             drop(call(&mut worker, 1, 1));
             sent(&mut worker);
-            assert_eq!(worker.settle_unsent(Work::Close(7), life).is_some(), is_sent, "{life:?}");
+            assert_eq!(worker.settle_unsent(ToolWork::Close(7), life).is_some(), is_sent, "{life:?}");
             assert!(records.forget(7).is_none());
         }
     }
 
     #[test]
     fn replies_belong_to_the_calls_in_order() {
-        let records = Arc::<Records>::default();
+        let records = Arc::<ToolSessionRecords>::default();
         let mut worker = worker(&records);
         let calls: Vec<_> = (4..6).map(|number| call(&mut worker, number, 1)).collect();
         let mut frame = Vec::new();
-        (0..3).for_each(|_| wire::encode_reply(&reply(Answered::Fine), &mut frame));
+        (0..3).for_each(|_| wire::encode_reply(&reply(CallStatus::Succeeded), &mut frame));
         let decoded = worker.decode(&frame).unwrap();
         assert_eq!(decoded.responses.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [4, 5]);
         assert!(worker.decode(b"garbage").is_err());
@@ -274,9 +284,9 @@ mod tests {
     fn a_failure_names_its_cause() {
         let worker = worker(&Arc::default());
         let error = trainyard_core::Error::lost("no worker");
-        let death = |cause| worker.failed(Failure::Deaths { error: error.clone(), cause });
-        assert!(death(Death::Late).timed_out && death(Death::Foreign).infrastructure);
-        assert!(death(Death::Own).text.contains("MemoryError"));
-        assert_eq!(worker.failed(Failure::Start(error.clone())).text, "error: no worker");
+        let death = |cause| worker.failed(WorkerFailure::Deaths { error: error.clone(), cause });
+        assert!(death(WorkerExitCause::Late).timed_out && death(WorkerExitCause::Foreign).infrastructure);
+        assert!(death(WorkerExitCause::Own).text.contains("MemoryError"));
+        assert_eq!(worker.failed(WorkerFailure::Start(error.clone())).text, "error: no worker");
     }
 }

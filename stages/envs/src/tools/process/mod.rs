@@ -1,19 +1,19 @@
 //! Tool `process`: functions of a user program, and those of a service (`http`).
 //!
-//! [`Program`] is the running program or the service, [`session`] the requests of one episode; environments of these
+//! [`CustomProgram`] is the running program or the service, [`session`] the requests of one episode; environments of these
 //! kinds keep their sessions in the same way.
 
 pub mod options;
 pub(crate) mod result;
 pub mod session;
 
-pub use crate::tools::program::{Offers, Program};
-pub use options::{OwnToolOptions, ToolRole};
-pub use session::{Reply, Session};
+pub use crate::tools::program::{CustomProgram, ProgramCapabilities};
+pub use options::{CustomToolOptions, ToolRole};
+pub use session::{CustomSession, OperationReply};
 
-use crate::programs::PeerOptions;
-use crate::tools::{Ticket, Tool, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
-use result::CallClaim;
+use crate::programs::CustomCodeOptions;
+use crate::tools::{AgentTool, PendingToolResult, ToolCall, ToolHost, ToolLimits, ToolSession, ToolSpec};
+use result::CallResultSource;
 use serde_json::{Map, Value, json};
 use session::CALL;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use trainyard_core::{Error, ErrorKind, Result};
 const ROLE: &str = "tool";
 
 /// The tools of a program or a service.
-pub struct OwnTools<P>(pub OwnToolOptions<P>);
+pub struct CustomTools<P>(pub CustomToolOptions<P>);
 
 /// Returns whether an error ends the stage, because every other episode would meet it: changed tools, or a service that
 /// rejects requests.
@@ -31,7 +31,7 @@ pub(crate) fn ends_stage(error: &Error) -> bool {
     error.kind != ErrorKind::Retryable && error.kind != ErrorKind::Cancelled
 }
 
-impl<P: PeerOptions> Tool for OwnTools<P> {
+impl<P: CustomCodeOptions> AgentTool for CustomTools<P> {
     fn name(&self) -> &'static str {
         P::KIND
     }
@@ -44,36 +44,36 @@ impl<P: PeerOptions> Tool for OwnTools<P> {
             return Ok(Vec::new());
         }
         let program = host.program(&self.0.peer, ROLE, "")?;
-        if program.offers.tools.is_empty() {
+        if program.capabilities.tools.is_empty() {
             let error = Error::data("the program offers no tool").at(program.peer.place());
             return Err(error.help("write `@tool` above a function, and `run()` or `serve(port)` at the end"));
         }
-        Ok(program.offers.tools.clone())
+        Ok(program.capabilities.tools.clone())
     }
     fn open(&self, host: &Arc<ToolHost>, limits: &ToolLimits) -> Result<Box<dyn ToolSession>> {
-        let session = Session::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
-        Ok(Box::new(OwnSession { session, most: limits.output_bytes }))
+        let session = CustomSession::new(host.program(&self.0.peer, ROLE, "")?, Map::new());
+        Ok(Box::new(CustomToolSession { session, most: limits.output_bytes }))
     }
 }
 
-struct OwnSession {
-    session: Session,
+struct CustomToolSession {
+    session: CustomSession,
     most: u64,
 }
 
 /// Submits a call of one of a program's tools.
-pub(crate) fn submit(session: &Session, call: &ToolCall, most: u64) -> Ticket {
+pub(crate) fn submit(session: &CustomSession, call: &ToolCall, most: u64) -> PendingToolResult {
     let body = [("tool".to_string(), json!(call.name)), ("arguments".to_string(), call.arguments.clone())];
-    let awaited = session.ask(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
-    Ticket::on(CallClaim { awaited, most })
+    let awaited = session.submit(CALL, body.into_iter().collect(), format!("a call of `{}`", call.name));
+    PendingToolResult::from_source(CallResultSource { pending: awaited, max_bytes: most })
 }
 
-impl ToolSession for OwnSession {
+impl ToolSession for CustomToolSession {
     /// A program has several tools, so a call without a name matches none of them.
-    fn submit(&mut self, arguments: &Value) -> Ticket {
+    fn submit(&mut self, arguments: &Value) -> PendingToolResult {
         self.submit_call(&ToolCall { name: String::new(), arguments: arguments.clone() })
     }
-    fn submit_call(&mut self, call: &ToolCall) -> Ticket {
+    fn submit_call(&mut self, call: &ToolCall) -> PendingToolResult {
         submit(&self.session, call, self.most)
     }
     fn failure(&mut self) -> Option<Error> {

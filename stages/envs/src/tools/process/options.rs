@@ -1,6 +1,6 @@
 //! Options of tools in user-defined code.
 
-use crate::programs::{OwnPage, PeerOptions};
+use crate::programs::{CustomCodeOptions, CustomCodePage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use trainyard_api::PartOptions;
@@ -10,8 +10,8 @@ use trainyard_process::ProgramOptions;
 /// A program or a service whose functions are tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-#[schemars(bound = "P: PeerOptions")]
-pub struct OwnToolOptions<P> {
+#[schemars(bound = "P: CustomCodeOptions")]
+pub struct CustomToolOptions<P> {
     /// Program or service that answers calls.
     #[serde(flatten)]
     pub peer: P,
@@ -20,18 +20,18 @@ pub struct OwnToolOptions<P> {
 /// User-defined code as tools.
 pub struct ToolRole;
 
-impl OwnPage<ProgramOptions> for ToolRole {
+impl CustomCodePage<ProgramOptions> for ToolRole {
     const SUMMARY: &'static str = "tools of a program of yours, in any language";
     const DOC: &'static str = include_str!("process.md");
 }
 
-impl<P: PeerOptions> PartOptions for OwnToolOptions<P>
+impl<P: CustomCodeOptions> PartOptions for CustomToolOptions<P>
 where
-    ToolRole: OwnPage<P>,
+    ToolRole: CustomCodePage<P>,
 {
     const KIND: &'static str = P::KIND;
-    const SUMMARY: &'static str = <ToolRole as OwnPage<P>>::SUMMARY;
-    const DOC: &'static str = <ToolRole as OwnPage<P>>::DOC;
+    const SUMMARY: &'static str = <ToolRole as CustomCodePage<P>>::SUMMARY;
+    const DOC: &'static str = <ToolRole as CustomCodePage<P>>::DOC;
     fn check(&self) -> Vec<OptionProblem> {
         self.peer.problems()
     }

@@ -1,0 +1,93 @@
+//! Requests from synchronous threads to asynchronous ones.
+
+use crate::background::Background;
+use crate::base_url::BaseUrl;
+use crate::fault::{DeliveryStatus, HttpFault};
+use crate::transport::{HttpTransport, JsonRequest, RequestLimits};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use trainyard_core::{Error, Result, Secret};
+
+/// Id of a request in flight; ids are not reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HttpRequestId(u64);
+
+type ResponseResult = Result<Value, HttpFault>;
+
+/// Sends requests to one service on separate threads. Requests in flight are cancelled when it is dropped.
+pub struct HttpClient {
+    background: Background,
+    client: Arc<HttpTransport>,
+    sender: Sender<(HttpRequestId, ResponseResult)>,
+    receiver: Receiver<(HttpRequestId, ResponseResult)>,
+    in_flight: BTreeMap<HttpRequestId, AbortHandle>,
+    next: u64,
+}
+
+impl HttpClient {
+    /// Creates the desk without sending a request. `key` is the bearer token of every request.
+    pub fn open(address: BaseUrl, key: Option<Secret>, limits: RequestLimits) -> Result<Self> {
+        let background = Background::start()?;
+        let (sender, receiver) = channel();
+        let client = Arc::new(HttpTransport::new(address, key.into(), limits)?);
+        Ok(Self { background, client, sender, receiver, in_flight: BTreeMap::new(), next: 0 })
+    }
+    /// Sends a request and waits for its response.
+    pub fn request(&self, call: JsonRequest) -> ResponseResult {
+        self.start(call).recv().unwrap_or_else(|_| Err(no_response()))
+    }
+    /// Sends requests together and waits for all responses, which are in the same order.
+    pub fn request_all(&self, calls: Vec<JsonRequest>) -> Vec<ResponseResult> {
+        let started: Vec<_> = calls.into_iter().map(|call| self.start(call)).collect();
+        started.into_iter().map(|answer| answer.recv().unwrap_or_else(|_| Err(no_response()))).collect()
+    }
+    /// Sends a request whose response [`HttpClient::next`] returns. `held` is dropped when the request is over.
+    pub fn send(&mut self, call: JsonRequest, held: impl Send + 'static) -> HttpRequestId {
+        let ticket = HttpRequestId(self.next);
+        self.next += 1;
+        let (client, sender) = (self.client.clone(), self.sender.clone());
+        let handle = self.background.spawn(async move {
+            let answer = client.send_json(&call).await;
+            drop(held);
+            // The receiver is gone if the desk is being dropped.
+            sender.send((ticket, answer)).ok();
+        });
+        if let Some(handle) = handle {
+            self.in_flight.insert(ticket, handle);
+        }
+        ticket
+    }
+    /// Returns the next response to a sent request, in the order of arrival, or `None` after `wait`.
+    pub fn next(&mut self, wait: Duration) -> Option<(HttpRequestId, ResponseResult)> {
+        let (ticket, answer) = self.receiver.recv_timeout(wait).ok()?;
+        self.in_flight.remove(&ticket);
+        Some((ticket, answer))
+    }
+    /// Cancels a request. Its response may have arrived already.
+    pub fn cancel(&mut self, ticket: HttpRequestId) {
+        if let Some(handle) = self.in_flight.remove(&ticket) {
+            handle.abort();
+        }
+    }
+
+    fn start(&self, call: JsonRequest) -> oneshot::Receiver<ResponseResult> {
+        let (sender, receiver) = oneshot::channel();
+        let client = self.client.clone();
+        self.background.spawn(async move {
+            sender.send(client.send_json(&call).await).ok();
+        });
+        receiver
+    }
+}
+
+fn no_response() -> HttpFault {
+    HttpFault {
+        status: None,
+        delivery: DeliveryStatus::MaybeProcessed,
+        error: Error::bug("a request ended without an answer"),
+    }
+}

@@ -1,0 +1,75 @@
+//! A job of a lane with the workers that ended during it, which decide when the job is at fault.
+//!
+//! A worker that ends takes all its open jobs with it, so each of them is sent again alone. A job is at fault if alone
+//! it makes a worker late, crashes a fresh worker, or has [`DEATHS`] workers end.
+
+/// Maximum workers that may end for an unknown cause while a job is alone.
+const DEATHS: u32 = 3;
+
+/// Cause of a worker's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerExitCause {
+    /// The worker exceeded the time limit and was killed.
+    Late,
+    /// The worker crashed because of its job.
+    Own,
+    /// Any other cause: it exited, was killed from outside, or violated the protocol.
+    Foreign,
+}
+
+/// A job with its counters.
+pub struct QueuedJob<J> {
+    pub job: J,
+    /// Whether a worker ended while the job was open: it is then sent alone.
+    pub suspect: bool,
+    /// Whether a worker ended while the job was alone, so that the next one is fresh.
+    fresh: bool,
+    /// Number of workers that ended for an unknown cause while the job was alone.
+    deaths: u32,
+}
+
+impl<J> QueuedJob<J> {
+    pub fn new(job: J) -> Self {
+        Self { job, suspect: false, fresh: false, deaths: 0 }
+    }
+    /// Counts the end of a worker during the job, which was open alone if `alone`. Returns whether the job is at fault.
+    pub fn is_at_fault(&mut self, cause: WorkerExitCause, alone: bool) -> bool {
+        self.suspect = true;
+        if !alone {
+            return false;
+        }
+        let fresh = std::mem::replace(&mut self.fresh, true);
+        match cause {
+            WorkerExitCause::Late => true,
+            WorkerExitCause::Own => fresh,
+            WorkerExitCause::Foreign => {
+                self.deaths += 1;
+                self.deaths == DEATHS
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the number of ends, all of one cause and alone, after which a job is at fault.
+    fn ends(cause: WorkerExitCause) -> usize {
+        let mut entry = QueuedJob::new(());
+        assert!(!entry.is_at_fault(cause, false) && entry.suspect, "{cause:?} among others");
+        (1..10).find(|_| entry.is_at_fault(cause, true)).expect("a fault")
+    }
+
+    #[test]
+    fn a_job_is_at_fault_only_alone() {
+        assert_eq!([WorkerExitCause::Late, WorkerExitCause::Own, WorkerExitCause::Foreign].map(ends), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_crash_counts_on_a_fresh_worker() {
+        let mut entry = QueuedJob::new(());
+        assert!(!entry.is_at_fault(WorkerExitCause::Foreign, true));
+        assert!(entry.is_at_fault(WorkerExitCause::Own, true));
+    }
+}

@@ -1,0 +1,140 @@
+//! The processes of one program from the requester's side.
+
+use crate::folder::ProgramFolder;
+use crate::lines::{LineJob, LineSettings, LineWire};
+use crate::options::ProgramOptions;
+use crate::output::ProgramLog;
+use crate::protocol::{JsonProtocol, ProgramProtocol};
+use crate::response::{PendingProgramResponse, pending_response};
+use crate::service::{ProgramService, SessionLocation};
+use crate::supervisor::{SupervisedProgram, Supervisor};
+use crate::wire::{self, ProgramRequest};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use trainyard_core::{Error, Result};
+
+/// Purpose of a program.
+#[derive(Debug, Clone, Copy)]
+pub struct Hello<'a> {
+    /// Role: `reward`, `rule`, `verifier`, `tool`, `environment`.
+    pub role: &'a str,
+    /// Name of the part in records; may be empty.
+    pub name: &'a str,
+    /// Seed of all random draws in the program.
+    pub seed: u64,
+}
+
+/// Processes of one program. They start with the first request and end when this is dropped.
+pub struct WorkerPool {
+    supervisor: Supervisor<LineJob>,
+    place: String,
+}
+
+impl WorkerPool {
+    /// Copies the program's files and starts the threads that will own its processes.
+    ///
+    /// Errors: invalid (options, missing files), retryable (no threads).
+    pub fn start(options: &ProgramOptions, hello: Hello<'_>, log: ProgramLog) -> Result<Arc<Self>> {
+        let Hello { role, name, seed } = hello;
+        let part = format!("{role} `{}`", if name.is_empty() { "process" } else { name });
+        let language = JsonProtocol { hello: wire::hello_line(role, name, &options.options, seed) };
+        Self::start_with_protocol(options, &part, Arc::new(language), log)
+    }
+    /// Starts processes like [`WorkerPool::start`], for a program of another protocol; `part` is its name in messages.
+    pub fn start_with_protocol(
+        options: &ProgramOptions,
+        part: &str,
+        language: Arc<dyn ProgramProtocol>,
+        log: ProgramLog,
+    ) -> Result<Arc<Self>> {
+        let place = format!("{part} ({})", options.shown());
+        if let Some(problem) = options.problems().into_iter().next() {
+            let error = Error::invalid(problem.message).at(problem.pointer.trim_start_matches('/')).at(place);
+            return Err(problem.help.into_iter().fold(error, Error::help));
+        }
+        let setting = Arc::new(LineSettings {
+            folder: ProgramFolder::create(options).map_err(|e| e.at(&place))?,
+            language,
+            timeout: options.time()?,
+            variables: options.env.clone(),
+            place: place.clone(),
+            log,
+        });
+        let described = SupervisedProgram {
+            place: place.clone(),
+            help: setting.language.help(),
+            timeout: setting.timeout,
+            log: setting.log.clone(),
+        };
+        let lanes: Vec<LineWire> = (0..options.workers).map(|_| LineWire::new(Arc::clone(&setting))).collect();
+        let supervisor = Supervisor::start("program", described, lanes)
+            .map_err(|(_, e)| Error::retryable(format!("cannot start the threads of a program: {e}")))?;
+        Ok(Arc::new(Self { supervisor, place }))
+    }
+    /// Requests the end of the processes; open requests are not answered any more.
+    pub fn shut_down(&self) {
+        self.supervisor.shut_down();
+    }
+    /// Returns whether all processes have ended after [`WorkerPool::shut_down`].
+    pub fn has_ended(&self) -> bool {
+        self.supervisor.has_ended()
+    }
+    /// Sends a request to any process. `body` is a map of the keys of the operation `op`.
+    pub fn call(&self, op: &str, body: &impl Serialize) -> Result<PendingProgramResponse> {
+        Ok(self.send(ProgramRequest::new(op, body)?))
+    }
+    /// Requests the features that one process reported when it was ready, starting it if necessary.
+    pub fn ready_on(&self, lane: usize) -> PendingProgramResponse {
+        let (ticket, responder) = pending_response();
+        self.supervisor.push_to(lane % self.workers(), LineJob { request: None, responder, life: None });
+        ticket
+    }
+    /// Sends a request like [`WorkerPool::call_on`], for one that is already serialized.
+    pub fn send_to(&self, lane: usize, life: Option<u64>, request: ProgramRequest) -> PendingProgramResponse {
+        let (ticket, responder) = pending_response();
+        self.supervisor.push_to(lane % self.workers(), LineJob { request: Some(request), responder, life });
+        ticket
+    }
+    /// Sends a request to one process. A request that requires the state of an earlier one names the `life` of that
+    /// response: once another process has replaced it, the response is [`crate::ProgramFault::ToolWorkerLoss`].
+    pub fn call_on(
+        &self,
+        lane: usize,
+        life: Option<u64>,
+        op: &str,
+        body: &impl Serialize,
+    ) -> Result<PendingProgramResponse> {
+        Ok(self.send_to(lane, life, ProgramRequest::new(op, body)?))
+    }
+}
+
+impl ProgramService for WorkerPool {
+    fn place(&self) -> &str {
+        &self.place
+    }
+    fn workers(&self) -> usize {
+        self.supervisor.workers()
+    }
+    fn ready(&self) -> PendingProgramResponse {
+        self.ready_on(0)
+    }
+    fn send(&self, request: ProgramRequest) -> PendingProgramResponse {
+        let (ticket, responder) = pending_response();
+        self.supervisor.push(LineJob { request: Some(request), responder, life: None });
+        ticket
+    }
+    fn send_in_session(
+        &self,
+        seat: SessionLocation,
+        op: &str,
+        mut body: Map<String, Value>,
+    ) -> Result<PendingProgramResponse> {
+        if op == "close" && seat.generation.is_none() {
+            // No process is known to have the state, and none is started for that.
+            return Ok(pending_response().0);
+        }
+        body.insert("session".into(), json!(seat.session));
+        self.call_on(seat.worker, seat.generation, op, &body)
+    }
+}
